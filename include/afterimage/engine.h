@@ -215,6 +215,28 @@ struct Exactness {
   std::string basis;  // for people: "self-check: 72 tokens in 3 other batches, every bit the same"
 };
 
+/// A model's tokens and prompts as text, for clients that count tokens or look at a prompt.
+/// Threads  Any.
+class Tokenizer {
+ public:
+  struct Options {
+    bool add_special = false;   // with the tokens that the model puts around a text
+    bool parse_special = true;  // a spelled control token becomes that token
+  };
+  virtual ~Tokenizer() = default;
+  [[nodiscard]] virtual Result<std::vector<TokenId>> tokenize(std::string_view text,
+                                                              Options options) const = 0;
+  /// Of control tokens too. kInvalidArgument: not in the vocabulary.
+  [[nodiscard]] virtual Result<std::string> bytes_of(TokenId token) const = 0;
+  /// The conversation as the chat template renders it, up to the start of the answer. Errors as
+  /// Engine::prepare_answer().
+  [[nodiscard]] virtual Result<std::string> prompt_of(const Request& request) const = 0;
+  /// The chat template's source or name; empty: none.
+  [[nodiscard]] virtual const std::string& chat_template() const = 0;
+  /// The tokens of a prompt and its answer together.
+  [[nodiscard]] virtual TokenCount context() const = 0;
+};
+
 /// The interface of an inference engine. One object is one loaded model. An engine that exposes its
 /// KV overrides kv_layout() and run(), and must pass tests/conformance/engine_conformance.h: a
 /// resumed run equals a cold run, bit for bit.
@@ -246,6 +268,9 @@ class Engine {
 
   /// What holds where a client chooses nothing: limit and sampling.
   [[nodiscard]] virtual GenerateOptions default_options() const { return {}; }
+
+  /// nullptr: the engine has none for clients.
+  [[nodiscard]] virtual const Tokenizer* tokenizer() const { return nullptr; }
 
   /// Decodes, preprocesses and encodes one item: the expensive step that a hit avoids.
   /// Shape    tensors[0] is [span length, hidden size].

@@ -39,6 +39,7 @@ struct AnswerRules {
   std::string tool_choice;      // "auto", "none", "required", with their quotes, or a function
   std::string response_format;  // {"type": "json_object"}, {"type": "json_schema", …}
   std::string grammar;          // in llama.cpp's GBNF
+  std::string template_values;  // an object: more variables for the chat template
   bool parallel_tool_calls = false;
   bool operator==(const AnswerRules&) const = default;
 };
@@ -56,6 +57,8 @@ struct Request {
   ContinuationHint conversation = ContinuationHint::kNone;
   std::vector<Message> messages;
   AnswerRules rules = {};
+  /// The messages' parts are the prompt itself: no chat template, and roles mean nothing.
+  bool is_completion = false;
 };
 
 }  // namespace afterimage

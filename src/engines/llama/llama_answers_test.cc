@@ -218,6 +218,45 @@ TEST(LlamaAnswers, KeepsToASchemaUnderATemplateThatIsOnlyNamed) {
   EXPECT_EQ(answer(*engine, request).error().code, ErrorCode::kUnsupported);
 }
 
+TEST(LlamaAnswers, ACompletionIsItsTextAndNoTextIsAControlToken) {
+  const LlamaEngine& engine = demo("dense");
+  const Tokenizer& tokenizer = *engine.tokenizer();
+  Request request = asks({"Once upon a time"});
+  request.is_completion = true;
+  EXPECT_EQ(prepared(engine, request).tokens,
+            tokenizer.tokenize("Once upon a time", {.add_special = true}).value());
+  request = asks({"<|im_start|>"});
+  request.is_completion = true;
+  EXPECT_EQ(prepared(engine, request).tokens,
+            tokenizer.tokenize("<|im_start|>", {.add_special = true, .parse_special = false}));
+  request.rules = {.template_values = "{}"};
+  EXPECT_EQ(answer(engine, request).error().code, ErrorCode::kUnsupported);
+}
+
+TEST(LlamaAnswers, ItsTokenizerReadsAndWritesControlTokens) {
+  const Tokenizer& tokenizer = *demo("dense").tokenizer();
+  const auto one = tokenizer.tokenize("<|im_start|>", {}).value();
+  ASSERT_EQ(one.size(), 1U);
+  EXPECT_EQ(tokenizer.bytes_of(one.front()), "<|im_start|>");
+  EXPECT_GT(tokenizer.tokenize("<|im_start|>", {.parse_special = false})->size(), 1U);
+  EXPECT_EQ(tokenizer.bytes_of(TokenId(-1)).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(tokenizer.context(), demo_options("dense").context);
+}
+
+TEST(LlamaAnswers, TheTemplateSeesItsValues) {
+  LlamaOptions options = demo_options("dense");
+  options.chat_template =
+      "{{ tone }}{% for message in messages %}<|im_start|>{{ message.content }}{% endfor %}";
+  const auto engine = LlamaEngine::create(std::move(options)).value();
+  Request request = asks({"say <|im_start|>"});
+  request.rules = {.template_values = R"({"tone":"low"})"};
+  EXPECT_EQ(engine->tokenizer()->prompt_of(request), "low<|im_start|>say <|im_start|>");
+  const TokenId control = engine->tokenizer()->tokenize("<|im_start|>", {})->front();
+  request.rules = {.template_values = R"({"tone":"<|im_start|>"})"};
+  EXPECT_EQ(std::ranges::count(prepared(*engine, request).tokens, control), 1)
+      << "the template's own, and none of the request";
+}
+
 TEST(LlamaAnswers, RefusesAGrammarThatCannotBeRead) {
   Request request = asks({"say it"});
   request.rules = {.grammar = "root ::= ("};

@@ -133,6 +133,31 @@ Exactness exactness_of(const ModelFacts& facts, const SelfCheck& check) {
   return {.exact = check.passed() && facts.should_be_exact, .basis = std::move(basis)};
 }
 
+class LlamaTokenizer final : public Tokenizer {
+ public:
+  /// `model` outlives it.
+  LlamaTokenizer(const LoadedModel& model, TokenCount context) : model_(model), context_(context) {}
+
+  Result<std::vector<TokenId>> tokenize(std::string_view text, Options options) const override {
+    return model_.tokens_of(text, options.add_special, options.parse_special);
+  }
+  Result<std::string> bytes_of(TokenId token) const override {
+    if (model_.is_in_vocabulary(token)) return model_.bytes_of(token, true);
+    return fail(ErrorCode::kInvalidArgument,
+                std::to_string(static_cast<std::int32_t>(token)) + " is not a token of this model");
+  }
+  Result<std::string> prompt_of(const Request& request) const override {
+    AFI_TRY(const RenderedChat chat, render_chat(model_, request));
+    return model_.without_breaks(chat.prompt);
+  }
+  const std::string& chat_template() const override { return model_.chat_template(); }
+  TokenCount context() const override { return context_; }
+
+ private:
+  const LoadedModel& model_;
+  TokenCount context_;
+};
+
 }  // namespace
 
 struct LlamaEngine::Parts {
@@ -144,6 +169,7 @@ struct LlamaEngine::Parts {
   std::string no_kv_reason;
   SystemClock machine_clock;
   mutable std::unique_ptr<Lanes> lanes;
+  std::unique_ptr<const Tokenizer> tokenizer;
 
   [[nodiscard]] const Clock& clock() const {
     return options.clock != nullptr ? *options.clock : machine_clock;
@@ -167,6 +193,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
   const bool exact = parts->exactness.exact;
   AFI_TRY(parts->identity, identity_of(parts->options, *parts->model, exact));
   parts->lanes = std::make_unique<Lanes>(parts->options.lanes);
+  parts->tokenizer = std::make_unique<LlamaTokenizer>(*parts->model, parts->options.context);
   auto memories = learn_memories(*parts->model, exact);
   if (memories.has_value()) {
     parts->kv = *std::move(memories);
@@ -181,6 +208,7 @@ const KvLayout* LlamaEngine::kv_layout() const {
   return parts_->kv.has_value() ? &parts_->kv->layout() : nullptr;
 }
 Exactness LlamaEngine::exactness() const { return parts_->exactness; }
+const Tokenizer* LlamaEngine::tokenizer() const { return parts_->tokenizer.get(); }
 BatchCounts LlamaEngine::batches() const { return parts_->model->batches(); }
 
 std::string LlamaEngine::description() const {

@@ -42,6 +42,7 @@ class LlamaEngine final : public Engine {
                                          std::span<const ContentDigest> contents) const override;
   /// llama-server's defaults: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, no token limit.
   [[nodiscard]] GenerateOptions default_options() const override;
+  [[nodiscard]] const Tokenizer* tokenizer() const override;
   /// tensors[0]: [span length, row width], f32; tensors[1]: see span_parts.h.
   Result<EncoderOutput> encode(const MediaItem& item) const override;
   void encode_all(std::span<const MediaItem* const> items,

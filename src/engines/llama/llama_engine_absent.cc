@@ -25,6 +25,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions /*options*
 const ModelIdentity& LlamaEngine::identity() const { return parts_->identity; }
 PreprocessRecipe LlamaEngine::recipe(Modality /*modality*/) const { return {}; }
 const KvLayout* LlamaEngine::kv_layout() const { return nullptr; }
+const Tokenizer* LlamaEngine::tokenizer() const { return nullptr; }
 BatchCounts LlamaEngine::batches() const { return {}; }
 Exactness LlamaEngine::exactness() const { return {}; }
 std::string LlamaEngine::description() const { return kHowToGetIt; }

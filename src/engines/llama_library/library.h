@@ -90,6 +90,8 @@ struct LoadedModel::Parts {
                                              std::span<const MediaInput> inputs,
                                              bool add_special = true) const;
   /// `first`: with the tokens that the model puts before every text.
+  [[nodiscard]] Result<SpanText> text_tokens(std::string_view text, bool add_special,
+                                             bool parse_special) const;
   [[nodiscard]] Result<std::vector<PromptPiece>> pieces(const std::string& text,
                                                         std::span<const MediaInput> inputs,
                                                         bool first) const;

@@ -87,6 +87,14 @@ common_chat_templates_inputs inputs_of(const LoadedModel& model, const Request& 
     inputs.json_schema = model.without_control_tokens(schema_of(rules.response_format));
   }
   inputs.grammar = rules.grammar;
+  if (!rules.template_values.empty()) {
+    for (const auto& [name, value] :
+         common_json::parse(safe_json(model, rules.template_values)).items()) {
+      inputs.chat_template_kwargs[name] = value.dump();
+      if (name == "enable_thinking" && value.is_boolean())
+        inputs.enable_thinking = value.get<bool>();
+    }
+  }
   inputs.parallel_tool_calls = rules.parallel_tool_calls;
   inputs.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
   return inputs;
@@ -136,6 +144,27 @@ std::shared_ptr<const ChatFormat> format_of(const llama_vocab* vocabulary,
   return std::make_shared<const ChatFormat>(std::move(state));
 }
 
+/// Of an answer without a template whose source is known: constrained by a schema or a grammar only.
+Result<std::shared_ptr<const ChatFormat>> untemplated_format(const LoadedModel& model,
+                                                             const AnswerRules& rules) {
+  try {
+    common_chat_params params;
+    if (!rules.response_format.empty()) {
+      params.grammar = json_schema_to_grammar(common_json::parse(schema_of(rules.response_format)));
+    }
+    return format_of(model.parts().vocabulary, params, rules);
+  } catch (const std::exception& cause) {
+    return refused(cause);
+  }
+}
+
+std::unexpected<Error> no_template_values() {
+  return fail(
+      ErrorCode::kUnsupported,
+      "'chat_template_kwargs' and 'reasoning_effort' need a chat whose template's source is "
+      "known");
+}
+
 /// With one of the library's built-in templates, which know neither tools nor their results.
 Result<RenderedChat> render_named(const LoadedModel& model, const Request& request) {
   const AnswerRules& rules = request.rules;
@@ -146,22 +175,28 @@ Result<RenderedChat> render_named(const LoadedModel& model, const Request& reque
                 "tools need the source of a chat template, but --chat-template names one that is "
                 "built in");
   }
+  if (!rules.template_values.empty()) return no_template_values();
   std::vector<ChatTurn> turns;
   for (const Message& message : request.messages) {
     turns.push_back(
         {.role = std::string(to_string(message.role)), .text = text_of(model, message)});
   }
-  common_chat_params params;
-  AFI_TRY(params.prompt, model.apply_template(turns));
-  try {
-    if (!rules.response_format.empty()) {
-      params.grammar = json_schema_to_grammar(common_json::parse(schema_of(rules.response_format)));
-    }
-    return RenderedChat{.prompt = params.prompt,
-                        .format = format_of(model.parts().vocabulary, params, rules)};
-  } catch (const std::exception& cause) {
-    return refused(cause);
+  RenderedChat rendered;
+  AFI_TRY(rendered.prompt, model.apply_template(turns));
+  AFI_TRY(rendered.format, untemplated_format(model, rules));
+  return rendered;
+}
+
+/// A completion: the text is the prompt.
+Result<RenderedChat> render_completion(const LoadedModel& model, const Request& request) {
+  if (!request.rules.tools.empty()) {
+    return fail(ErrorCode::kUnsupported, "a completion has no 'tools': send a chat");
   }
+  if (!request.rules.template_values.empty()) return no_template_values();
+  RenderedChat rendered;
+  for (const Message& message : request.messages) rendered.prompt += text_of(model, message);
+  AFI_TRY(rendered.format, untemplated_format(model, request.rules));
+  return rendered;
 }
 
 }  // namespace
@@ -202,6 +237,7 @@ Result<void> LoadedModel::Parts::load_template(const LlamaOptions& options) {
 }
 
 Result<RenderedChat> render_chat(const LoadedModel& model, const Request& request) {
+  if (request.is_completion) return render_completion(model, request);
   const auto* const templates = model.parts().templates.get();
   if (templates == nullptr) return render_named(model, request);
   for (const Message& message : request.messages) {

@@ -33,8 +33,8 @@ struct RenderedChat {
   std::shared_ptr<const ChatFormat> format;  // nullptr: plain text
 };
 
-/// Renders the conversation with the chat template, up to the start of the assistant's answer. No
-/// text of the request becomes a control token.
+/// Renders the conversation with the chat template, up to the start of the assistant's answer; a
+/// completion is its text. No text of the request becomes a control token.
 ///
 /// Errors   kInvalidArgument: the template or the library refuses the messages, tools, schema or
 ///          grammar. kUnsupported: tools or a response format, but a built-in template that is

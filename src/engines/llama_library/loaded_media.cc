@@ -216,6 +216,24 @@ Result<std::vector<PromptPiece>> LoadedModel::tokenize(const std::string& text,
   return pieces;
 }
 
+Result<SpanText> LoadedModel::Parts::text_tokens(std::string_view text, bool add_special,
+                                                 bool parse_special) const {
+  SpanText tokens(text.size() + 2);  // a token is at least one byte; two may be added
+  const auto count =
+      llama_tokenize(vocabulary, text.data(), static_cast<std::int32_t>(text.size()),
+                     reinterpret_cast<llama_token*>(tokens.data()),
+                     static_cast<std::int32_t>(tokens.size()), add_special, parse_special);
+  if (count < 0) return library_error(ErrorCode::kInvalidArgument, "the text cannot be tokenized");
+  tokens.resize(static_cast<std::size_t>(count));
+  return tokens;
+}
+
+Result<std::vector<TokenId>> LoadedModel::tokens_of(std::string_view text, bool add_special,
+                                                    bool parse_special) const {
+  clear_library_log();
+  return parts_->text_tokens(text, add_special, parse_special);
+}
+
 Result<std::vector<PromptPiece>> LoadedModel::Parts::pieces(const std::string& text,
                                                             std::span<const MediaInput> inputs,
                                                             bool first) const {
@@ -223,13 +241,7 @@ Result<std::vector<PromptPiece>> LoadedModel::Parts::pieces(const std::string& t
     AFI_TRY(const OwnedChunks chunks, tokenize(text, inputs, first));
     return pieces_of(chunks.get());
   }
-  const auto size = static_cast<std::int32_t>(text.size());
-  SpanText tokens(text.size() + 2);  // a token is at least one byte; two may be added
-  const auto count =
-      llama_tokenize(vocabulary, text.data(), size, reinterpret_cast<llama_token*>(tokens.data()),
-                     static_cast<std::int32_t>(tokens.size()), first, true);
-  if (count < 0) return library_error(ErrorCode::kInvalidArgument, "the text cannot be tokenized");
-  tokens.resize(static_cast<std::size_t>(count));
+  AFI_TRY(SpanText tokens, text_tokens(text, first, true));
   return std::vector<PromptPiece>{{.item = PromptPiece::kText, .parts = {std::move(tokens)}}};
 }
 

@@ -346,11 +346,17 @@ Result<std::string> LoadedModel::apply_template(std::span<const ChatTurn> turns)
   return text;
 }
 
-std::string LoadedModel::bytes_of(TokenId token) const {
+std::string LoadedModel::without_breaks(std::string_view text) const {
+  std::string whole;
+  for (const std::string_view part : split_at(parts_->separator, text)) whole += part;
+  return whole;
+}
+
+std::string LoadedModel::bytes_of(TokenId token, bool control) const {
   std::string text(32, '\0');
   const auto write = [&] {
     return llama_token_to_piece(parts_->vocabulary, static_cast<llama_token>(token), text.data(),
-                                static_cast<std::int32_t>(text.size()), 0, false);
+                                static_cast<std::int32_t>(text.size()), 0, control);
   };
   std::int32_t size = write();
   if (size < 0) {

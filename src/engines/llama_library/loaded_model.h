@@ -111,8 +111,14 @@ class LoadedModel {
   void encode(std::span<const MediaInput> media,
               const std::function<void(std::vector<EncodedInput>)>& on_encoded) const;
 
-  /// The bytes of a token's text; a token may hold part of a character.
-  [[nodiscard]] std::string bytes_of(TokenId token) const;
+  /// Plain text without media.
+  [[nodiscard]] Result<std::vector<TokenId>> tokens_of(std::string_view text, bool add_special,
+                                                       bool parse_special) const;
+  /// Undoes without_control_tokens().
+  [[nodiscard]] std::string without_breaks(std::string_view text) const;
+  /// The bytes of a token's text; a token may hold part of a character. Control tokens have a text
+  /// only if `control`.
+  [[nodiscard]] std::string bytes_of(TokenId token, bool control = false) const;
   [[nodiscard]] bool ends(TokenId token) const;
   [[nodiscard]] bool is_in_vocabulary(TokenId token) const;  // whether it is in the vocabulary
 

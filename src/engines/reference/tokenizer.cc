@@ -69,7 +69,7 @@ Sequence chat_sequence(const Request& request, std::span<const PlacedMedia> medi
   std::size_t next_item = 0;
   sequence.tokens.push_back(token(SpecialToken::kBos));
   for (const Message& message : request.messages) {
-    sequence.tokens.push_back(role_token(message.role));
+    if (!request.is_completion) sequence.tokens.push_back(role_token(message.role));
     for (const ContentPart& part : message.parts) {
       if (const auto* item = std::get_if<MediaItem>(&part)) {
         AFI_CHECK(next_item < media.size());
@@ -78,9 +78,9 @@ Sequence chat_sequence(const Request& request, std::span<const PlacedMedia> medi
         append_text(std::get<std::string>(part), sequence.tokens);
       }
     }
-    sequence.tokens.push_back(token(SpecialToken::kEndOfTurn));
+    if (!request.is_completion) sequence.tokens.push_back(token(SpecialToken::kEndOfTurn));
   }
-  sequence.tokens.push_back(token(SpecialToken::kAssistant));
+  if (!request.is_completion) sequence.tokens.push_back(token(SpecialToken::kAssistant));
   return sequence;
 }
 

@@ -25,6 +25,13 @@ TEST(Tokenizer, WritesTheTemplate) {
             "<tool><end_of_turn><assistant>");
 }
 
+TEST(Tokenizer, ACompletionHasNoTemplate) {
+  Request request;
+  request.messages.push_back({.role = Role::kUser, .parts = {"ab"}});
+  request.is_completion = true;
+  EXPECT_EQ(printable(chat_sequence(request, {}).tokens), "<bos>ab");
+}
+
 TEST(Tokenizer, MediaBecomeSpansOfTheirPlaceholder) {
   ContentDigest first;
   ContentDigest second;

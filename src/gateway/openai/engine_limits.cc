@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 
 namespace afterimage {
@@ -37,6 +38,10 @@ constexpr auto kTaken = std::to_array<std::string_view>({"model",
                                                          "logit_bias",
                                                          "stop",
                                                          "n",
+                                                         "n_predict",
+                                                         "json_schema",
+                                                         "chat_template_kwargs",
+                                                         "reasoning_effort",
                                                          "logprobs",
                                                          "top_logprobs",
                                                          "tools",
@@ -45,6 +50,7 @@ constexpr auto kTaken = std::to_array<std::string_view>({"model",
                                                          "function_call",
                                                          "response_format",
                                                          "grammar"});
+constexpr std::size_t kMaxPrompts = 128;
 constexpr auto kEmptyOnly = std::to_array<std::string_view>({"functions", "suffix"});
 
 bool names(const auto& list, std::string_view name) {
@@ -84,9 +90,15 @@ Result<void> check_engine_takes_field(const JsonValue& field) {
 }
 
 Result<void> check_engine_takes_prompts(const JsonValue& prompts) {
-  const bool is_one = ++prompts.begin() == prompts.end();
-  if (is_one && prompts.front().is(JsonKind::kString)) return {};
-  return unsupported("prompt", "it takes one prompt, as a string");
+  std::size_t count = 0;
+  for (const JsonValue prompt : prompts) {
+    ++count;
+    if (!prompt.is(JsonKind::kString)) {
+      return unsupported("prompt", "it takes a string or a list of strings, not tokens");
+    }
+  }
+  if (count <= kMaxPrompts) return {};
+  return unsupported("prompt", "it takes " + std::to_string(kMaxPrompts) + " prompts at most");
 }
 
 Result<void> check_engine_takes_message(const JsonValue& message, const std::string& name) {

@@ -19,7 +19,8 @@ class EngineRequest {
     for (const ScopeMessage& message : parsed_.scope.messages) {
       const std::size_t index = request_.messages.size();
       Message& made = request_.messages.emplace_back(message.role);
-      if (index < parsed_.message_fields.size()) add_fields(parsed_.message_fields[index], made);
+      const auto& fields = parsed_.engine->messages;
+      if (index < fields.size()) add_fields(fields[index], made);
       for (const auto& part : message.parts) {
         AFI_TRY(ContentPart next,
                 std::visit([this](const auto& one) { return this->content_of(one); }, part));
@@ -27,7 +28,8 @@ class EngineRequest {
       }
     }
     AFI_CHECK(next_media_ == parsed_.media.size());
-    request_.rules = parsed_.generation.rules;
+    request_.rules = parsed_.engine->generation.rules;
+    request_.is_completion = parsed_.operation == ApiOperation::kCompletion;
     return std::move(request_);
   }
 
@@ -64,16 +66,19 @@ class EngineRequest {
 
 }  // namespace
 
-Result<Request> engine_request(const ApiRequest& request) {
+Result<Request> engine_request(const ApiRequest& request, std::size_t prompt) {
   if (request.operation == ApiOperation::kEmbedding) {
     return fail(ErrorCode::kUnsupported,
                 "the built-in engine does not support embeddings: set upstream.url");
   }
-  if (request.unsupported.has_value()) return std::unexpected(*request.unsupported);
-  if (request.single_prompt.has_value()) {
+  AFI_CHECK(request.engine != nullptr);
+  const ApiEngineFields& fields = *request.engine;
+  if (fields.unsupported.has_value()) return std::unexpected(*fields.unsupported);
+  if (!fields.prompts.empty()) {
     Request made;
-    made.messages.emplace_back(Role::kUser).parts.emplace_back(*request.single_prompt);
-    made.rules = request.generation.rules;
+    made.rules = fields.generation.rules;
+    made.is_completion = true;
+    made.messages.emplace_back(Role::kUser).parts.emplace_back(fields.prompts.at(prompt));
     return made;
   }
   return EngineRequest(request).build();

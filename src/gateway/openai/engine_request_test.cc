@@ -46,6 +46,22 @@ TEST(EngineRequest, AcceptsOnePromptOfACompletion) {
   }
 }
 
+TEST(EngineRequest, EachPromptOfACompletionIsARequest) {
+  const auto read =
+      read_api_request(ApiOperation::kCompletion, R"({"prompt":["Once","Twice"],"grammar":"g"})")
+          .value();
+  EXPECT_EQ(read.engine->prompts, (std::vector<std::string>{"Once", "Twice"}));
+  const Request second = engine_request(read, 1).value();
+  EXPECT_EQ(std::get<std::string>(second.messages.at(0).parts.at(0)), "Twice");
+  EXPECT_TRUE(second.is_completion);
+  EXPECT_EQ(second.rules.grammar, "g");
+}
+
+TEST(EngineRequest, OnlyACompletionHasNoTemplate) {
+  EXPECT_TRUE(asked(R"("prompt":"Once")", ApiOperation::kCompletion)->is_completion);
+  EXPECT_FALSE(asked(kTalk)->is_completion);
+}
+
 TEST(EngineRequest, AcceptsWhatClientsSend) {
   for (const char* field : {R"("temperature":0)",
                             R"("temperature":0.7)",
@@ -67,8 +83,24 @@ TEST(EngineRequest, AcceptsWhatClientsSend) {
                             R"("cache":{"ttl":1})",
                             R"("functions":[])",
                             R"("best_of":1)",
+                            R"("n_predict":7)",
+                            R"("json_schema":{"type":"object"})",
+                            R"("chat_template_kwargs":{"enable_thinking":false})",
+                            R"("reasoning_effort":"low")",
                             R"("audio":null)"}) {
     EXPECT_TRUE(asked(std::string(kTalk) + "," + field).has_value()) << field;
+  }
+}
+
+TEST(EngineRequest, RefusesFieldsThatContradictEachOther) {
+  for (const char* field :
+       {R"("reasoning_effort":1)",
+        R"("reasoning_effort":"a","chat_template_kwargs":{"reasoning_effort":"b"})",
+        R"("chat_template_kwargs":[])", R"("json_schema":{},"response_format":{"type":"text"})",
+        R"("repeat_penalty":1,"repetition_penalty":1)"}) {
+    const auto request = asked(std::string(kTalk) + "," + field);
+    ASSERT_FALSE(request.has_value()) << field;
+    EXPECT_EQ(request.error().code, ErrorCode::kInvalidArgument) << field;
   }
 }
 
@@ -83,7 +115,7 @@ TEST(EngineRequest, RefusesUnsupportedFieldsByName) {
       {R"("functions":[{"name":"f"}])", "functions"},
       {R"("response_format":{"type":"xml"})", "response_format.type"},
       {R"("modalities":["audio"])", "modalities"},
-      {R"("reasoning_effort":"low")", "reasoning_effort"},
+      {R"("echo":7)", "echo"},
       {R"("unheard_of":false)", "unheard_of"},
   };
   for (const auto& c : kFields) {
@@ -152,12 +184,11 @@ TEST(EngineRequest, RequiresBytesForEveryMediaItem) {
       << "the next identity needs no second hash";
 }
 
-TEST(EngineRequest, RefusesEmbeddingsAndSeveralPrompts) {
+TEST(EngineRequest, RefusesEmbeddingsAndPromptsOfTokens) {
   EXPECT_EQ(asked(R"("input":"x")", ApiOperation::kEmbedding).error().code,
             ErrorCode::kUnsupported);
-  for (const char* prompt : {R"("prompt":["a","b"])", R"("prompt":[1,2])"}) {
-    EXPECT_EQ(asked(prompt, ApiOperation::kCompletion).error().code, ErrorCode::kUnsupported);
-  }
+  EXPECT_EQ(asked(R"("prompt":[1,2])", ApiOperation::kCompletion).error().code,
+            ErrorCode::kUnsupported);
 }
 
 }  // namespace

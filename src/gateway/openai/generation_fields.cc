@@ -145,6 +145,23 @@ Result<std::string> read_tools(const JsonValue& tools) {
   return canonical(tools);
 }
 
+/// As canonical JSON; empty: none.
+Result<std::string> read_template_values(const JsonValue& root) {
+  const JsonValue values = root["chat_template_kwargs"];
+  if (!values.is_none() && !values.is(JsonKind::kObject)) {
+    return bad_value("chat_template_kwargs", "must be an object");
+  }
+  std::string text = values.is_empty() ? "" : canonical(values);
+  const JsonValue effort = root["reasoning_effort"];
+  if (effort.is_none()) return text;
+  if (!effort.is(JsonKind::kString)) return bad_value("reasoning_effort", "must be a string");
+  if (!values["reasoning_effort"].is_none()) {
+    return bad_value("reasoning_effort", "is given beside chat_template_kwargs.reasoning_effort");
+  }
+  const std::string own = R"("reasoning_effort":)" + canonical(effort);
+  return text.empty() ? "{" + own + "}" : "{" + own + "," + text.substr(1);
+}
+
 Result<AnswerRules> read_rules(const JsonValue& root) {
   AnswerRules rules;
   AFI_TRY(rules.tools, read_tools(root["tools"]));
@@ -160,11 +177,18 @@ Result<AnswerRules> read_rules(const JsonValue& root) {
     }
     rules.response_format = canonical(format);
   }
+  const JsonValue schema = root["json_schema"];  // llama-server's name for it
+  if (!schema.is_none()) {
+    if (!format.is_none()) return bad_value("json_schema", "is given beside response_format");
+    rules.response_format =
+        R"({"json_schema":{"schema":)" + canonical(schema) + R"(},"type":"json_schema"})";
+  }
   const JsonValue grammar = root["grammar"];
   if (!grammar.is_none() && !grammar.is(JsonKind::kString)) {
     return bad_value("grammar", "must be a string");
   }
   rules.grammar = grammar.text();
+  AFI_TRY(rules.template_values, read_template_values(root));
   return rules;
 }
 
@@ -182,6 +206,9 @@ Result<ApiGeneration> read_generation(ApiOperation operation, const JsonValue& r
           number_of(root["frequency_penalty"], "frequency_penalty", -kLargest, kLargest));
   // vLLM's name, and llama.cpp's.
   const bool is_repetition = !root["repetition_penalty"].is_none();
+  if (is_repetition && !root["repeat_penalty"].is_none()) {
+    return bad_value("repeat_penalty", "is given beside repetition_penalty");
+  }
   const std::string_view penalty = is_repetition ? "repetition_penalty" : "repeat_penalty";
   AFI_TRY(read.repeat_penalty, number_of(root[penalty], penalty, 0, kLargest));
   if (read.repeat_penalty == 0.0F) return bad_value(penalty, "must be more than 0");
@@ -221,7 +248,7 @@ Result<ApiMessageFields> read_message_fields(const JsonValue& message, const std
 }
 
 GenerateOptions generate_options(const ApiRequest& request, const GenerateOptions& defaults) {
-  const ApiGeneration& asked = request.generation;
+  const ApiGeneration& asked = request.engine->generation;
   GenerateOptions options = defaults;
   if (request.max_tokens.has_value()) options.max_tokens = TokenCount(*request.max_tokens);
   SamplingOptions& sampling = options.sampling;

@@ -18,7 +18,8 @@ Result<ApiRequest> asked(const std::string& fields, ApiOperation operation = Api
 GenerateOptions options_of(const std::string& fields,
                            ApiOperation operation = ApiOperation::kChat) {
   const ApiRequest request = asked(fields, operation).value();
-  EXPECT_FALSE(request.unsupported.has_value()) << to_string(*request.unsupported);
+  const auto& unsupported = request.engine->unsupported;
+  EXPECT_FALSE(unsupported.has_value()) << to_string(*unsupported);
   return generate_options(request, {.max_tokens = TokenCount(9), .sampling = {.top_k = 3}});
 }
 
@@ -88,9 +89,9 @@ TEST(GenerationFields, OutOfRangeAreRefusedByName) {
   for (const auto& c : kFields) {
     const auto request = asked(c.field);
     ASSERT_TRUE(request.has_value()) << "another server may take it: " << c.field;
-    ASSERT_TRUE(request->unsupported.has_value()) << c.field;
-    EXPECT_NE(request->unsupported->message.find(c.name), std::string::npos)
-        << request->unsupported->message;
+    ASSERT_TRUE(request->engine->unsupported.has_value()) << c.field;
+    EXPECT_NE(request->engine->unsupported->message.find(c.name), std::string::npos)
+        << request->engine->unsupported->message;
   }
 }
 
@@ -98,12 +99,32 @@ TEST(GenerationFields, HoldToolsAsCanonicalJson) {
   const ApiGeneration read =
       asked(R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required",
                "parallel_tool_calls":true,"response_format":{"type":"text"})")
-          ->generation;
+          ->engine->generation;
   EXPECT_EQ(read.rules.tools, R"([{"function":{"name":"f"},"type":"function"}])");
   EXPECT_EQ(read.rules.tool_choice, R"("required")");
   EXPECT_TRUE(read.rules.parallel_tool_calls);
   EXPECT_EQ(read.rules.response_format, "");
-  EXPECT_EQ(asked(R"("tools":[],"tool_choice":"none")")->generation.rules, AnswerRules{});
+  EXPECT_EQ(asked(R"("tools":[],"tool_choice":"none")")->engine->generation.rules, AnswerRules{});
+}
+
+TEST(GenerationFields, HaveNamesOfLlamaServer) {
+  const auto read = [](const std::string& fields) { return asked(fields).value(); };
+  EXPECT_EQ(read(R"("n_predict":7)").max_tokens, 7U);
+  EXPECT_EQ(read(R"("n_predict":7,"max_tokens":5)").max_tokens, 5U);
+  EXPECT_EQ(read(R"("n_predict":-1)").max_tokens, std::nullopt);
+  EXPECT_EQ(read(R"("json_schema":{"type":"object"})").engine->generation.rules.response_format,
+            R"({"json_schema":{"schema":{"type":"object"}},"type":"json_schema"})");
+}
+
+TEST(GenerationFields, HoldTheTemplatesValues) {
+  const auto values = [](const std::string& fields) {
+    return asked(fields)->engine->generation.rules.template_values;
+  };
+  EXPECT_EQ(values(R"("chat_template_kwargs":{"b":1,"a":[true]})"), R"({"a":[true],"b":1})");
+  EXPECT_EQ(values(R"("reasoning_effort":"low")"), R"({"reasoning_effort":"low"})");
+  EXPECT_EQ(values(R"("reasoning_effort":"low","chat_template_kwargs":{"b":1})"),
+            R"({"reasoning_effort":"low","b":1})");
+  EXPECT_EQ(values(R"("chat_template_kwargs":{})"), "");
 }
 
 }  // namespace

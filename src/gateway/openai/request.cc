@@ -100,31 +100,37 @@ constexpr auto kMediaFields = std::to_array<MediaField>({{"image_url", Modality:
 
 class Reading {
  public:
-  Reading(ApiOperation operation, const JsonValue& root) : root_(root) {
+  Reading(ApiOperation operation, const JsonValue& root, ApiReader reader)
+      : root_(root),
+        engine_(reader == ApiReader::kEngine ? std::make_shared<ApiEngineFields>() : nullptr) {
     request_.operation = operation;
     request_.scope.other["operation"] = to_string(operation);
   }
 
   Result<ApiRequest> run() && {
     const JsonValue model = root_["model"];
-    if (!model.is(JsonKind::kString) || model.text().empty()) {
+    const bool is_named = model.is(JsonKind::kString) && !model.text().empty();
+    if (!is_named && !(engine_ != nullptr && model.is_none())) {
       return wrong("model", "must be a non-empty string");
     }
     request_.model = model.text();
-    for (const JsonValue field : root_) note(check_engine_takes_field(field));
+    if (engine_ != nullptr) {
+      for (const JsonValue field : root_) note(check_engine_takes_field(field));
+    }
     AFI_TRY_VOID(read_content());
     AFI_TRY_VOID(read_stream());
     AFI_TRY_VOID(read_cache());
     AFI_TRY_VOID(read_sampling());
     place_fields();
+    request_.engine = std::move(engine_);
     return std::move(request_);
   }
 
  private:
   /// The first thing that the built-in engine would not do is remembered.
   void note(Result<void> taken) {
-    if (!taken.has_value() && !request_.unsupported.has_value()) {
-      request_.unsupported = std::move(taken).error();
+    if (!taken.has_value() && !engine_->unsupported.has_value()) {
+      engine_->unsupported = std::move(taken).error();
     }
   }
 
@@ -152,8 +158,10 @@ class Reading {
     if (!content.is(JsonKind::kArray) || content.is_empty()) {
       return wrong(content_field(), "must be a string or a non-empty array of strings or tokens");
     }
-    note(check_engine_takes_prompts(content));
-    if (content.front().is(JsonKind::kString)) request_.single_prompt = content.front().text();
+    if (engine_ != nullptr) {
+      note(check_engine_takes_prompts(content));
+      for (const JsonValue prompt : content) engine_->prompts.emplace_back(prompt.text());
+    }
     request_.scope.other[pointer_to(content_field())] = canonical(content);
     return {};
   }
@@ -176,10 +184,7 @@ class Reading {
     const std::string name = "messages[" + std::to_string(request_.scope.messages.size()) + "]";
     const JsonValue role = message["role"];
     if (!role.is(JsonKind::kString)) return wrong(name + ".role", "must be a string");
-    note(check_engine_takes_message(message, name));
-    auto fields = read_message_fields(message, name);
-    if (!fields.has_value()) note(std::unexpected(fields.error()));
-    request_.message_fields.push_back(std::move(fields).value_or(ApiMessageFields()));
+    if (engine_ != nullptr) read_engine_fields(message, name);
     ScopeMessage& read = request_.scope.messages.emplace_back(Role::kUser);
     const bool is_known = place_role(role.text(), read);
     // Fields without a place of their own stay as canonical JSON.
@@ -212,6 +217,13 @@ class Reading {
     return {};
   }
 
+  void read_engine_fields(const JsonValue& message, const std::string& name) {
+    note(check_engine_takes_message(message, name));
+    auto fields = read_message_fields(message, name);
+    if (!fields.has_value()) note(std::unexpected(fields.error()));
+    engine_->messages.push_back(std::move(fields).value_or(ApiMessageFields()));
+  }
+
   /// Sets the role of `message`; true if it represents the role exactly.
   bool place_role(std::string_view role, ScopeMessage& message) {
     for (const Role known : {Role::kSystem, Role::kUser, Role::kAssistant, Role::kTool}) {
@@ -231,7 +243,7 @@ class Reading {
   /// Adds the part to `message` and returns its unknown fields as canonical JSON.
   Result<std::string> read_part(const JsonValue& part, const std::string& name,
                                 ScopeMessage& message) {
-    note(check_engine_takes_part(part, name));
+    if (engine_ != nullptr) note(check_engine_takes_part(part, name));
     const JsonValue type = part["type"];
     if (type.is(JsonKind::kString)) {
       if (type.text() == "text") {
@@ -350,11 +362,10 @@ class Reading {
       facts.seeded = true;
       return {};
     }
-    auto generation = read_generation(request_.operation, root_);
-    if (generation.has_value()) {
-      request_.generation = *std::move(generation);
-    } else {
-      note(std::unexpected(std::move(generation).error()));
+    if (engine_ != nullptr) {
+      auto generation = read_generation(request_.operation, root_);
+      if (!generation.has_value()) note(std::unexpected(generation.error()));
+      engine_->generation = std::move(generation).value_or(ApiGeneration());
     }
     const JsonValue temperature = root_["temperature"];
     facts.temperature = temperature.number();
@@ -378,6 +389,9 @@ class Reading {
     AFI_TRY(const auto completion_tokens,
             limit(root_["max_completion_tokens"], "max_completion_tokens"));
     request_.max_tokens = completion_tokens ? completion_tokens : tokens;
+    if (engine_ != nullptr && !request_.max_tokens.has_value()) {
+      AFI_TRY(request_.max_tokens, limit(root_["n_predict"], "n_predict"));  // llama-server's name
+    }
     return {};
   }
 
@@ -409,6 +423,7 @@ class Reading {
   }
 
   JsonValue root_;
+  std::shared_ptr<ApiEngineFields> engine_;
   ApiRequest request_;
 };
 
@@ -438,12 +453,13 @@ std::string_view to_string(ApiOperation operation) {
   return "unknown";
 }
 
-Result<ApiRequest> read_api_request(ApiOperation operation, std::string_view body) {
-  JsonReader reader;
-  const auto root = reader.read(body);
+Result<ApiRequest> read_api_request(ApiOperation operation, std::string_view body,
+                                    ApiReader reader) {
+  JsonReader json;
+  const auto root = json.read(body);
   if (!root.has_value()) return wrong("the body cannot be parsed:", root.error().message);
   if (!root->is(JsonKind::kObject)) return wrong("the body", "must be a JSON object");
-  return Reading(operation, *root).run();
+  return Reading(operation, *root, reader).run();
 }
 
 Scope scope_of(const ApiRequest& request, std::span<const ContentDigest> contents,

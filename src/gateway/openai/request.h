@@ -81,6 +81,18 @@ struct ApiMessageFields {
   std::string name;
 };
 
+/// What a built-in engine needs besides the content.
+struct ApiEngineFields {
+  ApiGeneration generation;
+  std::vector<ApiMessageFields> messages;  // one for each message of the scope
+  /// Of a completion whose prompt is a list of texts: each has choices of its own. Empty: the prompt
+  /// is the question.
+  std::vector<std::string> prompts;
+  /// The first field that the built-in engine does not support, as an error for the client. Other
+  /// servers may support it.
+  std::optional<Error> unsupported = std::nullopt;
+};
+
 /// A request, parsed as far as caching needs. Unknown fields become part of its identity; the
 /// upstream receives the body unchanged.
 struct ApiRequest {
@@ -91,15 +103,9 @@ struct ApiRequest {
   std::optional<std::uint32_t> max_tokens = std::nullopt;
   /// Embeddings are marked as seeded, so that only an exact match is served.
   SamplingFacts sampling;
-  ApiGeneration generation;
-  std::vector<ApiMessageFields> message_fields;  // one for each message of the scope
-  std::vector<ApiMedia> media;                   // in order of appearance
+  std::vector<ApiMedia> media;  // in order of appearance
   std::optional<ApiCacheDirectives> cache;
-  /// The first field that the built-in engine does not support, as an error for the client. Other
-  /// servers may support it.
-  std::optional<Error> unsupported = std::nullopt;
-  /// Of a completion whose prompt is a list of one text; the list as a whole is then the question.
-  std::optional<std::string> single_prompt = std::nullopt;
+  std::shared_ptr<const ApiEngineFields> engine;  // nullptr: read for another server
 
   /// The question: the last text of the last message if that is the user's, the prompt of a
   /// completion, or the input of an embedding. Empty: the request has no such text, and only an
@@ -110,6 +116,12 @@ struct ApiRequest {
   Scope scope;
 };
 
+/// Who computes the answer.
+enum class ApiReader : std::uint8_t {
+  kEngine,       // of this process; a request need not name its only model
+  kOtherServer,  // gets the body as it is
+};
+
 /// Parses the body of a request.
 ///
 /// Errors   kInvalidArgument: not JSON, not UTF-8, deeper than 128 levels, a key twice in one
@@ -118,21 +130,23 @@ struct ApiRequest {
 ///          identified, so it is not cached.
 /// Cost     One pass over the body; data URLs are decoded once. Nothing parses the body again.
 /// Threads  Any.
-[[nodiscard]] Result<ApiRequest> read_api_request(ApiOperation operation, std::string_view body);
+[[nodiscard]] Result<ApiRequest> read_api_request(ApiOperation operation, std::string_view body,
+                                                  ApiReader reader = ApiReader::kEngine);
 
 /// The scope of `request` with the digests of its media. `contents` has one digest per element of
 /// request.media; `inputs` identifies the preprocessing of media.
 [[nodiscard]] Scope scope_of(const ApiRequest& request, std::span<const ContentDigest> contents,
                              const NamespaceId& inputs);
 
-/// Converts a chat or completion request for the built-in engine.
+/// Converts a chat or completion request for the built-in engine, with prompts[prompt] if the prompt
+/// is a list. The request was read for an engine.
 ///
 /// Errors   kInvalidArgument: a media item without bytes, or a field out of range. kUnsupported,
 ///          naming the field: embeddings, and options that no built-in engine implements, so
 ///          nothing is silently ignored. What one engine lacks, that engine refuses.
-[[nodiscard]] Result<Request> engine_request(const ApiRequest& request);
+[[nodiscard]] Result<Request> engine_request(const ApiRequest& request, std::size_t prompt = 0);
 
-/// How an engine with these defaults generates the answers to `request`.
+/// How an engine with these defaults generates the answers to `request`, which was read for it.
 [[nodiscard]] GenerateOptions generate_options(const ApiRequest& request,
                                                const GenerateOptions& defaults);
 

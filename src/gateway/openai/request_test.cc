@@ -30,7 +30,7 @@ ApiRequest chat_with(std::string_view fields) {
               "}");
 }
 std::string refusal(ApiOperation operation, std::string_view body) {
-  const auto request = read_api_request(operation, body);
+  const auto request = read_api_request(operation, body, ApiReader::kOtherServer);
   if (request.has_value()) return "read";
   EXPECT_EQ(request.error().code, ErrorCode::kInvalidArgument);
   return request.error().message;
@@ -291,6 +291,23 @@ TEST(ApiRequest, ErrorsNameTheField) {
     EXPECT_NE(refusal(c.operation, c.body).find(c.why), std::string::npos)
         << c.body << ": " << refusal(c.operation, c.body);
   }
+}
+
+TEST(ApiRequest, AnEngineIsItsOnlyModel) {
+  constexpr auto kBody = R"({"messages":[{"role":"user","content":"x"}]})";
+  EXPECT_EQ(read_api_request(ApiOperation::kChat, kBody)->model, "");
+  EXPECT_FALSE(read_api_request(ApiOperation::kChat, R"({"model":7,"messages":[]})").has_value());
+}
+
+TEST(ApiRequest, WhatOnlyAnEngineNeedsIsNotReadForAnotherServer) {
+  constexpr auto kBody =
+      R"({"model":"m","unheard_of":1,"messages":[{"role":"user","content":"x"}]})";
+  const auto forwarded = read_api_request(ApiOperation::kChat, kBody, ApiReader::kOtherServer);
+  const auto answered = read_api_request(ApiOperation::kChat, kBody, ApiReader::kEngine);
+  EXPECT_EQ(forwarded->engine, nullptr);
+  ASSERT_NE(answered->engine, nullptr);
+  EXPECT_TRUE(answered->engine->unsupported.has_value());
+  EXPECT_EQ(identity_of(*forwarded), identity_of(*answered));
 }
 
 constexpr std::string_view kChangesNothing[] = {

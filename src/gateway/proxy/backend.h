@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "afterimage/engine.h"
 #include "afterimage/ids.h"
@@ -58,6 +59,10 @@ class Backend {
   [[nodiscard]] virtual ModelIdentity identity(const std::string& model) const = 0;
   /// Whether it takes requests that cannot be read, and media by address.
   [[nodiscard]] virtual bool takes_anything() const = 0;
+  /// Whether it may be asked for this path.
+  [[nodiscard]] virtual bool serves(std::string_view path) const {
+    return path.starts_with("/v1/");
+  }
   /// Whether it encodes and prefills through this process's caches.
   [[nodiscard]] virtual bool uses_reuse() const { return false; }
   /// Of the engine of this process; nullopt: another server computes.

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "gateway/proxy/engine_backend.h"
 
+#include <algorithm>
+#include <optional>
 #include <stop_token>
 #include <utility>
 
@@ -9,6 +11,7 @@
 #include "gateway/openai/live_events.h"
 #include "gateway/openai/record.h"
 #include "gateway/proxy/engine_choice.h"
+#include "gateway/proxy/engine_helpers.h"
 
 namespace afterimage {
 namespace {
@@ -63,8 +66,11 @@ BackendCall EngineBackend::ask(BackendRequest request, std::shared_ptr<BackendLi
             R"(","object":"model","created":0,"owned_by":"afterimage"}]})");
     return {};
   }
-  if (!request.operation.has_value() || *request.operation == ApiOperation::kEmbedding ||
-      request.request == nullptr) {
+  if (!request.operation.has_value()) {
+    help(request, *listener);
+    return {};
+  }
+  if (*request.operation == ApiOperation::kEmbedding || request.request == nullptr) {
     refuse(*listener, 400, {ErrorCode::kUnsupported, "the built-in engine does not offer that"});
     return {};
   }
@@ -79,15 +85,27 @@ BackendCall EngineBackend::ask(BackendRequest request, std::shared_ptr<BackendLi
   return {.cancel = [stop] { stop->request_stop(); }, .handle = {}};
 }
 
+bool EngineBackend::serves(std::string_view path) const {
+  return is_engine_helper(path) || Backend::serves(path);
+}
+
+void EngineBackend::help(const BackendRequest& request, BackendListener& listener) const {
+  const std::string path = request.target.substr(0, request.target.find('?'));
+  const auto said = engine_helper(engine_, settings_.model, request.method, path,
+                                  request.body == nullptr ? std::string() : *request.body);
+  if (said.has_value()) return say(listener, 200, "application/json", *said);
+  const bool is_absent = said.error().code == ErrorCode::kNotFound;
+  refuse(listener, is_absent ? 404 : status_of(said.error().code), said.error());
+}
+
 void EngineBackend::answer(const BackendRequest& request, BackendListener& listener,
                            const std::stop_token& stop) const {
   if (stop.stop_requested()) {
     return listener.on_error({ErrorCode::kCancelled, "all clients have left"});
   }
   const ApiRequest& asked = *request.request;
-  auto prompt = engine_request(asked);
-  if (!prompt.has_value()) return refuse(listener, 400, prompt.error());
-  prompt->tenant = request.tenant;
+  const std::size_t prompts = std::max<std::size_t>(asked.engine->prompts.size(), 1);
+  const std::uint32_t choices = asked.engine->generation.choices;
   LiveEvents events(asked.operation, ids_.answer(asked.operation), asked.model);
   EngineAnswer answer{.model = asked.model};
   bool begun = false;
@@ -96,8 +114,15 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
     if (!std::exchange(begun, true)) listener.on_recorded_head(200, {{"Content-Type", kEvents}});
     listener.on_bytes(bytes);
   };
-  for (std::uint32_t choice = 0; choice < asked.generation.choices; ++choice) {
-    const auto written = write_choice(asked, *prompt, choice, events, send, stop);
+  std::optional<Request> prompt;
+  for (std::uint32_t index = 0; index < prompts * choices; ++index) {
+    if (index % choices == 0) {
+      auto next = engine_request(asked, index / choices);
+      if (!next.has_value()) return refuse(listener, 400, next.error());
+      prompt = *std::move(next);
+      prompt->tenant = request.tenant;
+    }
+    const auto written = write_choice(asked, *prompt, index, events, send, stop);
     if (!written.has_value()) {
       // A response that has begun can only break off.
       if (begun || written.error().code == ErrorCode::kCancelled) {
@@ -105,7 +130,7 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
       }
       return refuse(listener, status_of(written.error().code), written.error());
     }
-    if (choice == 0) answer.prompt_tokens = written->prefilled + written->resumed_from;
+    if (index % choices == 0) answer.prompt_tokens += written->prefilled + written->resumed_from;
     answer.output_tokens += TokenCount(static_cast<std::uint32_t>(written->tokens.size()));
   }
   // The record comes before the last bytes: a client that has read them finds the answer stored.
@@ -133,7 +158,9 @@ Result<Completion> EngineBackend::write_choice(const ApiRequest& asked, const Re
                                                const std::stop_token& stop) const {
   EngineChoice choice(index, events, ids_);
   GenerateOptions options = generate_options(asked, defaults());
-  if (options.sampling.seed.has_value()) *options.sampling.seed += index;
+  if (options.sampling.seed.has_value()) {
+    *options.sampling.seed += index % asked.engine->generation.choices;
+  }
   options.on_format = [&](const auto& format) { choice.set_format(format); };
   if (options.top_logprobs.has_value()) {
     options.on_logprobs = [&](const TokenLogprobs& token) { choice.add(token); };

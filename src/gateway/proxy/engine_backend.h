@@ -13,7 +13,8 @@
 
 namespace afterimage {
 
-/// An engine of this process, with the caches of encoder outputs and KV.
+/// An engine of this process, with the caches of encoder outputs and KV. It also offers what
+/// engine_helpers.h lists.
 ///
 /// Errors   400 names what it does not do (embeddings, several prompts, …); 503: more requests than
 ///          may wait.
@@ -28,6 +29,7 @@ class EngineBackend final : public Backend {
   [[nodiscard]] std::string name() const override { return settings_.model; }
   [[nodiscard]] ModelIdentity identity(const std::string& model) const override;
   [[nodiscard]] bool takes_anything() const override { return false; }
+  [[nodiscard]] bool serves(std::string_view path) const override;
   [[nodiscard]] bool uses_reuse() const override { return true; }
   [[nodiscard]] std::optional<Exactness> exactness() const override { return engine_.exactness(); }
   [[nodiscard]] std::optional<std::uint32_t> default_max_tokens() const override {
@@ -43,6 +45,7 @@ class EngineBackend final : public Backend {
  private:
   /// The engine's defaults with the operator's limit.
   [[nodiscard]] GenerateOptions defaults() const;
+  void help(const BackendRequest& request, BackendListener& listener) const;
   void answer(const BackendRequest& request, BackendListener& listener,
               const std::stop_token& stop) const;
 

@@ -145,7 +145,7 @@ void Gateway::handle(HttpRequest request, Responder responder) {
     reply.headers.add("Allow", "POST");
     return responder.reply(std::move(reply));
   }
-  if (!path.starts_with("/v1/")) {
+  if (!parts_.backend.serves(path)) {
     return responder.reply(
         error_reply(404, "there is nothing at " + std::string(path) + "; the API is under /v1/",
                     "invalid_request_error", "not_found"));

@@ -191,7 +191,10 @@ GatewayRequest::Next GatewayRequest::on_reading() {
 }
 
 Result<std::optional<GatewayRequest::Refusal>> GatewayRequest::read_body() {
-  AFI_TRY(ApiRequest read, read_api_request(*operation_, *request_.body));
+  const ApiReader reader =
+      gateway_.parts().backend.takes_anything() ? ApiReader::kOtherServer : ApiReader::kEngine;
+  AFI_TRY(ApiRequest read, read_api_request(*operation_, *request_.body, reader));
+  if (read.model.empty()) read.model = gateway_.parts().backend.name();
   hash_media(read.media);
   api_ = std::make_shared<const ApiRequest>(std::move(read));
   decision_.model = api_->model;

@@ -36,6 +36,7 @@ Result<void> check_plain(const Request& request) {
   if (!rules.tools.empty()) return refused("tools");
   if (!rules.response_format.empty()) return refused("response_format");
   if (!rules.grammar.empty()) return refused("grammar");
+  if (!rules.template_values.empty()) return refused("chat_template_kwargs");
   for (const Message& message : request.messages) {
     if (!message.tool_calls.empty()) return refused("messages[].tool_calls");
   }

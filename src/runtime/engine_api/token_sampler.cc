@@ -22,13 +22,12 @@ TokenId most_likely(std::span<const float> logits) {
 
 Result<TokenCount> answer_limit(const Sequence& prompt, TokenCount most, TokenCount context) {
   const std::uint64_t size = prompt.tokens.size();
-  const std::uint64_t needed = most == kNoTokenLimit ? 1 : most.value();
+  const std::uint64_t needed = most.value() == 0 ? 0 : 1;
   if (size + needed <= context.value()) {
-    return most == kNoTokenLimit ? context - TokenCount(static_cast<std::uint32_t>(size)) : most;
+    return std::min(most, context - TokenCount(static_cast<std::uint32_t>(size)));
   }
   return fail(ErrorCode::kLimitExceeded, "a prompt of " + std::to_string(size) +
-                                             " tokens and up to " + std::to_string(needed) +
-                                             " more do not fit the context of " +
+                                             " tokens and its answer do not fit the context of " +
                                              std::to_string(context.value()) +
                                              ": shorten the request or raise the context size");
 }

@@ -42,7 +42,8 @@ std::map<std::string, std::string> parameters_of(const GenerateOptions& options)
 /// A record of the library holds a plain text: no log probabilities, tool calls or formats. Nor does
 /// a question's scope: it has the messages' texts and media only.
 bool is_plain(const Request& request, const GenerateOptions& options) {
-  return request.rules == AnswerRules{} && !options.top_logprobs.has_value() &&
+  return !request.is_completion && request.rules == AnswerRules{} &&
+         !options.top_logprobs.has_value() &&
          std::ranges::all_of(request.messages, [](const Message& message) {
            return message.tool_calls.empty() && message.tool_call_id.empty() &&
                   message.name.empty() && message.reasoning.empty();

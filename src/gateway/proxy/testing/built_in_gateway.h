@@ -35,7 +35,10 @@ class BuiltInGateway {
                    .value();
   }
   Said chat(const std::string& body, const std::string& headers = "") {
-    return ask(service_->port(), "POST", "/v1/chat/completions", body, headers);
+    return post("/v1/chat/completions", body, headers);
+  }
+  Said post(const std::string& path, const std::string& body, const std::string& headers = "") {
+    return ask(service_->port(), "POST", path, body, headers);
   }
   json admin(const std::string& method, const std::string& path, const std::string& body = "") {
     return json::parse(

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "afterimage/engine.h"
+#include "afterimage/result.h"
+
+namespace afterimage {
+
+/// What clients of llama-server use besides the OpenAI API.
+///
+///   POST /tokenize        {"content", "add_special", "parse_special", "with_pieces"} → {"tokens"}
+///   POST /detokenize      {"tokens"} → {"content"}
+///   POST /apply-template  a chat → {"prompt"}
+///   GET  /props           the model's name, context and chat template
+///
+/// Errors   kInvalidArgument, naming the field; kNotFound: another path or method; kUnsupported:
+///          the engine has no tokenizer for clients.
+/// Threads  Any.
+/// Source   tools/server/README.md of llama.cpp.
+[[nodiscard]] Result<std::string> engine_helper(const Engine& engine, std::string_view model,
+                                                std::string_view method, std::string_view path,
+                                                const std::string& body);
+
+[[nodiscard]] bool is_engine_helper(std::string_view path);
+
+}  // namespace afterimage
