@@ -94,9 +94,9 @@ fi
 step "configuring"
 mkdir -p build
 # The libraries find each other in their own folder, and the server finds them in ../lib.
-parts="$PWD/../../cmake/llama_parts.cmake"
-[ $server = OFF ] || parts="" # the server needs all of them
-cmake -S source -B build -G Ninja $flags -DCMAKE_PROJECT_INCLUDE="$parts" -DLLAMA_BUILD_TOOLS=$server \
+parts="-DCMAKE_PROJECT_INCLUDE=$PWD/../../cmake/llama_parts.cmake"
+[ $server = OFF ] || parts="-UCMAKE_PROJECT_INCLUDE" # the server needs all of them
+cmake -S source -B build -G Ninja $flags "$parts" -DLLAMA_BUILD_TOOLS=$server \
   -DLLAMA_BUILD_SERVER=$server -DCMAKE_INSTALL_PREFIX="$PWD/prefix" -DCMAKE_INSTALL_LIBDIR=lib \
   -DCMAKE_INSTALL_RPATH='$ORIGIN;$ORIGIN/../lib' -Wno-dev >build/configure.log 2>&1 ||
   { tail -n 20 build/configure.log >&2; fail "CMake failed; its output is in build/llama/build/configure.log."; }

@@ -235,6 +235,8 @@ class Tokenizer {
   [[nodiscard]] virtual const std::string& chat_template() const = 0;
   /// The tokens of a prompt and its answer together.
   [[nodiscard]] virtual TokenCount context() const = 0;
+  /// The tokens that end an answer.
+  [[nodiscard]] virtual std::vector<TokenId> end_tokens() const = 0;
 };
 
 /// The interface of an inference engine. One object is one loaded model. An engine that exposes its
@@ -266,11 +268,19 @@ class Engine {
   virtual Result<PreparedRequest> prepare_answer(const Request& request,
                                                  std::span<const ContentDigest> contents) const;
 
+  /// Requests that it computes at a time; others wait inside. 0: as many as call.
+  [[nodiscard]] virtual std::uint32_t lanes() const { return 0; }
+
   /// What holds where a client chooses nothing: limit and sampling.
   [[nodiscard]] virtual GenerateOptions default_options() const { return {}; }
 
   /// nullptr: the engine has none for clients.
   [[nodiscard]] virtual const Tokenizer* tokenizer() const { return nullptr; }
+
+  /// The embedding of a text: one vector of length 1, pooled as the model does. The same tokens give
+  /// the same vector. kInvalidArgument: no tokens, or unknown ones; kLimitExceeded: too many;
+  /// kUnsupported: the engine makes no embeddings, which is the default.
+  [[nodiscard]] virtual Result<std::vector<float>> embed(std::span<const TokenId> tokens) const;
 
   /// Decodes, preprocesses and encodes one item: the expensive step that a hit avoids.
   /// Shape    tensors[0] is [span length, hidden size].

@@ -59,6 +59,8 @@ struct Request {
   AnswerRules rules = {};
   /// The messages' parts are the prompt itself: no chat template, and roles mean nothing.
   bool is_completion = false;
+  /// Of a completion: the prompt, if the client tokenized it; there are no messages then.
+  std::vector<TokenId> prompt_tokens = {};
 };
 
 }  // namespace afterimage

@@ -115,6 +115,10 @@ void add_engine_options(CLI::App& verb, EngineArgs& args) {
       ->add_option("--chat-template", args.llama.chat_template,
                    "llama: a chat template by name (chatml, gemma, …) instead of the model's own")
       ->type_name("NAME");
+  group
+      ->add_option("--pooling", args.llama.pooling,
+                   "llama: how embeddings are pooled, instead of the model's own way")
+      ->check(CLI::IsMember({"mean", "cls", "last"}));
   group->add_flag("--fast", args.fast,
                   "llama: fused attention and small attention windows; outputs with and without "
                   "reuse\n"

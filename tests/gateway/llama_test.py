@@ -66,8 +66,9 @@ class LlamaTest(GatewayTestCase):
         self.assertLessEqual(said["usage"]["total_tokens"], 1024)
 
     def test_a_prompt_beyond_the_context_is_refused(self):
-        error = self.assert_error(self.post(story("word " * 3000)), 413)
-        self.assertIn("context", error["message"])
+        error = self.assert_error(self.post(story("word " * 3000)), 400, "context_length_exceeded")
+        self.assertEqual(error["n_ctx"], 1024)
+        self.assertGreater(error["n_prompt_tokens"], 3000)
 
     def test_a_grammar_that_never_ends_ends_with_its_limit(self):
         said = self.post(story("say it", grammar='root ::= "a" root', max_tokens=40)).json

@@ -152,6 +152,14 @@ class LlamaTokenizer final : public Tokenizer {
   }
   const std::string& chat_template() const override { return model_.chat_template(); }
   TokenCount context() const override { return context_; }
+  std::vector<TokenId> end_tokens() const override {
+    std::vector<TokenId> tokens;
+    for (std::uint32_t id = 0; id < model_.facts().vocabulary; ++id) {
+      const auto token = static_cast<TokenId>(id);
+      if (model_.ends(token)) tokens.push_back(token);
+    }
+    return tokens;
+  }
 
  private:
   const LoadedModel& model_;
@@ -209,6 +217,10 @@ const KvLayout* LlamaEngine::kv_layout() const {
 }
 Exactness LlamaEngine::exactness() const { return parts_->exactness; }
 const Tokenizer* LlamaEngine::tokenizer() const { return parts_->tokenizer.get(); }
+Result<std::vector<float>> LlamaEngine::embed(std::span<const TokenId> tokens) const {
+  return parts_->model->embed(tokens);
+}
+std::uint32_t LlamaEngine::lanes() const { return parts_->options.lanes; }
 BatchCounts LlamaEngine::batches() const { return parts_->model->batches(); }
 
 std::string LlamaEngine::description() const {
@@ -282,6 +294,13 @@ Result<PreparedRequest> LlamaEngine::prepare_answer(const Request& request,
     AFI_TRY(inputs.emplace_back(), parts_->measure(*item));
   }
   AFI_TRY(const RenderedChat chat, render_chat(*parts_->model, request));
+  if (!request.prompt_tokens.empty()) {
+    const auto is_known = [&](TokenId token) { return parts_->model->is_in_vocabulary(token); };
+    if (!std::ranges::all_of(request.prompt_tokens, is_known)) {
+      return fail(ErrorCode::kInvalidArgument, "the prompt has a token outside the vocabulary");
+    }
+    return PreparedRequest{.prompt = {.tokens = request.prompt_tokens}, .format = chat.format};
+  }
   AFI_TRY(const auto pieces, parts_->model->tokenize(chat.prompt, inputs));
   Sequence sequence;
   for (const PromptPiece& piece : pieces) {

@@ -42,7 +42,11 @@ class LlamaEngine final : public Engine {
                                          std::span<const ContentDigest> contents) const override;
   /// llama-server's defaults: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, no token limit.
   [[nodiscard]] GenerateOptions default_options() const override;
+  [[nodiscard]] std::uint32_t lanes() const override;
   [[nodiscard]] const Tokenizer* tokenizer() const override;
+  /// With the model's own pooling, or LlamaOptions::pooling; of 2,048 tokens at most. The first call
+  /// allocates a context of its own.
+  [[nodiscard]] Result<std::vector<float>> embed(std::span<const TokenId> tokens) const override;
   /// tensors[0]: [span length, row width], f32; tensors[1]: see span_parts.h.
   Result<EncoderOutput> encode(const MediaItem& item) const override;
   void encode_all(std::span<const MediaItem* const> items,

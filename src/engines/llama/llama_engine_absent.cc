@@ -26,6 +26,10 @@ const ModelIdentity& LlamaEngine::identity() const { return parts_->identity; }
 PreprocessRecipe LlamaEngine::recipe(Modality /*modality*/) const { return {}; }
 const KvLayout* LlamaEngine::kv_layout() const { return nullptr; }
 const Tokenizer* LlamaEngine::tokenizer() const { return nullptr; }
+Result<std::vector<float>> LlamaEngine::embed(std::span<const TokenId> tokens) const {
+  return Engine::embed(tokens);
+}
+std::uint32_t LlamaEngine::lanes() const { return 0; }
 BatchCounts LlamaEngine::batches() const { return {}; }
 Exactness LlamaEngine::exactness() const { return {}; }
 std::string LlamaEngine::description() const { return kHowToGetIt; }

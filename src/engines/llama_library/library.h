@@ -33,6 +33,9 @@ static_assert(std::is_same_v<llama_seq_id, std::int32_t>);
 static_assert(sizeof(TokenId) == sizeof(llama_token));
 static_assert(LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY == 1);
 
+[[nodiscard]] Result<llama_context_params> context_params(const LlamaOptions& options,
+                                                          std::uint32_t batch);
+
 /// Deleter that calls `free`.
 template <auto free>
 struct FreeBy {
@@ -74,6 +77,9 @@ struct LoadedModel::Parts {
   std::shared_ptr<const common_chat_templates> templates;
   std::uint32_t batch = 0;
   mutable std::mutex encoding;
+  LlamaOptions loaded_with;
+  /// Made for the first embedding; on the computing thread.
+  mutable OwnedContext embedder;
   /// Runs every call that touches the context. Last: it ends before what it uses.
   std::unique_ptr<BatchScheduler> computing;
 
@@ -81,6 +87,10 @@ struct LoadedModel::Parts {
   Result<void> load_template(const LlamaOptions& options);
   Result<void> load_media(const LlamaOptions& options);
   Result<void> make_context(const LlamaOptions& options);
+  /// Applies the adapters.
+  [[nodiscard]] Result<void> adapt(llama_context* to) const;
+  [[nodiscard]] Result<std::vector<float>> embed(std::span<const TokenId> tokens) const;
+  [[nodiscard]] Result<void> make_embedder() const;
   /// One batch. On the computing thread.
   [[nodiscard]] Result<void> compute(std::span<const BatchRow> rows,
                                      const OnLogits& on_logits) const;

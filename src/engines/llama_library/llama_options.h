@@ -36,6 +36,9 @@ struct LlamaOptions {
   int image_max_tokens = -1;
   /// Name of one of llama.cpp's built-in chat templates; empty: the model's own template.
   std::string chat_template;
+  /// How the vectors of a text's tokens become its embedding: mean, cls or last; empty: as the model
+  /// says, else mean.
+  std::string pooling;
   /// A run resumed from cached KV gives the same logits as a cold run, bit for bit. Holds on CPU
   /// with a build whose matrix products do not depend on the batch size, as made by
   /// scripts/build-llama.sh. Costs: no flash attention, no repacked weights, no tiled products of

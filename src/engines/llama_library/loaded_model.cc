@@ -142,6 +142,14 @@ llama_model_params model_params(const LlamaOptions& options) {
   return params;
 }
 
+std::string meta(const llama_model* model, const char* key) {
+  std::array<char, 256> text{};
+  const auto size = llama_model_meta_val_str(model, key, text.data(), text.size());
+  return size < 0 ? "" : std::string(text.data());
+}
+
+}  // namespace
+
 Result<llama_context_params> context_params(const LlamaOptions& options, std::uint32_t batch) {
   llama_context_params params = llama_context_default_params();
   AFI_TRY(params.type_k, kv_type(options.keys));
@@ -163,14 +171,6 @@ Result<llama_context_params> context_params(const LlamaOptions& options, std::ui
   return params;
 }
 
-std::string meta(const llama_model* model, const char* key) {
-  std::array<char, 256> text{};
-  const auto size = llama_model_meta_val_str(model, key, text.data(), text.size());
-  return size < 0 ? "" : std::string(text.data());
-}
-
-}  // namespace
-
 void clear_library_log() { error_log.clear(); }
 
 std::unexpected<Error> library_error(ErrorCode code, const std::string& what) {
@@ -186,6 +186,8 @@ LoadedModel::~LoadedModel() = default;
 Result<std::unique_ptr<const LoadedModel>> LoadedModel::load(const LlamaOptions& options) {
   start_library(options.exact);
   auto parts = std::make_unique<Parts>();
+  parts->loaded_with = options;
+  parts->loaded_with.progress = nullptr;
   AFI_TRY_VOID(parts->load_weights(options));
   AFI_TRY_VOID(parts->load_template(options));
   AFI_TRY_VOID(parts->load_media(options));
@@ -274,16 +276,7 @@ Result<void> LoadedModel::Parts::make_context(const LlamaOptions& options) {
                              " requests of " + std::to_string(options.context.value()) +
                              " tokens; reduce the context size or the lanes");
   }
-  std::vector<llama_adapter_lora*> chosen;
-  std::vector<float> scales;
-  for (std::size_t i = 0; i < adapters.size(); ++i) {
-    chosen.push_back(adapters[i].get());
-    scales.push_back(options.adapters[i].scale);
-  }
-  if (!chosen.empty() &&
-      llama_set_adapters_lora(context.get(), chosen.data(), chosen.size(), scales.data()) != 0) {
-    return library_error(ErrorCode::kInvalidArgument, "the adapters do not match the model");
-  }
+  AFI_TRY_VOID(adapt(context.get()));
   const bool fused = params.flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED;
   const auto rope = llama_model_rope_type(model.get());
   facts = {.library = std::string("llama.cpp ") + llama_version() + " " + llama_print_system_info(),
@@ -305,6 +298,20 @@ Result<void> LoadedModel::Parts::make_context(const LlamaOptions& options) {
       },
       batch);
   return {};
+}
+
+Result<void> LoadedModel::Parts::adapt(llama_context* to) const {
+  std::vector<llama_adapter_lora*> chosen;
+  std::vector<float> scales;
+  for (std::size_t i = 0; i < adapters.size(); ++i) {
+    chosen.push_back(adapters[i].get());
+    scales.push_back(loaded_with.adapters[i].scale);
+  }
+  if (chosen.empty() ||
+      llama_set_adapters_lora(to, chosen.data(), chosen.size(), scales.data()) == 0) {
+    return {};
+  }
+  return library_error(ErrorCode::kInvalidArgument, "the adapters do not match the model");
 }
 
 const ModelFacts& LoadedModel::facts() const { return parts_->facts; }

@@ -114,6 +114,8 @@ class LoadedModel {
   /// Plain text without media.
   [[nodiscard]] Result<std::vector<TokenId>> tokens_of(std::string_view text, bool add_special,
                                                        bool parse_special) const;
+  /// See Engine::embed().
+  [[nodiscard]] Result<std::vector<float>> embed(std::span<const TokenId> tokens) const;
   /// Undoes without_control_tokens().
   [[nodiscard]] std::string without_breaks(std::string_view text) const;
   /// The bytes of a token's text; a token may hold part of a character. Control tokens have a text

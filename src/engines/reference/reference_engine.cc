@@ -105,6 +105,12 @@ Result<Sequence> ReferenceEngine::prepare(const Request& request,
     return fail(ErrorCode::kInvalidArgument, std::to_string(contents.size()) + " digests for " +
                                                  std::to_string(items.size()) + " media items");
   }
+  const auto is_known = [](TokenId token) {
+    return token >= TokenId(0) && static_cast<std::size_t>(token) < kVocabulary;
+  };
+  if (!std::ranges::all_of(request.prompt_tokens, is_known)) {
+    return fail(ErrorCode::kInvalidArgument, "the prompt has a token outside the vocabulary");
+  }
   std::vector<PlacedMedia> placed;
   for (std::size_t i = 0; i < items.size(); ++i) {
     AFI_TRY(const PreprocessPlan plan, plan_of(*items[i], model_->options));

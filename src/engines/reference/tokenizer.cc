@@ -67,6 +67,10 @@ TokenId placeholder(Modality modality) {
 Sequence chat_sequence(const Request& request, std::span<const PlacedMedia> media) {
   Sequence sequence;
   std::size_t next_item = 0;
+  if (!request.prompt_tokens.empty()) {
+    sequence.tokens = request.prompt_tokens;
+    return sequence;
+  }
   sequence.tokens.push_back(token(SpecialToken::kBos));
   for (const Message& message : request.messages) {
     if (!request.is_completion) sequence.tokens.push_back(role_token(message.role));

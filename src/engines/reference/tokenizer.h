@@ -44,7 +44,8 @@ struct PlacedMedia {
 };
 
 /// Template "afterimage-chat-1": bos; for each message its role, its parts in order and
-/// end-of-turn; finally the start of the assistant's turn. A completion is bos and its parts. `media` are the request's items in order
+/// end-of-turn; finally the start of the assistant's turn. A completion is bos and its parts, or its
+/// tokens. `media` are the request's items in order
 /// of appearance. Every span is splittable, because the decoder's attention is causal also inside
 /// media.
 Sequence chat_sequence(const Request& request, std::span<const PlacedMedia> media);

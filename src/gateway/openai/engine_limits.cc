@@ -50,7 +50,9 @@ constexpr auto kTaken = std::to_array<std::string_view>({"model",
                                                          "function_call",
                                                          "response_format",
                                                          "grammar"});
-constexpr std::size_t kMaxPrompts = 128;
+constexpr auto kTakenByEmbeddings = std::to_array<std::string_view>(
+    {"model", "input", "encoding_format", "user", "metadata", "cache"});
+constexpr std::size_t kMaxPrompts = 2'048;  // as OpenAI's embeddings
 constexpr auto kEmptyOnly = std::to_array<std::string_view>({"functions", "suffix"});
 
 bool names(const auto& list, std::string_view name) {
@@ -74,8 +76,12 @@ Result<void> check_members(const JsonValue& object, const std::string& name,
 
 }  // namespace
 
-Result<void> check_engine_takes_field(const JsonValue& field) {
+Result<void> check_engine_takes_field(ApiOperation operation, const JsonValue& field) {
   const std::string_view name = field.key();
+  if (operation == ApiOperation::kEmbedding) {
+    if (field.is_none() || names(kTakenByEmbeddings, name)) return {};
+    return unsupported(name, "leave it out");
+  }
   if (field.is_none() || names(kTaken, name)) return {};
   if (name == "best_of") {
     if (field.number() == 1.0) return {};
@@ -89,16 +95,11 @@ Result<void> check_engine_takes_field(const JsonValue& field) {
   return unsupported(name, "leave it out");
 }
 
-Result<void> check_engine_takes_prompts(const JsonValue& prompts) {
+Result<void> check_engine_takes_prompts(std::string_view name, const JsonValue& prompts) {
   std::size_t count = 0;
-  for (const JsonValue prompt : prompts) {
-    ++count;
-    if (!prompt.is(JsonKind::kString)) {
-      return unsupported("prompt", "it takes a string or a list of strings, not tokens");
-    }
-  }
+  for ([[maybe_unused]] const JsonValue prompt : prompts) ++count;
   if (count <= kMaxPrompts) return {};
-  return unsupported("prompt", "it takes " + std::to_string(kMaxPrompts) + " prompts at most");
+  return unsupported(name, "it takes " + std::to_string(kMaxPrompts) + " at most");
 }
 
 Result<void> check_engine_takes_message(const JsonValue& message, const std::string& name) {

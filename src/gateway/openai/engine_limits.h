@@ -3,9 +3,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "afterimage/result.h"
 #include "foundation/text/json_text.h"
+#include "gateway/openai/request.h"
 
 namespace afterimage {
 
@@ -14,9 +16,10 @@ namespace afterimage {
 /// Threads  Any.
 
 /// A field of the request itself.
-[[nodiscard]] Result<void> check_engine_takes_field(const JsonValue& field);
-/// A prompt of a completion that is an array.
-[[nodiscard]] Result<void> check_engine_takes_prompts(const JsonValue& prompts);
+[[nodiscard]] Result<void> check_engine_takes_field(ApiOperation operation, const JsonValue& field);
+/// The prompts of a completion or the inputs of an embedding, in the field `name`.
+[[nodiscard]] Result<void> check_engine_takes_prompts(std::string_view name,
+                                                      const JsonValue& prompts);
 /// A message, without its parts. `name` is its place: "messages[0]".
 [[nodiscard]] Result<void> check_engine_takes_message(const JsonValue& message,
                                                       const std::string& name);

@@ -78,7 +78,12 @@ Result<Request> engine_request(const ApiRequest& request, std::size_t prompt) {
     Request made;
     made.rules = fields.generation.rules;
     made.is_completion = true;
-    made.messages.emplace_back(Role::kUser).parts.emplace_back(fields.prompts.at(prompt));
+    const ApiPrompt& one = fields.prompts.at(prompt);
+    if (const auto* const tokens = std::get_if<std::vector<TokenId>>(&one)) {
+      made.prompt_tokens = *tokens;
+    } else {
+      made.messages.emplace_back(Role::kUser).parts.emplace_back(std::get<std::string>(one));
+    }
     return made;
   }
   return EngineRequest(request).build();

@@ -50,7 +50,7 @@ TEST(EngineRequest, EachPromptOfACompletionIsARequest) {
   const auto read =
       read_api_request(ApiOperation::kCompletion, R"({"prompt":["Once","Twice"],"grammar":"g"})")
           .value();
-  EXPECT_EQ(read.engine->prompts, (std::vector<std::string>{"Once", "Twice"}));
+  EXPECT_EQ(read.engine->prompts, (std::vector<ApiPrompt>{"Once", "Twice"}));
   const Request second = engine_request(read, 1).value();
   EXPECT_EQ(std::get<std::string>(second.messages.at(0).parts.at(0)), "Twice");
   EXPECT_TRUE(second.is_completion);
@@ -184,10 +184,22 @@ TEST(EngineRequest, RequiresBytesForEveryMediaItem) {
       << "the next identity needs no second hash";
 }
 
-TEST(EngineRequest, RefusesEmbeddingsAndPromptsOfTokens) {
+TEST(EngineRequest, APromptMayBeTokens) {
+  EXPECT_EQ(asked(R"("prompt":[1,2])", ApiOperation::kCompletion)->prompt_tokens,
+            (std::vector{TokenId(1), TokenId(2)}));
+  const auto read =
+      read_api_request(ApiOperation::kCompletion, R"({"prompt":[[7],"Twice"]})").value();
+  EXPECT_EQ(engine_request(read, 0)->prompt_tokens, std::vector{TokenId(7)});
+  EXPECT_EQ(engine_request(read, 1)->prompt_tokens, std::vector<TokenId>());
+  for (const char* prompt : {R"("prompt":[-1])", R"("prompt":[1,"a"])", R"("prompt":[[]])",
+                             R"("prompt":[{}])", R"("prompt":[4294967296])"}) {
+    EXPECT_EQ(asked(prompt, ApiOperation::kCompletion).error().code, ErrorCode::kUnsupported)
+        << prompt;
+  }
+}
+
+TEST(EngineRequest, RefusesEmbeddings) {
   EXPECT_EQ(asked(R"("input":"x")", ApiOperation::kEmbedding).error().code,
-            ErrorCode::kUnsupported);
-  EXPECT_EQ(asked(R"("prompt":[1,2])", ApiOperation::kCompletion).error().code,
             ErrorCode::kUnsupported);
 }
 

@@ -226,6 +226,21 @@ Result<ApiGeneration> read_generation(ApiOperation operation, const JsonValue& r
   return read;
 }
 
+Result<ApiPrompt> read_prompt(const JsonValue& prompt, std::string_view name) {
+  if (prompt.is(JsonKind::kString)) return std::string(prompt.text());
+  std::vector<TokenId> tokens;
+  for (const JsonValue token : prompt) {
+    const auto id = token.count();
+    if (!id.has_value() || *id > std::numeric_limits<std::int32_t>::max()) {
+      tokens.clear();
+      break;
+    }
+    tokens.push_back(static_cast<TokenId>(*id));
+  }
+  if (!tokens.empty()) return tokens;
+  return not_offered(name, "each is a string, or a list of tokens that is not empty");
+}
+
 Result<ApiMessageFields> read_message_fields(const JsonValue& message, const std::string& name) {
   ApiMessageFields read;
   read.reasoning = message["reasoning_content"].text();

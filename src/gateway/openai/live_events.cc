@@ -25,8 +25,9 @@ std::string json_text_of(std::string_view text) {
 std::string usage_of(const EngineAnswer& answer) {
   const std::uint64_t prompt = answer.prompt_tokens.value();
   const std::uint64_t output = answer.output_tokens.value();
-  return R"("usage":{"prompt_tokens":)" + std::to_string(prompt) + R"(,"completion_tokens":)" +
-         std::to_string(output) + R"(,"total_tokens":)" + std::to_string(prompt + output) + "}";
+  return fmt::format(R"("usage":{{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},)"
+                     R"("prompt_tokens_details":{{"cached_tokens":{}}}}})",
+                     prompt, output, prompt + output, answer.cached_tokens.value());
 }
 
 /// What follows the text of an event, up to its end. Both are JSON.
@@ -92,10 +93,9 @@ std::string completion_logprobs(std::span<const TokenLogprobs> tokens, std::size
 }
 
 std::string envelope(std::string_view id, std::string_view object, std::string_view created,
-                     std::string_view model) {
+                     std::string_view about) {
   return R"({"id":)" + std::string(id) + R"(,"object":")" + std::string(object) +
-         R"(","created":)" + std::string(created) + R"(,"model":)" + std::string(model) +
-         R"(,"choices":[)";
+         R"(","created":)" + std::string(created) + std::string(about) + R"(,"choices":[)";
 }
 
 constexpr std::string_view kIdMark(&kIdPlaceholder, 1);
@@ -103,14 +103,16 @@ constexpr std::string_view kCreatedMark(&kCreatedPlaceholder, 1);
 
 }  // namespace
 
-LiveEvents::LiveEvents(ApiOperation operation, const ResponseStamp& stamp, std::string_view model)
-    : model_(json_text_of(model)) {
+LiveEvents::LiveEvents(ApiOperation operation, const ResponseStamp& stamp, std::string_view model,
+                       std::string_view fingerprint)
+    : about_(R"(,"model":)" + json_text_of(model)) {
+  if (!fingerprint.empty()) about_ += R"(,"system_fingerprint":)" + json_text_of(fingerprint);
   AFI_CHECK(operation != ApiOperation::kEmbedding);
   parts_.operation = operation;
   parts_.facts.model = model;
   const std::string_view object = is_chat() ? "chat.completion.chunk" : "text_completion";
-  sent_ = envelope(json_text_of(stamp.id), object, std::to_string(stamp.created), model_);
-  kept_ = envelope(kIdMark, object, kCreatedMark, model_);
+  sent_ = envelope(json_text_of(stamp.id), object, std::to_string(stamp.created), about_);
+  kept_ = envelope(kIdMark, object, kCreatedMark, about_);
 }
 
 LiveEvents::Choice& LiveEvents::choice_at(std::uint32_t index) {
@@ -126,16 +128,11 @@ std::string LiveEvents::event(std::uint32_t choice, std::string inner, const std
   return said;
 }
 
-// A choice that begins with reasoning or a call may have no content at all.
-std::string LiveEvents::begin(std::uint32_t index, bool has_content) {
+// As llama-server: the role comes alone, because a choice may have no content at all.
+std::string LiveEvents::begin(std::uint32_t index) {
   Choice& choice = choice_at(index);
-  if (std::exchange(choice.begun, true)) return "";
-  if (has_content || !is_chat()) choice.content.emplace();
-  if (!is_chat()) return "";
-  return event(index,
-               R"({"role":"assistant","content":)" + std::string(has_content ? R"("")" : "null") +
-                   R"(,"refusal":null})",
-               closing("null"));
+  if (std::exchange(choice.begun, true) || !is_chat()) return "";
+  return event(index, R"({"role":"assistant","content":null,"refusal":null})", closing("null"));
 }
 
 std::string LiveEvents::logprobs_json(std::span<const TokenLogprobs> tokens,
@@ -145,8 +142,7 @@ std::string LiveEvents::logprobs_json(std::span<const TokenLogprobs> tokens,
 }
 
 std::string LiveEvents::add(const EngineDelta& delta) {
-  const bool is_call = delta.call.has_value() && delta.content.empty();
-  std::string events = begin(delta.choice, delta.reasoning.empty() && !is_call);
+  std::string events = begin(delta.choice);
   Choice& choice = choice_at(delta.choice);
   if (!delta.reasoning.empty()) {
     choice.reasoning += delta.reasoning;
@@ -185,8 +181,13 @@ std::string LiveEvents::add_call(std::uint32_t index, const EngineDelta::Call& c
 }
 
 std::string LiveEvents::finish(std::uint32_t choice, std::string_view finish_reason) {
-  std::string events = begin(choice, true);
-  choice_at(choice).finish_reason = finish_reason;
+  std::string events = begin(choice);
+  Choice& finished = choice_at(choice);
+  finished.finish_reason = finish_reason;
+  if (!finished.content.has_value() && finished.reasoning.empty() && finished.calls.empty()) {
+    finished.content.emplace();
+    if (is_chat()) events += event(choice, R"({"content":""})", closing("null"));
+  }
   return events + event(choice, is_chat() ? "{}" : R"("")", closing(json_text_of(finish_reason)));
 }
 
@@ -234,7 +235,7 @@ std::string LiveEvents::end(const EngineAnswer& answer, bool include_usage) {
     parts_.facts.calls_tools = parts_.facts.calls_tools || !choices_[i].calls.empty();
   }
   parts_.whole =
-      envelope(kIdMark, is_chat() ? "chat.completion" : "text_completion", kCreatedMark, model_);
+      envelope(kIdMark, is_chat() ? "chat.completion" : "text_completion", kCreatedMark, about_);
   parts_.whole.pop_back();  // json_list() opens the array again
   parts_.whole += json_list(wholes) + "," + usage + "}";
   parts_.has_body = true;

@@ -39,7 +39,9 @@ struct EngineDelta {
 class LiveEvents {
  public:
   /// `operation` is chat or completion.
-  LiveEvents(ApiOperation operation, const ResponseStamp& stamp, std::string_view model);
+  /// `fingerprint` names model and settings; empty: events have no "system_fingerprint".
+  LiveEvents(ApiOperation operation, const ResponseStamp& stamp, std::string_view model,
+             std::string_view fingerprint = {});
 
   /// The events "data: …\n\n" of a delta. The first of each choice of a chat begins with its role.
   [[nodiscard]] std::string add(const EngineDelta& delta);
@@ -66,7 +68,7 @@ class LiveEvents {
 
   [[nodiscard]] bool is_chat() const { return parts_.operation == ApiOperation::kChat; }
   Choice& choice_at(std::uint32_t index);
-  std::string begin(std::uint32_t index, bool has_content);
+  std::string begin(std::uint32_t index);
   std::string add_call(std::uint32_t index, const EngineDelta::Call& call);
   /// The `logprobs` of an event with these tokens, as JSON.
   [[nodiscard]] std::string logprobs_json(std::span<const TokenLogprobs> tokens,
@@ -75,7 +77,7 @@ class LiveEvents {
   std::string event(std::uint32_t choice, std::string inner, const std::string& end);
   [[nodiscard]] std::string whole_choice(std::uint32_t index) const;
 
-  std::string model_;  // as JSON
+  std::string about_;  // the model and the fingerprint, as JSON
   std::string sent_;   // what every event begins with, as it is sent
   std::string kept_;   // and as it is recorded: with gaps
   std::vector<Choice> choices_;

@@ -109,6 +109,7 @@ struct EngineAnswer {
   std::string model;
   TokenCount prompt_tokens{};
   TokenCount output_tokens{};
+  TokenCount cached_tokens{};  // of the prompt's, whose KV was reused
 };
 /// The record of a chat or completion answer as a server of this API would send it. Preconditions:
 /// not an embedding, and a finish reason. Bytes of the text that are not UTF-8 are replaced.

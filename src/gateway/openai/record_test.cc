@@ -44,7 +44,8 @@ TEST(ApiRecord, FormatsAnEngineAnswerLikeAServer) {
             R"({"id":"chatcmpl-9","object":"chat.completion","created":1234,"model":"reference",)"
             R"("choices":[{"index":0,"message":{"role":"assistant","content":"A \"cat\"\n",)"
             R"("refusal":null},"logprobs":null,"finish_reason":"stop"}],)"
-            R"("usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}})");
+            R"("usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10,)"
+            R"("prompt_tokens_details":{"cached_tokens":0}}})");
   EXPECT_EQ(record.text(), "A \"cat\"\n");
   EXPECT_EQ(record.finish_reason(), "stop");
   EXPECT_EQ(record.model(), "reference");
@@ -56,7 +57,7 @@ TEST(ApiRecord, FormatsAnEngineAnswerLikeAServer) {
   EXPECT_EQ(
       record.events({.id = "i", .created = 5}, true),
       head +
-          R"("choices":[{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":null}]})"
+          R"("choices":[{"index":0,"delta":{"role":"assistant","content":null,"refusal":null},"logprobs":null,"finish_reason":null}]})"
           "\n\n" +
           head +
           R"("choices":[{"index":0,"delta":{"content":"A \"cat\"\n"},"logprobs":null,"finish_reason":null}]})"
@@ -65,7 +66,8 @@ TEST(ApiRecord, FormatsAnEngineAnswerLikeAServer) {
           R"("choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]})"
           "\n\n" +
           head +
-          R"("choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}})"
+          R"("choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10,)"
+          R"("prompt_tokens_details":{"cached_tokens":0}}})"
           "\n\ndata: [DONE]\n\n");
 }
 

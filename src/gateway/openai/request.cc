@@ -115,7 +115,7 @@ class Reading {
     }
     request_.model = model.text();
     if (engine_ != nullptr) {
-      for (const JsonValue field : root_) note(check_engine_takes_field(field));
+      for (const JsonValue field : root_) note(check_engine_takes_field(request_.operation, field));
     }
     AFI_TRY_VOID(read_content());
     AFI_TRY_VOID(read_stream());
@@ -158,11 +158,21 @@ class Reading {
     if (!content.is(JsonKind::kArray) || content.is_empty()) {
       return wrong(content_field(), "must be a string or a non-empty array of strings or tokens");
     }
-    if (engine_ != nullptr) {
-      note(check_engine_takes_prompts(content));
-      for (const JsonValue prompt : content) engine_->prompts.emplace_back(prompt.text());
-    }
+    if (engine_ != nullptr) note(read_prompts(content));
     request_.scope.other[pointer_to(content_field())] = canonical(content);
+    return {};
+  }
+
+  /// A list of texts or of lists of tokens, or one list of tokens.
+  Result<void> read_prompts(const JsonValue& list) {
+    if (list.front().is(JsonKind::kNumber)) {
+      AFI_TRY(engine_->prompts.emplace_back(), read_prompt(list, content_field()));
+      return {};
+    }
+    AFI_TRY_VOID(check_engine_takes_prompts(content_field(), list));
+    for (const JsonValue one : list) {
+      AFI_TRY(engine_->prompts.emplace_back(), read_prompt(one, content_field()));
+    }
     return {};
   }
 
@@ -355,11 +365,21 @@ class Reading {
     return {};
   }
 
+  Result<void> read_encoding_format() {
+    const JsonValue format = root_["encoding_format"];
+    if (!format.is_none() && format.text() != "float" && format.text() != "base64") {
+      return wrong("encoding_format", "must be \"float\" or \"base64\"");
+    }
+    engine_->base64_vectors = format.text() == "base64";
+    return {};
+  }
+
   Result<void> read_sampling() {
     SamplingFacts& facts = request_.sampling;
     if (request_.operation == ApiOperation::kEmbedding) {
       // The same text has the same vector; similar text has another one.
       facts.seeded = true;
+      if (engine_ != nullptr) note(read_encoding_format());
       return {};
     }
     if (engine_ != nullptr) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "afterimage/digest.h"
@@ -81,13 +82,17 @@ struct ApiMessageFields {
   std::string name;
 };
 
+/// As a text, or as the client tokenized it.
+using ApiPrompt = std::variant<std::string, std::vector<TokenId>>;
+
 /// What a built-in engine needs besides the content.
 struct ApiEngineFields {
   ApiGeneration generation;
   std::vector<ApiMessageFields> messages;  // one for each message of the scope
-  /// Of a completion whose prompt is a list of texts: each has choices of its own. Empty: the prompt
-  /// is the question.
-  std::vector<std::string> prompts;
+  /// Of a completion or an embedding with a list of prompts, or with a prompt of tokens: each has
+  /// choices, or a vector, of its own. Empty: the prompt is the question.
+  std::vector<ApiPrompt> prompts;
+  bool base64_vectors = false;  // of an embedding: "encoding_format": "base64"
   /// The first field that the built-in engine does not support, as an error for the client. Other
   /// servers may support it.
   std::optional<Error> unsupported = std::nullopt;

@@ -59,6 +59,8 @@ class Backend {
   [[nodiscard]] virtual ModelIdentity identity(const std::string& model) const = 0;
   /// Whether it takes requests that cannot be read, and media by address.
   [[nodiscard]] virtual bool takes_anything() const = 0;
+  /// The path of OpenAI's API that the client means by this one: some leave out "/v1".
+  [[nodiscard]] virtual std::string_view api_path(std::string_view path) const { return path; }
   /// Whether it may be asked for this path.
   [[nodiscard]] virtual bool serves(std::string_view path) const {
     return path.starts_with("/v1/");

@@ -135,7 +135,7 @@ void Gateway::handle(HttpRequest request, Responder responder) {
         error_reply(400, "the path has \"..\", \"//\" or an encoded character; send the plain path",
                     "invalid_request_error", "invalid_path"));
   }
-  const auto operation = operation_of(path);
+  const auto operation = operation_of(parts_.backend.api_path(path));
   if (!is_known(request.method)) {
     return responder.reply(error_reply(501, "this method is not supported", "invalid_request_error",
                                        "method_not_known"));

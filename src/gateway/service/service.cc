@@ -12,7 +12,7 @@
 #include "caches/invalidation/invalidation_poller.h"
 #include "foundation/platform/environment.h"
 #include "foundation/platform/files.h"
-#include "gateway/proxy/engine_backend.h"
+#include "gateway/engine_backend/engine_backend.h"
 #include "gateway/proxy/upstream.h"
 #include "policy/pressure/linux_gauges.h"
 #include "storage/encryption/encrypted_cell.h"

@@ -54,6 +54,11 @@ bool SamplingOptions::takes_highest_logit() const {
          frequency_penalty == 0 && logit_bias.empty();
 }
 
+Result<std::vector<float>> Engine::embed(std::span<const TokenId> /*tokens*/) const {
+  return fail(ErrorCode::kUnsupported,
+              "this engine makes no embeddings; --engine llama does, or set upstream.url");
+}
+
 Result<PreparedRequest> Engine::prepare_answer(const Request& request,
                                                std::span<const ContentDigest> contents) const {
   AFI_TRY_VOID(check_plain(request));

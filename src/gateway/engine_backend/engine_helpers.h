@@ -15,7 +15,8 @@ namespace afterimage {
 ///   POST /tokenize        {"content", "add_special", "parse_special", "with_pieces"} → {"tokens"}
 ///   POST /detokenize      {"tokens"} → {"content"}
 ///   POST /apply-template  a chat → {"prompt"}
-///   GET  /props           the model's name, context and chat template
+///   POST /v1/chat/completions/input_tokens  a chat → {"input_tokens"}
+///   GET  /props           the model's name, context, lanes and chat template
 ///
 /// Errors   kInvalidArgument, naming the field; kNotFound: another path or method; kUnsupported:
 ///          the engine has no tokenizer for clients.

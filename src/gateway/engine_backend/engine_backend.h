@@ -13,15 +13,20 @@
 
 namespace afterimage {
 
-/// An engine of this process, with the caches of encoder outputs and KV. It also offers what
-/// engine_helpers.h lists.
+/// An engine of this process, with the caches of encoder outputs and KV: chats, completions and
+/// embeddings as OpenAI's API has them, and what engine_helpers.h and native_completion.h list.
 ///
-/// Errors   400 names what it does not do (embeddings, several prompts, …); 503: more requests than
-///          may wait.
+/// Errors   400 names what it does not do, or both numbers of a prompt that is too long; 503: more
+///          requests than may wait.
 /// Threads  Any. Answers are computed on threads of its own.
 class EngineBackend final : public Backend {
  public:
-  /// All arguments outlive it.
+  struct Refusal {
+    unsigned status;
+    std::string body;
+  };
+
+  /// All arguments outlive it. `threads`: for an engine that takes any number of requests at a time.
   EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
                 IdGenerator& ids, unsigned threads);
 
@@ -29,6 +34,7 @@ class EngineBackend final : public Backend {
   [[nodiscard]] std::string name() const override { return settings_.model; }
   [[nodiscard]] ModelIdentity identity(const std::string& model) const override;
   [[nodiscard]] bool takes_anything() const override { return false; }
+  [[nodiscard]] std::string_view api_path(std::string_view path) const override;
   [[nodiscard]] bool serves(std::string_view path) const override;
   [[nodiscard]] bool uses_reuse() const override { return true; }
   [[nodiscard]] std::optional<Exactness> exactness() const override { return engine_.exactness(); }
@@ -45,7 +51,15 @@ class EngineBackend final : public Backend {
  private:
   /// The engine's defaults with the operator's limit.
   [[nodiscard]] GenerateOptions defaults() const;
-  void help(const BackendRequest& request, BackendListener& listener) const;
+  [[nodiscard]] Refusal refusal(const Request& prompt, const Error& error) const;
+  [[nodiscard]] std::string models() const;
+  void help(const BackendRequest& request, const std::string& path,
+            BackendListener& listener) const;
+  void compute(const BackendRequest& request, BackendListener& listener,
+               const std::stop_token& stop) const;
+  void embed(const ApiRequest& asked, BackendListener& listener) const;
+  void answer_native(const BackendRequest& request, BackendListener& listener,
+                     const std::stop_token& stop) const;
   void answer(const BackendRequest& request, BackendListener& listener,
               const std::stop_token& stop) const;
 
@@ -58,6 +72,7 @@ class EngineBackend final : public Backend {
   const Engine& engine_;
   Reuse& reuse_;
   IdGenerator& ids_;
+  std::string fingerprint_;
   Workers workers_;
 };
 

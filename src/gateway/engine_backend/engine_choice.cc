@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "gateway/proxy/engine_choice.h"
+#include "gateway/engine_backend/engine_choice.h"
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "gateway/proxy/engine_backend.h"
+#include "gateway/engine_backend/engine_backend.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "gateway/proxy/engine_helpers.h"
+#include "gateway/engine_backend/engine_helpers.h"
 
 #include <algorithm>
 #include <array>
@@ -16,8 +16,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr auto kHelpers =
-    std::to_array<std::string_view>({"/tokenize", "/detokenize", "/apply-template", "/props"});
+constexpr std::string_view kCount = "/chat/completions/input_tokens";
+constexpr std::string_view kCountV1 = "/v1/chat/completions/input_tokens";
+constexpr auto kHelpers = std::to_array<std::string_view>(
+    {"/tokenize", "/detokenize", "/apply-template", "/props", kCount, kCountV1});
 
 /// Bytes that are no character become U+FFFD.
 std::string to_text(const Json& json) {
@@ -96,8 +98,18 @@ Result<Json> apply_template(const Tokenizer& tokenizer, const std::string& body)
   return Json{{"prompt", prompt}};
 }
 
-Json properties(const Tokenizer& tokenizer, std::string_view model) {
+/// Of the whole prompt, media included.
+Result<Json> count_tokens(const Engine& engine, const std::string& body) {
+  AFI_TRY(const ApiRequest chat, read_api_request(ApiOperation::kChat, body, ApiReader::kEngine));
+  AFI_TRY(const Request request, engine_request(chat));
+  const std::vector<ContentDigest> contents(media_of(request).size());
+  AFI_TRY(const Sequence prompt, engine.prepare(request, contents));
+  return Json{{"input_tokens", prompt.tokens.size()}};
+}
+
+Json properties(const Engine& engine, const Tokenizer& tokenizer, std::string_view model) {
   return Json{{"default_generation_settings", {{"n_ctx", tokenizer.context().value()}}},
+              {"total_slots", engine.lanes()},
               {"model_alias", model},
               {"chat_template", tokenizer.chat_template()}};
 }
@@ -131,7 +143,11 @@ Result<std::string> engine_helper(const Engine& engine, std::string_view model,
     return fail(ErrorCode::kUnsupported,
                 "this engine has no tokenizer for clients; --engine llama has one");
   }
-  if (reads) return to_text(properties(*tokenizer, model));
+  if (reads) return to_text(properties(engine, *tokenizer, model));
+  if (path == kCount || path == kCountV1) {
+    AFI_TRY(const Json said, count_tokens(engine, body));
+    return to_text(said);
+  }
   AFI_TRY(const Json said, helped(*tokenizer, path, body));
   return to_text(said);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "gateway/proxy/engine_helpers.h"
+#include "gateway/engine_backend/engine_helpers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,6 +43,7 @@ class ByteTokenizer final : public Tokenizer {
   }
   const std::string& chat_template() const override { return template_; }
   TokenCount context() const override { return TokenCount(77); }
+  std::vector<TokenId> end_tokens() const override { return {}; }
 
  private:
   static constexpr TokenId kStart{256};
@@ -91,7 +92,7 @@ TEST_F(EngineHelpers, ShowsThePromptAndTheModel) {
             R"({"prompt":"<user>hi"})");
   EXPECT_EQ(
       engine_helper(engine_, "m", "GET", "/props", ""),
-      R"({"default_generation_settings":{"n_ctx":77},"model_alias":"m","chat_template":"{{ it }}"})");
+      R"({"default_generation_settings":{"n_ctx":77},"total_slots":0,"model_alias":"m","chat_template":"{{ it }}"})");
 }
 
 TEST_F(EngineHelpers, RefusesWhatItCannotRead) {

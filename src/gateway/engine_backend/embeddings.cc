@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/engine_backend/embeddings.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "foundation/text/data_url.h"
+#include "foundation/text/json_text.h"
+
+namespace afterimage {
+namespace {
+
+/// As little-endian floats.
+std::string base64_of(const std::vector<float>& vector) {
+  static_assert(std::endian::native == std::endian::little);
+  return '"' + encode_base64(std::as_bytes(std::span(vector))) + '"';
+}
+
+std::string json_of(const std::vector<float>& vector) {
+  std::string json;
+  for (const float x : vector) {
+    json += json.empty() ? '[' : ',';
+    fmt::format_to(std::back_inserter(json), "{}", x);
+  }
+  return json + "]";
+}
+
+/// A text is embedded with the tokens that the model puts around it.
+Result<std::vector<TokenId>> tokens_of(const Engine& engine, const ApiPrompt& input) {
+  if (const auto* const tokens = std::get_if<std::vector<TokenId>>(&input)) return *tokens;
+  const Tokenizer* const tokenizer = engine.tokenizer();
+  if (tokenizer == nullptr) return fail(ErrorCode::kUnsupported, "this engine makes no embeddings");
+  return tokenizer->tokenize(std::get<std::string>(input), {.add_special = true});
+}
+
+}  // namespace
+
+Result<std::string> answer_embeddings(const ApiRequest& request, const Engine& engine) {
+  const ApiEngineFields& fields = *request.engine;
+  if (fields.unsupported.has_value()) return std::unexpected(*fields.unsupported);
+  std::vector<ApiPrompt> inputs = fields.prompts;
+  if (inputs.empty()) inputs.emplace_back(request.question);
+  std::string data;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    AFI_TRY(const auto tokens, tokens_of(engine, inputs[i]));
+    AFI_TRY(const auto vector, engine.embed(tokens));
+    count += tokens.size();
+    if (i > 0) data += ',';
+    data += R"({"object":"embedding","index":)" + std::to_string(i) + R"(,"embedding":)" +
+            (fields.base64_vectors ? base64_of(vector) : json_of(vector)) + '}';
+  }
+  std::string model;
+  append_json_string(model, request.model);
+  return fmt::format(
+      R"({{"object":"list","data":[{0}],"model":{1},"usage":{{"prompt_tokens":{2},"total_tokens":{2}}}}})",
+      data, model, count);
+}
+
+}  // namespace afterimage

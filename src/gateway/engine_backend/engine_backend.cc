@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/engine_backend/engine_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <utility>
+
+#include "afterimage/digest.h"
+#include "afterimage/serve.h"
+#include "foundation/crypto/sha256.h"
+#include "gateway/engine_backend/embeddings.h"
+#include "gateway/engine_backend/engine_choice.h"
+#include "gateway/engine_backend/engine_helpers.h"
+#include "gateway/engine_backend/native_completion.h"
+#include "gateway/openai/live_events.h"
+#include "gateway/openai/record.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::size_t kQueued = 1024;
+constexpr const char* kEvents = "text/event-stream";
+
+void say(HttpListener& listener, unsigned status, std::string_view type, const std::string& body) {
+  listener.on_head(status, {{"Content-Type", std::string(type)},
+                            {"Content-Length", std::to_string(body.size())}});
+  listener.on_bytes(body);
+  listener.on_end();
+}
+
+using Refusal = EngineBackend::Refusal;
+
+Refusal refusal_of(const Error& error) {
+  const auto with = [&](unsigned status) {
+    return Refusal{status,
+                   api_error(error.message, status < 500 ? "invalid_request_error" : "server_error",
+                             to_string(error.code))};
+  };
+  switch (error.code) {
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kCorruption:
+    case ErrorCode::kUnsupported:
+      return with(400);
+    case ErrorCode::kNotFound:
+      return with(404);
+    case ErrorCode::kLimitExceeded:
+      return with(413);
+    case ErrorCode::kNoSpace:
+    case ErrorCode::kUnavailable:
+    case ErrorCode::kCancelled:
+      return with(503);
+  }
+  return with(500);
+}
+
+/// How OpenAI's API refuses a prompt that is too long, with llama-server's two numbers.
+Refusal refusal_of_length(std::size_t tokens, std::uint64_t context) {
+  const nlohmann::ordered_json error{
+      {"message", fmt::format("the prompt ({} tokens) exceeds the available context size ({} "
+                              "tokens): shorten it, or raise --context",
+                              tokens, context)},
+      {"type", "exceed_context_size_error"},
+      {"param", nullptr},
+      {"code", "context_length_exceeded"},
+      {"n_prompt_tokens", tokens},
+      {"n_ctx", context}};
+  return {400, nlohmann::ordered_json{{"error", error}}.dump()};
+}
+
+void refuse(HttpListener& listener, const Refusal& refusal) {
+  say(listener, refusal.status, "application/json", refusal.body);
+}
+
+/// The same model and settings have the same one, also after a restart.
+std::string fingerprint_of(const ModelIdentity& identity) {
+  const std::string all = identity.model + '\0' + identity.weights_epoch + '\0' + identity.encoder +
+                          '\0' + identity.adapter + '\0' + identity.chat_template;
+  return "b-" + to_hex(sha256(std::as_bytes(std::span(all)))).substr(0, 12);
+}
+
+/// OpenAI's paths that llama-server also offers without "/v1". "/completions" is not one: without
+/// "/v1" it has llama-server's own form.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kShortPaths{
+    {{"/chat/completions", "/v1/chat/completions"}, {"/models", "/v1/models"}}};
+
+bool is_native_completion(std::string_view path) {
+  return path == "/completion" || path == "/completions";
+}
+
+}  // namespace
+
+EngineBackend::EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
+                             IdGenerator& ids, unsigned threads)
+    : settings_(settings),
+      engine_(engine),
+      reuse_(reuse),
+      ids_(ids),
+      fingerprint_(fingerprint_of(engine.identity())),
+      // Two more than compute: their media are encoded meanwhile.
+      workers_(engine.lanes() == 0 ? threads : engine.lanes() + 2, kQueued) {}
+
+ModelIdentity EngineBackend::identity(const std::string& /*model*/) const {
+  return engine_.identity();
+}
+
+std::string_view EngineBackend::api_path(std::string_view path) const {
+  for (const auto& [sent, meant] : kShortPaths) {
+    if (path == sent) return meant;
+  }
+  return path;
+}
+
+bool EngineBackend::serves(std::string_view path) const {
+  return is_engine_helper(path) || is_native_completion(path) || api_path(path) != path ||
+         Backend::serves(path);
+}
+
+BackendCall EngineBackend::ask(BackendRequest request, std::shared_ptr<BackendListener> listener) {
+  const std::string_view target = request.target;
+  const std::string path(api_path(target.substr(0, target.find('?'))));
+  if (request.method == "GET" && path == "/v1/models") {
+    say(*listener, 200, "application/json", models());
+    return {};
+  }
+  const bool is_native = is_native_completion(path) && request.method == "POST";
+  if (!request.operation.has_value() && !is_native) {
+    help(request, path, *listener);
+    return {};
+  }
+  if (!is_native && request.request == nullptr) {
+    refuse(*listener, refusal_of({ErrorCode::kInvalidArgument, "the body cannot be read"}));
+    return {};
+  }
+  auto stop = std::make_shared<std::stop_source>();
+  const bool taken = workers_.post([this, request = std::move(request), listener, stop] {
+    compute(request, *listener, stop->get_token());
+  });
+  if (!taken) {
+    refuse(*listener,
+           refusal_of({ErrorCode::kUnavailable, "too many requests are waiting; try again soon"}));
+  }
+  return {.cancel = [stop] { stop->request_stop(); }, .handle = {}};
+}
+
+void EngineBackend::compute(const BackendRequest& request, BackendListener& listener,
+                            const std::stop_token& stop) const {
+  if (stop.stop_requested()) {
+    return listener.on_error({ErrorCode::kCancelled, "all clients have left"});
+  }
+  if (!request.operation.has_value()) return answer_native(request, listener, stop);
+  if (*request.operation == ApiOperation::kEmbedding) return embed(*request.request, listener);
+  answer(request, listener, stop);
+}
+
+/// As OpenAI, and as llama-server lists what the model takes.
+std::string EngineBackend::models() const {
+  nlohmann::ordered_json capabilities = nlohmann::ordered_json::array({"completion"});
+  if (engine_.identity().encoder != "none") capabilities.push_back("multimodal");
+  const auto list = nlohmann::ordered_json::array(
+      {{{"id", settings_.model}, {"object", "model"}, {"created", 0}, {"owned_by", "afterimage"}}});
+  const auto known = nlohmann::ordered_json::array(
+      {{{"name", settings_.model}, {"model", settings_.model}, {"capabilities", capabilities}}});
+  return nlohmann::ordered_json{{"object", "list"}, {"data", list}, {"models", known}}.dump();
+}
+
+void EngineBackend::help(const BackendRequest& request, const std::string& path,
+                         BackendListener& listener) const {
+  const auto said = engine_helper(engine_, settings_.model, request.method, path,
+                                  request.body == nullptr ? std::string() : *request.body);
+  if (said.has_value()) return say(listener, 200, "application/json", *said);
+  refuse(listener, refusal_of(said.error()));
+}
+
+void EngineBackend::embed(const ApiRequest& asked, BackendListener& listener) const {
+  const auto body = answer_embeddings(asked, engine_);
+  if (!body.has_value()) return refuse(listener, refusal_of(body.error()));
+  auto record = ApiRecord::of_body(ApiOperation::kEmbedding, *body);
+  if (!record.has_value()) return refuse(listener, refusal_of(record.error()));
+  listener.on_recorded_head(200, {{"Content-Type", "application/json"},
+                                  {"Content-Length", std::to_string(body->size())}});
+  listener.on_record(*std::move(record));
+  listener.on_bytes(*body);
+  listener.on_end();
+}
+
+void EngineBackend::answer_native(const BackendRequest& request, BackendListener& listener,
+                                  const std::stop_token& stop) const {
+  const NativeCompletion completion{.engine = engine_,
+                                    .reuse = reuse_,
+                                    .defaults = defaults(),
+                                    .model = settings_.model,
+                                    .tenant = request.tenant};
+  bool begun = false;
+  const auto send = [&](const std::string& bytes) {
+    if (!std::exchange(begun, true)) listener.on_head(200, {{"Content-Type", kEvents}});
+    listener.on_bytes(bytes);
+  };
+  const auto body =
+      completion.answer(request.body == nullptr ? std::string() : *request.body, send, stop);
+  if (!body.has_value()) {
+    if (begun || body.error().code == ErrorCode::kCancelled) return listener.on_error(body.error());
+    return refuse(listener, refusal_of(body.error()));
+  }
+  if (!begun) return say(listener, 200, "application/json", *body);
+  listener.on_end();
+}
+
+/// The numbers of a prompt that does not fit, if that was the reason.
+EngineBackend::Refusal EngineBackend::refusal(const Request& prompt, const Error& error) const {
+  const Tokenizer* const tokenizer = engine_.tokenizer();
+  if (error.code != ErrorCode::kLimitExceeded || tokenizer == nullptr) return refusal_of(error);
+  const std::vector<ContentDigest> contents(media_of(prompt).size());
+  const auto sequence = engine_.prepare(prompt, contents);
+  const std::uint64_t context = tokenizer->context().value();
+  if (!sequence.has_value() || sequence->tokens.size() < context) return refusal_of(error);
+  return refusal_of_length(sequence->tokens.size(), context);
+}
+
+void EngineBackend::answer(const BackendRequest& request, BackendListener& listener,
+                           const std::stop_token& stop) const {
+  const ApiRequest& asked = *request.request;
+  const std::size_t prompts = std::max<std::size_t>(asked.engine->prompts.size(), 1);
+  const std::uint32_t choices = asked.engine->generation.choices;
+  LiveEvents events(asked.operation, ids_.answer(asked.operation), asked.model, fingerprint_);
+  EngineAnswer answer{.model = asked.model};
+  bool begun = false;
+  const auto send = [&](const std::string& bytes) {
+    if (!asked.stream || bytes.empty()) return;
+    if (!std::exchange(begun, true)) listener.on_recorded_head(200, {{"Content-Type", kEvents}});
+    listener.on_bytes(bytes);
+  };
+  std::optional<Request> prompt;
+  for (std::uint32_t index = 0; index < prompts * choices; ++index) {
+    if (index % choices == 0) {
+      auto next = engine_request(asked, index / choices);
+      if (!next.has_value()) return refuse(listener, refusal_of(next.error()));
+      prompt = *std::move(next);
+      prompt->tenant = request.tenant;
+    }
+    const auto written = write_choice(asked, *prompt, index, events, send, stop);
+    if (!written.has_value()) {
+      // A response that has begun can only break off.
+      if (begun || written.error().code == ErrorCode::kCancelled) {
+        return listener.on_error(written.error());
+      }
+      return refuse(listener, refusal(*prompt, written.error()));
+    }
+    if (index % choices == 0) {
+      answer.prompt_tokens += written->prefilled + written->resumed_from;
+      answer.cached_tokens += written->resumed_from;
+    }
+    answer.output_tokens += TokenCount(static_cast<std::uint32_t>(written->tokens.size()));
+  }
+  // The record comes before the last bytes: a client that has read them finds the answer stored.
+  const std::string end = events.end(answer, asked.include_usage);
+  const ApiRecord record = events.record();
+  if (asked.stream) {
+    if (!begun) listener.on_recorded_head(200, {{"Content-Type", kEvents}});
+    listener.on_record(record);
+    listener.on_bytes(end);
+    return listener.on_end();
+  }
+  const std::string body = record.body(ids_.answer(asked.operation));
+  listener.on_recorded_head(
+      200, {{"Content-Type", "application/json"}, {"Content-Length", std::to_string(body.size())}});
+  listener.on_record(record);
+  listener.on_bytes(body);
+  listener.on_end();
+}
+
+// Each choice is a run of its own, with a seed of its own. All but the first resume from the prompt's
+// KV, which the first one committed.
+Result<Completion> EngineBackend::write_choice(const ApiRequest& asked, const Request& prompt,
+                                               std::uint32_t index, LiveEvents& events,
+                                               const std::function<void(const std::string&)>& send,
+                                               const std::stop_token& stop) const {
+  EngineChoice choice(index, events, ids_);
+  GenerateOptions options = generate_options(asked, defaults());
+  if (options.sampling.seed.has_value()) {
+    *options.sampling.seed += index % asked.engine->generation.choices;
+  }
+  options.on_format = [&](const auto& format) { choice.set_format(format); };
+  if (options.top_logprobs.has_value()) {
+    options.on_logprobs = [&](const TokenLogprobs& token) { choice.add(token); };
+  }
+  options.on_text = [&](std::string_view more) {
+    send(choice.add(more));
+    return !stop.stop_requested();
+  };
+  AFI_TRY(Served served, serve(prompt, engine_, reuse_, options, stop));
+  send(choice.finish(served.completion));
+  return std::move(served.completion);
+}
+
+GenerateOptions EngineBackend::defaults() const {
+  GenerateOptions options = engine_.default_options();
+  if (settings_.max_tokens.has_value()) options.max_tokens = TokenCount(*settings_.max_tokens);
+  return options;
+}
+
+}  // namespace afterimage
