@@ -4,14 +4,18 @@
 """Compares two builds of Afterimage: exact hits per second, and matches of the prefix cache per second.
 
     bench/compare_builds.py BEFORE AFTER [--turns 9]
+    bench/compare_builds.py BEFORE AFTER --instructions
 
 BEFORE and AFTER are release builds with benchmarks, such as build/release of two checkouts. The builds are measured in
 turn, each turn in the other order; a ratio is the median of the turns' ratios, above 1 where AFTER is faster. The range is
-that of the middle half of the turns.
+that of the middle half of the turns. --instructions counts a hit's instructions under valgrind instead: they do not
+depend on what else the machine does.
 """
 import argparse
 import json
+import http.client
 import pathlib
+import re
 import statistics
 import subprocess
 import tempfile
@@ -49,6 +53,32 @@ def hits(builds, turns):
     return {f"exact hits, {connections} connections": found for connections, found in ratios.items()}
 
 
+def instructions(build, folder, requests):
+    """Of a gateway's whole life with this many hits over one connection."""
+    body, counts = gateway.chat_body("hits"), folder / "counts"
+    under = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}"]
+    with gateway.model(build) as upstream, gateway.gateway(build, folder, upstream, 1, under) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        for _ in range(requests + 1):
+            connection.request("POST", "/v1/chat/completions", body=body, headers={"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            answer.read()
+        if not answer.headers.get("X-Cache", "").startswith("HIT"):
+            raise RuntimeError("the last of many identical requests was not a hit")
+    return int(re.search(r"^(?:totals|summary): (\d+)", counts.read_text(), re.M).group(1))
+
+
+def instructions_of_a_hit(builds):
+    few, many = 500, 2500
+    found = []
+    for build in builds:
+        gateway.progress(f"instructions, {build}")
+        with tempfile.TemporaryDirectory() as folder:
+            found.append((instructions(build, pathlib.Path(folder), many) - instructions(build, pathlib.Path(folder), few)) / (many - few))
+    gateway.progress("")
+    print(f"instructions of an exact hit: {found[0]:,.0f} before, {found[1]:,.0f} after; after/before {found[1] / found[0]:.3f}")
+
+
 def match_times(build):
     done = subprocess.run([str(build / "bench" / "prefix_bench"), f"--benchmark_filter={MATCHES}", "--benchmark_format=json",
                            "--benchmark_repetitions=5"], check=True, capture_output=True, text=True)
@@ -72,8 +102,12 @@ def main():
     parser.add_argument("before", type=pathlib.Path)
     parser.add_argument("after", type=pathlib.Path)
     parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--instructions", action="store_true", help="count a hit's instructions; needs valgrind")
     args = parser.parse_args()
     builds = [args.before.resolve(), args.after.resolve()]
+    if args.instructions:
+        instructions_of_a_hit(builds)
+        return
     print(f"{'':<40}{'after/before':>14}  middle half of {args.turns} turns")
     for measure in (hits, matches):
         for name, found in measure(builds, args.turns).items():

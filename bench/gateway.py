@@ -108,14 +108,15 @@ def model(build, *options):
     return running([build / "bench" / "mock_model", *options], first_line)
 
 
-def gateway(build, folder, upstream, threads):
+def gateway(build, folder, upstream, threads, under=()):
+    """`under`: the words of a program that runs it, such as a profiler."""
     config = folder / "gateway.toml"
     config.write_text(f"[upstream]\nurl = 'http://127.0.0.1:{upstream.port}'\n[limits]\nthreads = {threads}\n")
 
     def port_of(process):
         line = process.stdout.readline()
         return int(line.split("/v1")[0].rsplit(":", 1)[1])
-    return running([build / "afterimage", "serve", "--config", config, "--port", 0, "--admin-port", 0], port_of,
+    return running([*under, build / "afterimage", "serve", "--config", config, "--port", 0, "--admin-port", 0], port_of,
                    folder / "gateway.log")
 
 

@@ -160,14 +160,18 @@ class Server:
         return first if first is not None else whole, whole, said
 
 
+def mmproj_option(mmproj):
+    return ["--mmproj", mmproj] if mmproj else []
+
+
 class Ours(Server):
-    def __init__(self, build, folder, model, mmproj, threads):
+    def __init__(self, build, folder, model, mmproj, threads, context=CONTEXT, lanes=AT_A_TIME, more=()):
         self.admin = free_port()
         config = folder / "afterimage.toml"
         # The answer cache is off, so that every request is computed.
         config.write_text(f"[answers]\nenabled = false\n[memory]\ndisk = '{folder}/disk'\n")
-        super().__init__([build / "afterimage", "serve", "--engine", "llama", "--model", model, "--mmproj", mmproj,
-                          "--context", CONTEXT, "--lanes", AT_A_TIME, "--threads", threads, "--config", config,
+        super().__init__([build / "afterimage", "serve", "--engine", "llama", "--model", model, *mmproj_option(mmproj),
+                          "--context", context, "--lanes", lanes, "--threads", threads, "--config", config, *more,
                           "--port", port := free_port(), "--admin-port", self.admin], port, folder / "ours.log")
         self.encoded_before = 0
 
@@ -196,9 +200,9 @@ class Theirs(Server):
     checkpoints that recurrent models need (its default). Slots are saved before a stop and restored after a start,
     which an operator must request."""
 
-    def __init__(self, command, folder, model, mmproj, threads):
-        super().__init__([*command, "--model", model, "--mmproj", mmproj, "--parallel", AGENTS,
-                          "--ctx-size", AGENTS * CONTEXT, "--threads", threads, "--cache-prompt",
+    def __init__(self, command, folder, model, mmproj, threads, context=CONTEXT, lanes=AGENTS, more=()):
+        super().__init__([*command, "--model", model, *mmproj_option(mmproj), "--parallel", lanes,
+                          "--ctx-size", lanes * context, *more, "--threads", threads, "--cache-prompt",
                           "--cache-ram", 8192, "--slot-save-path", f"{folder}/", "--verbosity", 4,
                           "--port", port := free_port()], port, folder / "theirs.log")
 
