@@ -17,7 +17,7 @@ import zlib
 
 import openai
 
-from gateway_process import GatewayProcess, GatewayTestCase
+from gateway_process import GatewayProcess, GatewayTestCase, calling
 from mock_model import MockModel, answer_text
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -481,6 +481,85 @@ class PythonClientAndLlama(OpenAiTestCase):
         self.assertEqual(self.gateway.metric("afterimage_engine_exact"), 1)
         health = json.loads(self.gateway.admin("GET", "/health").body)
         self.assertIn("every bit the same", health["engine"]["exactness"])
+
+
+LAMP = [{"type": "function", "function": {"name": "lamp", "description": "Switches a lamp.", "parameters": {
+    "type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"], "additionalProperties": False}}}]
+
+
+@unittest.skipUnless(LLAMA_MODEL.exists(), "the program is built without llama.cpp")
+class ClientsAndLlamaWithTools(OpenAiTestCase):
+    """With a chat template that lists tools: all that the official clients send, in Python and in Node."""
+
+    MODEL = "dense"
+
+    @classmethod
+    def start(cls):
+        cls.gateway = cls.kept.enter_context(GatewayProcess(cls.SETTINGS, arguments=[
+            "--engine", "llama", "--model", str(LLAMA_MODEL), "--context", "1024",
+            "--chat-template", (HERE / "clients/tools.jinja").read_text()]))
+        cls.client = cls.client_of(cls.gateway)
+        cls.calls = calling(cls.gateway)
+
+    def asked(self, **more):
+        return self.client.chat.completions.create(**{"model": self.MODEL, "temperature": 0.7, "seed": 1, "max_tokens": 200,
+                                                      "messages": [{"role": "user", "content": "the lamp"}], **more})
+
+    def call_of(self, completion):
+        """The only tool call of an answer; its arguments fit the schema."""
+        choice = completion.choices[0]
+        self.assertEqual(choice.finish_reason, "tool_calls")
+        [call] = choice.message.tool_calls
+        self.assertEqual(call.function.name, "lamp")
+        self.assertIsInstance(json.loads(call.function.arguments)["on"], bool)
+        return call
+
+    def test_a_tools_round_trip(self):
+        answer = self.asked(tools=LAMP, tool_choice="required", logit_bias=self.calls)
+        call = self.call_of(answer)
+        after = self.asked(tools=LAMP, max_tokens=8, messages=[
+            {"role": "user", "content": "the lamp"}, answer.choices[0].message,
+            {"role": "tool", "tool_call_id": call.id, "content": "it is on"}])
+        self.assertGreater(after.usage.prompt_tokens, answer.usage.prompt_tokens)
+        named = self.asked(tools=LAMP, tool_choice={"type": "function", "function": {"name": "lamp"}}, logit_bias=self.calls)
+        self.call_of(named)
+
+    def test_a_streamed_call_is_the_same_call(self):
+        whole = self.call_of(self.asked(tools=LAMP, tool_choice="required", logit_bias=self.calls))
+        with self.client.chat.completions.stream(model=self.MODEL, temperature=0.7, seed=1, max_tokens=200, tools=LAMP, tool_choice="required",
+                                                 logit_bias=self.calls, messages=[{"role": "user", "content": "the lamp"}]) as stream:
+            streamed = self.call_of(stream.get_final_completion())
+        self.assertEqual(streamed.function.arguments, whole.function.arguments)
+
+    def test_an_answer_goes_on_from_its_beginning(self):
+        messages = [{"role": "user", "content": "the lamp"}, {"role": "assistant", "content": "The lamp is"}]
+        said = self.asked(messages=messages, max_tokens=6, extra_body={"continue_final_message": True})
+        self.assertFalse(said.choices[0].message.content.startswith("The lamp is"))
+        self.assertEqual(said.usage.completion_tokens, 6)
+
+    def test_embeddings(self):
+        both = self.client.embeddings.create(model=self.MODEL, input=["the river", "the stone"])
+        alone = self.client.embeddings.create(model=self.MODEL, input="the stone")
+        self.assertEqual(both.data[1].embedding, alone.data[0].embedding)
+        self.assertAlmostEqual(sum(x * x for x in alone.data[0].embedding), 1, places=4)
+
+    def test_the_node_client(self):
+        done = subprocess.run(["node", str(HERE / "clients/every_feature.mjs"), self.gateway.base_url, self.MODEL, json.dumps(self.calls)],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        text = found["sampled"]["choices"][0]["message"]["content"]
+        self.assertEqual(len(found["choices"]["choices"]), 2)
+        self.assertEqual(found["choices"]["choices"][0]["message"]["content"], text)
+        self.assertEqual([len(token["top_logprobs"]) for token in found["logprobs"]["choices"][0]["logprobs"]["content"]], [2] * 4)
+        self.assertEqual(found["stop"]["choices"][0]["message"]["content"], text[:text.index(text[2:4])])
+        self.assertIn(json.loads(found["schema"]["choices"][0]["message"]["content"])["colour"], ("red", "blue"))
+        self.assertEqual("".join(event["choices"][0]["delta"].get("content") or "" for event in found["stream"] if event["choices"]), text)
+        self.assertEqual(found["stream"][-1]["usage"]["completion_tokens"], found["sampled"]["usage"]["completion_tokens"])
+        [call] = found["call"]["choices"][0]["message"]["tool_calls"]
+        self.assertIsInstance(json.loads(call["function"]["arguments"])["on"], bool)
+        self.assertGreater(found["after_call"]["usage"]["prompt_tokens"], found["call"]["usage"]["prompt_tokens"])
+        self.assertEqual(len(found["embedding"]["data"]), 2)
 
 
 class NodeClient(OpenAiTestCase):

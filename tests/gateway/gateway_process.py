@@ -47,6 +47,13 @@ def merged(*many):
     return found
 
 
+def calling(gateway):
+    """A bias that makes a random model call a tool where it may, and then end; tools.jinja begins a call with this token."""
+    def token(text):
+        return str(gateway.post({"content": text}, "/tokenize").json["tokens"][0])
+    return {token("<|vision_pad|>"): 100, token("<|im_end|>"): 200}
+
+
 class GatewayProcess:
     """`afterimage serve`, until the context is left."""
 
