@@ -239,6 +239,14 @@ class Tokenizer {
   [[nodiscard]] virtual std::vector<TokenId> end_tokens() const = 0;
 };
 
+/// What an engine is doing now, and what it has done.
+struct EngineLoad {
+  std::uint32_t lanes = 0;      // requests that it computes at a time; others wait. 0: no limit
+  std::uint32_t busy = 0;       // lanes with a request
+  std::uint64_t batches = 0;    // that computed the next tokens of answers
+  std::uint64_t generated = 0;  // tokens in those: more than batches where requests shared them
+};
+
 /// The interface of an inference engine. One object is one loaded model. An engine that exposes its
 /// KV overrides kv_layout() and run(), and must pass tests/conformance/engine_conformance.h: a
 /// resumed run equals a cold run, bit for bit.
@@ -268,8 +276,7 @@ class Engine {
   virtual Result<PreparedRequest> prepare_answer(const Request& request,
                                                  std::span<const ContentDigest> contents) const;
 
-  /// Requests that it computes at a time; others wait inside. 0: as many as call.
-  [[nodiscard]] virtual std::uint32_t lanes() const { return 0; }
+  [[nodiscard]] virtual EngineLoad load() const { return {}; }
 
   /// What holds where a client chooses nothing: limit and sampling.
   [[nodiscard]] virtual GenerateOptions default_options() const { return {}; }

@@ -33,6 +33,14 @@ struct Message {
   std::string name = {};                  // of a tool's result: the function
 };
 
+/// Where the prompt of a chat ends.
+enum class PromptEnd : unsigned char {
+  kDefault,        // at the start of an answer; if the last message is the assistant's: in it
+  kNewAnswer,      // at the start of an answer
+  kInLastMessage,  // the answer continues the last message
+  kAfterMessages,  // after the last message, without the start of an answer
+};
+
 /// What an answer may be. Each is canonical JSON, except `grammar`; empty: the request says nothing.
 struct AnswerRules {
   std::string tools;            // an array, as chat clients send it
@@ -41,6 +49,7 @@ struct AnswerRules {
   std::string grammar;          // in llama.cpp's GBNF
   std::string template_values;  // an object: more variables for the chat template
   bool parallel_tool_calls = false;
+  PromptEnd prompt_end = PromptEnd::kDefault;
   bool operator==(const AnswerRules&) const = default;
 };
 

@@ -55,6 +55,7 @@ Result<std::unique_ptr<Engine>> make_llama(const EngineArgs& args, const Clock& 
   }
   options.context = TokenCount(args.context);
   options.exact = !args.fast;
+  if (args.reasoning != "auto") options.thinks = args.reasoning == "on";
   options.clock = &clock;
   if (standard_error_is_terminal()) options.progress = draw_loading;
   AFI_TRY(auto engine, LlamaEngine::create(std::move(options)));
@@ -115,6 +116,11 @@ void add_engine_options(CLI::App& verb, EngineArgs& args) {
       ->add_option("--chat-template", args.llama.chat_template,
                    "llama: a chat template by name (chatml, gemma, …) instead of the model's own")
       ->type_name("NAME");
+  group
+      ->add_option("--reasoning", args.reasoning,
+                   "llama: whether models think before they answer, for requests that do not say")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
   group
       ->add_option("--pooling", args.llama.pooling,
                    "llama: how embeddings are pooled, instead of the model's own way")

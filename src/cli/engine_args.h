@@ -21,6 +21,7 @@ struct EngineArgs {
   std::uint32_t context = 8'192;
   std::vector<std::string> adapters;  // PATH or PATH=SCALE
   bool fast = false;
+  std::string reasoning = "auto";
 
   /// "reference (small)", "llama (dense.gguf)".
   [[nodiscard]] std::string name() const;

@@ -64,6 +64,12 @@ class Lanes {
     return {*this, sequence};
   }
 
+  /// Lanes in use.
+  [[nodiscard]] std::uint32_t busy() const {
+    const std::scoped_lock lock(mutex_);
+    return static_cast<std::uint32_t>(held_.size() - free_.size());
+  }
+
  private:
   void give_back(std::int32_t sequence) {
     {
@@ -73,7 +79,7 @@ class Lanes {
     is_free_.notify_one();
   }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable is_free_;
   std::vector<std::int32_t> free_;
   std::vector<HeldRows> held_;

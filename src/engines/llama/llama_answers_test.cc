@@ -257,6 +257,51 @@ TEST(LlamaAnswers, TheTemplateSeesItsValues) {
       << "the template's own, and none of the request";
 }
 
+// Of llama-server: --reasoning, and requests that say otherwise.
+TEST(LlamaAnswers, TheOperatorSaysWhetherAModelThinks) {
+  LlamaOptions options = demo_options("dense");
+  options.chat_template =
+      "{% if enable_thinking is defined and not enable_thinking %}quick{% else %}slow{% endif %}"
+      "{% for message in messages %}{{ message.content }}{% endfor %}";
+  const auto prompt = [](const LlamaEngine& engine, const std::string& values) {
+    Request request = asks({"!"});
+    request.rules = {.template_values = values};
+    return engine.tokenizer()->prompt_of(request).value();
+  };
+  const auto as_it_is = LlamaEngine::create(options).value();
+  options.thinks = false;
+  const auto off = LlamaEngine::create(options).value();
+  EXPECT_EQ(prompt(*as_it_is, ""), "slow!");
+  EXPECT_EQ(prompt(*off, ""), "quick!");
+  EXPECT_EQ(prompt(*off, R"({"enable_thinking":true})"), "slow!");
+  EXPECT_EQ(prompt(*as_it_is, R"({"reasoning_effort":"none"})"), "quick!");
+  EXPECT_NE(as_it_is->identity(), off->identity());
+  Request request = asks({"!"});
+  request.rules = {.template_values = R"({"enable_thinking":"yes"})"};
+  EXPECT_EQ(answer(*off, request).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(LlamaAnswers, AnAnswerGoesOnWhereItsMessageEnds) {
+  const LlamaEngine& engine = tool_demo();
+  Request request = asks({"light the lamp"});
+  const std::string question = engine.tokenizer()->prompt_of(request).value();
+  request.messages.push_back({.role = Role::kAssistant, .parts = {"It is"}});
+  const auto prompt = [&](PromptEnd end) {
+    request.rules.prompt_end = end;
+    return engine.tokenizer()->prompt_of(request).value();
+  };
+  EXPECT_EQ(prompt(PromptEnd::kInLastMessage), question + "It is");
+  EXPECT_EQ(prompt(PromptEnd::kDefault), question + "It is");
+  EXPECT_TRUE(prompt(PromptEnd::kNewAnswer).starts_with(prompt(PromptEnd::kAfterMessages)));
+  EXPECT_GT(prompt(PromptEnd::kNewAnswer).size(), prompt(PromptEnd::kAfterMessages).size());
+  request.rules.prompt_end = PromptEnd::kInLastMessage;
+  const auto served = answer(engine, request);
+  ASSERT_TRUE(served.has_value()) << to_string(served.error());
+  EXPECT_EQ(served->format->read(" red", true)->content, " red") << "without what the client sent";
+  request.messages.pop_back();
+  EXPECT_EQ(answer(engine, request).error().code, ErrorCode::kInvalidArgument);
+}
+
 TEST(LlamaAnswers, RefusesAGrammarThatCannotBeRead) {
   Request request = asks({"say it"});
   request.rules = {.grammar = "root ::= ("};

@@ -29,6 +29,7 @@ namespace {
 
 // Increment on every change to how media become embeddings or KV becomes rows.
 constexpr const char* kRevision = "1";
+constexpr const char* kFrameSampling = "2 a second, at least 4, in pairs";  // see frame_pairs()
 
 /// The KV memories of such a model, in the order in which llama.cpp serializes them.
 std::vector<KvKind> memories_of(const ModelFacts& facts) {
@@ -85,6 +86,9 @@ Result<ModelIdentity> identity_of(const LlamaOptions& options, const LoadedModel
     identity.adapter += fmt::format("{}*{};", content, adapter.scale);  // all significant digits
   }
   identity.chat_template = model.chat_template();
+  if (options.thinks.has_value()) {
+    identity.chat_template += *options.thinks ? " reasoning on" : " reasoning off";
+  }
   identity.kv_dtype = dtype_of(options.keys);
   return identity;
 }
@@ -108,7 +112,8 @@ Result<void> check_options(const LlamaOptions& options) {
 /// An item decoded for the encoder.
 struct DecodedMedia {
   MediaInput input;
-  Image image;           // input.rgb points into it once it no longer moves
+  Image image;  // input.rgb points into it once it no longer moves
+  std::vector<Frame> frames;
   std::size_t item = 0;  // index of the item in the call
 };
 
@@ -220,8 +225,13 @@ const Tokenizer* LlamaEngine::tokenizer() const { return parts_->tokenizer.get()
 Result<std::vector<float>> LlamaEngine::embed(std::span<const TokenId> tokens) const {
   return parts_->model->embed(tokens);
 }
-std::uint32_t LlamaEngine::lanes() const { return parts_->options.lanes; }
-BatchCounts LlamaEngine::batches() const { return parts_->model->batches(); }
+EngineLoad LlamaEngine::load() const {
+  const BatchCounts counts = parts_->model->batches();
+  return {.lanes = parts_->options.lanes,
+          .busy = parts_->lanes->busy(),
+          .batches = counts.batches,
+          .generated = counts.tokens};
+}
 
 std::string LlamaEngine::description() const {
   const ModelFacts& facts = parts_->model->facts();
@@ -238,19 +248,24 @@ std::string LlamaEngine::description() const {
   return text;
 }
 
-PreprocessRecipe LlamaEngine::recipe(Modality /*modality*/) const {
+PreprocessRecipe LlamaEngine::recipe(Modality modality) const {
   const LlamaOptions& options = parts_->options;
-  return {.processor =
-              "afterimage-llama-" + std::string(kRevision) + " " + parts_->model->facts().library,
-          .options = {{"image_min_tokens", std::to_string(options.image_min_tokens)},
-                      {"image_max_tokens", std::to_string(options.image_max_tokens)}}};
+  PreprocessRecipe recipe{
+      .processor =
+          "afterimage-llama-" + std::string(kRevision) + " " + parts_->model->facts().library,
+      .options = {{"image_min_tokens", std::to_string(options.image_min_tokens)},
+                  {"image_max_tokens", std::to_string(options.image_max_tokens)}}};
+  if (modality == Modality::kVideo) recipe.options["frames"] = kFrameSampling;
+  return recipe;
 }
 
 Result<void> LlamaEngine::Parts::check_supported(const MediaItem& item) const {
   if (model->supports(item.modality)) return {};
   const std::string what(to_string(item.modality));
   return fail(ErrorCode::kUnsupported,
-              options.mmproj.empty()
+              item.modality == Modality::kVideo && model->supports(Modality::kImage)
+                  ? "this model takes no video: send its frames as images"
+              : options.mmproj.empty()
                   ? "the model was loaded without its media encoder, so it takes no " + what +
                         ": pass --mmproj"
                   : "this model takes no " + what);
@@ -262,6 +277,7 @@ Result<MediaInput> LlamaEngine::Parts::measure(const MediaItem& item) const {
   AFI_TRY(const MediaInfo info, probe(item, options.limits));
   MediaInput input{.modality = item.modality, .width = info.width, .height = info.height};
   if (item.modality == Modality::kAudio) input.sound = *item.files.front();
+  if (item.modality == Modality::kVideo) input.pairs = frame_pairs(info.frames, info.length);
   return input;
 }
 
@@ -269,6 +285,14 @@ Result<DecodedMedia> LlamaEngine::Parts::decode(const MediaItem& item) const {
   DecodedMedia decoded;
   AFI_TRY(decoded.input, measure(item));
   decoded.input.dimensions_only = false;
+  if (item.modality == Modality::kVideo) {
+    AFI_TRY(decoded.frames, decode_video(item, options.limits));
+    for (const FramePair& pair : decoded.input.pairs) {
+      if (pair.second >= decoded.frames.size()) {
+        return fail(ErrorCode::kCorruption, item.name + ": fewer frames than its header says");
+      }
+    }
+  }
   if (item.modality != Modality::kImage) return decoded;
   AFI_TRY(decoded.image, decode_image(item, options.limits));
   decoded.input.width = decoded.image.width;
@@ -294,6 +318,11 @@ Result<PreparedRequest> LlamaEngine::prepare_answer(const Request& request,
     AFI_TRY(inputs.emplace_back(), parts_->measure(*item));
   }
   AFI_TRY(const RenderedChat chat, render_chat(*parts_->model, request));
+  if (chat.lacks_tools) {
+    return fail(ErrorCode::kUnsupported,
+                "the model's chat template does not support 'tools': leave them out, or choose a "
+                "template that does with --chat-template");
+  }
   if (!request.prompt_tokens.empty()) {
     const auto is_known = [&](TokenId token) { return parts_->model->is_in_vocabulary(token); };
     if (!std::ranges::all_of(request.prompt_tokens, is_known)) {
@@ -358,6 +387,12 @@ void LlamaEngine::encode_all(std::span<const MediaItem* const> items,
   std::vector<MediaInput> inputs;
   for (DecodedMedia& one : decoded) {
     one.input.rgb = one.image.rgb;
+    if (!one.frames.empty()) {
+      for (const FramePair& pair : one.input.pairs) {
+        one.input.frames.emplace_back(one.frames[pair.first].image.rgb);
+        one.input.frames.emplace_back(one.frames[pair.second].image.rgb);
+      }
+    }
     inputs.push_back(one.input);
   }
   parts_->model->encode(inputs, [&](const std::vector<EncodedInput>& together) {

@@ -42,7 +42,7 @@ class LlamaEngine final : public Engine {
                                          std::span<const ContentDigest> contents) const override;
   /// llama-server's defaults: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, no token limit.
   [[nodiscard]] GenerateOptions default_options() const override;
-  [[nodiscard]] std::uint32_t lanes() const override;
+  [[nodiscard]] EngineLoad load() const override;
   [[nodiscard]] const Tokenizer* tokenizer() const override;
   /// With the model's own pooling, or LlamaOptions::pooling; of 2,048 tokens at most. The first call
   /// allocates a context of its own.
@@ -58,8 +58,6 @@ class LlamaEngine final : public Engine {
   /// Of a self-check at load: the model computed the same tokens in several batches. See
   /// LlamaOptions::exact.
   [[nodiscard]] Exactness exactness() const override;
-  /// How many batches computed next tokens of answers, and how many tokens.
-  [[nodiscard]] BatchCounts batches() const;
   /// For logs: library version, architecture, KV memories, and why KV is not reused if it is not.
   [[nodiscard]] std::string description() const;
 

@@ -29,8 +29,7 @@ const Tokenizer* LlamaEngine::tokenizer() const { return nullptr; }
 Result<std::vector<float>> LlamaEngine::embed(std::span<const TokenId> tokens) const {
   return Engine::embed(tokens);
 }
-std::uint32_t LlamaEngine::lanes() const { return 0; }
-BatchCounts LlamaEngine::batches() const { return {}; }
+EngineLoad LlamaEngine::load() const { return {}; }
 Exactness LlamaEngine::exactness() const { return {}; }
 std::string LlamaEngine::description() const { return kHowToGetIt; }
 

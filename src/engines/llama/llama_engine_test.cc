@@ -85,8 +85,7 @@ TEST(LlamaEngine, RejectsUnsupportedModalities) {
   } kCases[] = {{demo("plain"), picture(8, 8), {"image", "--mmproj"}},
                 {*without, picture(8, 8), {"image", "--mmproj"}},
                 {demo("dense"), sound, {"takes no audio"}},
-                {demo("dense"), film, {"takes no video"}},
-                {demo("sliding"), film, {"takes no video"}}};
+                {demo("sliding"), film, {"takes no video", "send its frames as images"}}};
   for (const auto& c : kCases) {
     const auto served = answer(c.engine, asks({c.item, std::string("What?")}));
     ASSERT_FALSE(served.has_value());
@@ -95,6 +94,33 @@ TEST(LlamaEngine, RejectsUnsupportedModalities) {
     ASSERT_FALSE(encoded.has_value());
     expect_error(encoded.error(), ErrorCode::kUnsupported, c.words);
   }
+}
+
+// The conformance kit resumes at every point of a prompt with such a clip.
+TEST(LlamaEngine, AVideoIsTwoFramesASecondInPairsEachAfterItsTime) {
+  const LlamaEngine& engine = demo("dense");
+  std::vector<testing::FileContent> frames;
+  for (std::uint32_t i = 0; i < 30; ++i) frames.push_back(make_png(make_picture(64, 48, i)));
+  const MediaItem clip = testing::folder_item(frames, 10'000);
+  const Request request = asks({clip, std::string("What happens?")});
+  const std::vector<ContentDigest> contents(1);
+  const Sequence prompt = engine.prepare(request, contents).value();
+  ASSERT_EQ(prompt.spans.size(), 1U);
+  const auto encoded = engine.encode(clip);
+  ASSERT_TRUE(encoded.has_value()) << to_string(encoded.error());
+  EXPECT_EQ(encoded->front().shape[0], prompt.spans[0].length.value())
+      << "a prompt is made from headers alone";
+  std::string before;
+  for (std::size_t i = 0; i < prompt.spans[0].offset.value(); ++i) {
+    before += engine.tokenizer()->bytes_of(prompt.tokens[i]).value();
+  }
+  EXPECT_TRUE(before.contains("<0.3 seconds>")) << before;
+  const MediaItem still = testing::folder_item({frames[0], frames[0]}, 10'000);
+  const auto one_pair = engine.encode(still).value();
+  EXPECT_GT(encoded->front().shape[0], 3 * one_pair.front().shape[0])
+      << "three seconds are three pairs, with times between them";
+  const auto served = answer(engine, request, 3);
+  ASSERT_TRUE(served.has_value()) << to_string(served.error());
 }
 
 TEST(LlamaEngine, RejectsAPromptLargerThanTheContextWithBothNumbers) {

@@ -96,6 +96,8 @@ struct LoadedModel::Parts {
                                      const OnLogits& on_logits) const;
   /// kUnsupported: an image's positions depend on the images before it.
   [[nodiscard]] Result<void> check_media() const;
+  /// Whether the encoder makes one item of two frames.
+  [[nodiscard]] Result<bool> merges_frames() const;
   [[nodiscard]] Result<OwnedChunks> tokenize(const std::string& text,
                                              std::span<const MediaInput> inputs,
                                              bool add_special = true) const;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,9 @@ struct LlamaOptions {
   int image_max_tokens = -1;
   /// Name of one of llama.cpp's built-in chat templates; empty: the model's own template.
   std::string chat_template;
+  /// Whether models think before they answer, unless a request says (chat_template_kwargs.
+  /// enable_thinking, reasoning_effort "none"); nothing: as the template has it.
+  std::optional<bool> thinks;
   /// How the vectors of a text's tokens become its embedding: mean, cls or last; empty: as the model
   /// says, else mean.
   std::string pooling;

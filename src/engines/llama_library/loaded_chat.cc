@@ -72,6 +72,39 @@ std::string schema_of(const std::string& response_format) {
   return schema == "{}" ? R"({"type":"object"})" : schema;
 }
 
+void add_template_value(const std::string& name, const common_json& value,
+                        common_chat_templates_inputs& inputs) {
+  if (name == "reasoning_effort" && value == "none") {
+    inputs.enable_thinking = false;
+    return;
+  }
+  if (name == "enable_thinking") {
+    if (!value.is_boolean()) throw std::invalid_argument("enable_thinking must be true or false");
+    inputs.enable_thinking = value.get<bool>();
+  }
+  inputs.chat_template_kwargs[name] = value.dump();
+}
+
+/// As llama-server: an assistant's last message is the beginning of the answer.
+void end_prompt(PromptEnd end, common_chat_templates_inputs& inputs) {
+  const auto is_assistants = [&](std::size_t from_last) {
+    const std::size_t count = inputs.messages.size();
+    return count > from_last && inputs.messages[count - 1 - from_last].role == "assistant";
+  };
+  if (end == PromptEnd::kAfterMessages) inputs.add_generation_prompt = false;
+  const bool continues = end == PromptEnd::kInLastMessage;
+  if (!continues && (end != PromptEnd::kDefault || !is_assistants(0))) return;
+  if (!is_assistants(0)) {
+    throw std::invalid_argument("continue_final_message needs a last message of the assistant");
+  }
+  if (is_assistants(1)) throw std::invalid_argument("the last two messages are the assistant's");
+  if (!inputs.messages.back().tool_calls.empty()) {
+    throw std::invalid_argument("an assistant's message with tool calls cannot be continued");
+  }
+  inputs.continue_final_message = COMMON_CHAT_CONTINUATION_AUTO;
+  inputs.add_generation_prompt = false;
+}
+
 common_chat_templates_inputs inputs_of(const LoadedModel& model, const Request& request) {
   const AnswerRules& rules = request.rules;
   common_chat_templates_inputs inputs;
@@ -87,14 +120,14 @@ common_chat_templates_inputs inputs_of(const LoadedModel& model, const Request& 
     inputs.json_schema = model.without_control_tokens(schema_of(rules.response_format));
   }
   inputs.grammar = rules.grammar;
+  inputs.enable_thinking = model.parts().loaded_with.thinks.value_or(true);
   if (!rules.template_values.empty()) {
     for (const auto& [name, value] :
          common_json::parse(safe_json(model, rules.template_values)).items()) {
-      inputs.chat_template_kwargs[name] = value.dump();
-      if (name == "enable_thinking" && value.is_boolean())
-        inputs.enable_thinking = value.get<bool>();
+      add_template_value(name, value, inputs);
     }
   }
+  end_prompt(rules.prompt_end, inputs);
   inputs.parallel_tool_calls = rules.parallel_tool_calls;
   inputs.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
   return inputs;
@@ -119,16 +152,27 @@ void add_trigger(const llama_vocab* vocabulary, const common_grammar_trigger& tr
   }
 }
 
+/// The parser also reads what the prompt has of a continued message.
+std::string without(const std::string& begun, const std::string& text) {
+  return text.starts_with(begun) ? text.substr(begun.size()) : text;
+}
+
 /// nullptr: the answer is plain text.
 std::shared_ptr<const ChatFormat> format_of(const llama_vocab* vocabulary,
                                             const common_chat_params& params,
-                                            const AnswerRules& rules) {
-  const bool is_plain = rules == AnswerRules{} && !params.supports_thinking;
+                                            const AnswerRules& rules, bool is_continued = false) {
+  const bool is_plain = rules == AnswerRules{} && !params.supports_thinking && !is_continued;
   if (is_plain && params.grammar.empty() && params.additional_stops.empty()) return nullptr;
   auto state = std::make_unique<ChatFormat::State>();
   state->parser = common_chat_parser_params(params);
   state->parser.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
   if (!params.parser.empty()) state->parser.parser.load(params.parser);
+  if (is_continued) {
+    state->parser.is_continuation = true;
+    const common_chat_msg begun = common_chat_parse("", true, state->parser);
+    state->begun_content = begun.content;
+    state->begun_reasoning = begun.reasoning_content;
+  }
   state->grammar = rules.grammar.empty() ? params.grammar : rules.grammar;
   state->is_lazy = params.grammar_lazy;
   for (const auto& trigger : params.grammar_triggers) add_trigger(vocabulary, trigger, *state);
@@ -165,6 +209,15 @@ std::unexpected<Error> no_template_values() {
       "known");
 }
 
+Result<void> check_prompt_end(const AnswerRules& rules) {
+  if (rules.prompt_end == PromptEnd::kDefault || rules.prompt_end == PromptEnd::kNewAnswer) {
+    return {};
+  }
+  return fail(ErrorCode::kUnsupported,
+              "'continue_final_message' and 'add_generation_prompt' need a chat whose template's "
+              "source is known");
+}
+
 /// With one of the library's built-in templates, which know neither tools nor their results.
 Result<RenderedChat> render_named(const LoadedModel& model, const Request& request) {
   const AnswerRules& rules = request.rules;
@@ -176,6 +229,7 @@ Result<RenderedChat> render_named(const LoadedModel& model, const Request& reque
                 "built in");
   }
   if (!rules.template_values.empty()) return no_template_values();
+  AFI_TRY_VOID(check_prompt_end(rules));
   std::vector<ChatTurn> turns;
   for (const Message& message : request.messages) {
     turns.push_back(
@@ -193,6 +247,7 @@ Result<RenderedChat> render_completion(const LoadedModel& model, const Request& 
     return fail(ErrorCode::kUnsupported, "a completion has no 'tools': send a chat");
   }
   if (!request.rules.template_values.empty()) return no_template_values();
+  AFI_TRY_VOID(check_prompt_end(request.rules));
   RenderedChat rendered;
   for (const Message& message : request.messages) rendered.prompt += text_of(model, message);
   AFI_TRY(rendered.format, untemplated_format(model, request.rules));
@@ -208,8 +263,9 @@ const std::vector<std::string>& ChatFormat::stops() const { return state_->stops
 Result<AnswerMessage> ChatFormat::read(std::string_view text, bool is_whole) const {
   try {
     const common_chat_msg read = common_chat_parse(std::string(text), !is_whole, state_->parser);
-    AnswerMessage message{
-        .content = read.content, .reasoning = read.reasoning_content, .tool_calls = {}};
+    AnswerMessage message{.content = without(state_->begun_content, read.content),
+                          .reasoning = without(state_->begun_reasoning, read.reasoning_content),
+                          .tool_calls = {}};
     for (const common_chat_tool_call& call : read.tool_calls) {
       message.tool_calls.push_back({.id = call.id, .name = call.name, .arguments = call.arguments});
     }
@@ -252,16 +308,15 @@ Result<RenderedChat> render_chat(const LoadedModel& model, const Request& reques
   try {
     const auto inputs = inputs_of(model, request);
     const auto params = common_chat_templates_apply(templates, inputs);
-    // The library would leave the tools out.
     const bool offers_tools =
         !inputs.tools.empty() && inputs.tool_choice != COMMON_CHAT_TOOL_CHOICE_NONE;
-    if (offers_tools && !common_chat_templates_get_caps(templates)["supports_tools"]) {
-      return fail(ErrorCode::kUnsupported,
-                  "the model's chat template does not support 'tools': leave them out, or choose a "
-                  "template that does with --chat-template");
-    }
-    return RenderedChat{.prompt = params.prompt,
-                        .format = format_of(model.parts().vocabulary, params, request.rules)};
+    const bool lacks_tools =
+        offers_tools && !common_chat_templates_get_caps(templates)["supports_tools"];
+    const bool is_continued = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
+    return RenderedChat{
+        .prompt = params.prompt,
+        .format = format_of(model.parts().vocabulary, params, request.rules, is_continued),
+        .lacks_tools = lacks_tools};
   } catch (const std::exception& cause) {
     return refused(cause);
   }

@@ -30,7 +30,8 @@ class ChatFormat final : public AnswerFormat {
 
 struct RenderedChat {
   std::string prompt;
-  std::shared_ptr<const ChatFormat> format;  // nullptr: plain text
+  std::shared_ptr<const ChatFormat> format = nullptr;  // plain text
+  bool lacks_tools = false;  // the request's tools, which the template does not know
 };
 
 /// Renders the conversation with the chat template, up to the start of the assistant's answer; a

@@ -22,6 +22,8 @@ struct ChatFormat::State {
   std::vector<llama_token> prefill;  // of the answer, at the end of the prompt; the grammar has it
   std::set<llama_token> preserved;   // control tokens that belong to an answer's text
   std::vector<std::string> stops;
+  std::string begun_content;  // of a message that the answer continues
+  std::string begun_reasoning;
 };
 
 }  // namespace afterimage

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
 
 #include "engines/llama_library/library.h"
 #include "engines/llama_library/temporary_thread.h"
@@ -30,6 +31,34 @@ Result<OwnedBitmap> bitmap_of(const mtmd_context* context, const MediaInput& med
   mtmd_bitmap_set_id(bitmap.get(), id.c_str());
   return bitmap;
 }
+
+/// A video, frame by frame, as mtmd_tokenize() asks for it.
+struct VideoSource {
+  const MediaInput* video = nullptr;
+  std::string id;
+  bool has_timestamps = false;
+
+  static int next(std::size_t index, void* self, mtmd_bitmap** frame, char** text) {
+    const auto& source = *static_cast<const VideoSource*>(self);
+    const std::size_t of_pair = source.has_timestamps ? 3 : 2;  // with the text before it
+    const std::size_t pair = index / of_pair;
+    std::size_t place = index % of_pair;
+    constexpr int kEnd = -1;
+    constexpr int kFailed = -2;
+    if (pair >= source.video->pairs.size()) return kEnd;
+    if (source.has_timestamps && place == 0) {
+      *text = strdup(timestamp_of(source.video->pairs[pair]).c_str());  // the library frees it
+      return *text == nullptr ? kFailed : 0;
+    }
+    if (source.has_timestamps) --place;
+    const auto& frames = source.video->frames;
+    *frame = mtmd_bitmap_init(source.video->width, source.video->height,
+                              frames.empty() ? nullptr : frames.at(2 * pair + place).data());
+    mtmd_bitmap_set_id(*frame, source.id.c_str());
+    mtmd_bitmap_set_mergeable(*frame, true);
+    return 0;
+  }
+};
 
 SpanPart part_of(const mtmd_input_chunk* chunk) {
   if (mtmd_input_chunk_get_type(chunk) == MTMD_INPUT_CHUNK_TYPE_TEXT) {
@@ -168,15 +197,39 @@ Result<void> LoadedModel::Parts::check_media() const {
               "be cached; without --mmproj the model serves text");
 }
 
+Result<bool> LoadedModel::Parts::merges_frames() const {
+  if (media == nullptr || !mtmd_support_vision(media.get())) return false;
+  const MediaInput video{.modality = Modality::kVideo,
+                         .width = 64,
+                         .height = 64,
+                         .pairs = {{.first = 0, .second = 1}}};
+  AFI_TRY(const OwnedChunks chunks, tokenize(marker, {&video, 1}));
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < mtmd_input_chunks_size(chunks.get()); ++i) {
+    if (item_of(mtmd_input_chunks_get(chunks.get(), i)) != PromptPiece::kText) ++count;
+  }
+  return count == 1;
+}
+
 Result<OwnedChunks> LoadedModel::Parts::tokenize(const std::string& text,
                                                  std::span<const MediaInput> inputs,
                                                  bool add_special) const {
   std::vector<OwnedBitmap> bitmaps;
   std::vector<const mtmd_bitmap*> pointers;
+  std::deque<VideoSource> videos;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    AFI_TRY(OwnedBitmap bitmap, bitmap_of(media.get(), inputs[i], std::to_string(i)));
-    pointers.push_back(bitmap.get());
-    bitmaps.push_back(std::move(bitmap));
+    const std::string id = std::to_string(i);
+    if (inputs[i].modality == Modality::kVideo) {
+      VideoSource& video = videos.emplace_back(
+          VideoSource{.video = &inputs[i],
+                      .id = id,
+                      .has_timestamps = facts.architecture.starts_with("qwen3")});
+      bitmaps.emplace_back(
+          mtmd_bitmap_init_lazy(media.get(), id.c_str(), &video, VideoSource::next));
+    } else {
+      AFI_TRY(bitmaps.emplace_back(), bitmap_of(media.get(), inputs[i], id));
+    }
+    pointers.push_back(bitmaps.back().get());
   }
   OwnedChunks chunks(mtmd_input_chunks_init());
   const mtmd_input_text input{.text = text.data(),

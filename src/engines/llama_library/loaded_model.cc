@@ -193,6 +193,7 @@ Result<std::unique_ptr<const LoadedModel>> LoadedModel::load(const LlamaOptions&
   AFI_TRY_VOID(parts->load_media(options));
   AFI_TRY_VOID(parts->make_context(options));
   AFI_TRY_VOID(parts->check_media());
+  AFI_TRY(parts->facts.merges_frames, parts->merges_frames());
   return std::unique_ptr<const LoadedModel>(new LoadedModel(std::move(parts)));
 }
 
@@ -325,6 +326,7 @@ bool LoadedModel::supports(Modality modality) const {
   const mtmd_context* const media = parts_->media.get();
   if (media == nullptr) return false;
   if (modality == Modality::kImage) return mtmd_support_vision(media);
+  if (modality == Modality::kVideo) return parts_->facts.merges_frames;
   return modality == Modality::kAudio && mtmd_support_audio(media);
 }
 

@@ -19,6 +19,7 @@
 #include "engines/llama_library/batch_scheduler.h"
 #include "engines/llama_library/llama_options.h"
 #include "engines/llama_library/span_parts.h"
+#include "engines/llama_library/video_frames.h"
 
 namespace afterimage {
 
@@ -45,6 +46,9 @@ struct MediaInput {
   std::uint32_t height = 0;
   std::span<const std::uint8_t> rgb{};  // empty: dimensions only
   std::span<const std::byte> sound{};   // the file's bytes: the library decodes and resamples them
+  std::vector<FramePair> pairs{};       // of a video
+  /// Of a video: both frames of each pair, one after the other, each like `rgb`; empty: dimensions only.
+  std::vector<std::span<const std::uint8_t>> frames{};
   bool dimensions_only = true;
 };
 
@@ -75,6 +79,7 @@ struct ModelFacts {
   bool recurrent = false;        // recurrent layers only
   bool hybrid = false;           // attention and recurrent layers
   bool uses_mrope = false;       // positions are not token counts (M-RoPE)
+  bool merges_frames = false;    // the encoder takes videos: it merges two frames
   std::uint32_t vocabulary = 0;  // number of token ids
   std::string weight_types;      // of its tensors: "F32, Q4_K, Q6_K"
   /// Exact computation was asked for, and nothing known prevents it; see self_check.h.

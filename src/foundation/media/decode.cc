@@ -13,8 +13,6 @@ namespace afterimage {
 
 namespace {
 
-constexpr std::int64_t kMillihertzNanoseconds = 1'000'000'000'000;  // a period at 1 mHz
-
 Result<std::vector<MediaFile>> probed_files(const MediaItem& item, Modality modality,
                                             const MediaLimits& limits) {
   AFI_TRY(std::vector<MediaFile> files, files_of(item, limits));

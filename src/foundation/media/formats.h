@@ -46,6 +46,7 @@ struct PictureHeader {
   std::uint32_t width = 0;
   std::uint32_t height = 0;
   std::uint32_t frames = 1;
+  Duration length{0};  // of an animation, as a player shows it
   Orientation orientation = Orientation::kUpright;
 };
 
@@ -97,6 +98,8 @@ Image turn_upright(Image stored, Orientation orientation);
 
 /// Composites RGBA pixels over white and appends them as RGB.
 void append_over_white(std::span<const std::uint8_t> rgba, std::vector<std::uint8_t>& rgb);
+
+constexpr std::int64_t kMillihertzNanoseconds = 1'000'000'000'000;  // a period at 1 mHz
 
 /// How long a player shows a frame with this `delay`: delays of at most 10 ms become 100 ms,
 /// as in every browser.

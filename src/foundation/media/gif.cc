@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "foundation/media/cursor.h"
 #include "foundation/media/formats.h"
@@ -192,6 +193,19 @@ class GifPlayer {
   Duration at_{0};
 };
 
+/// Of a graphic control extension; leaves the cursor at the next sub-block.
+Duration read_delay(ByteCursor& cursor) {
+  const std::uint32_t size = cursor.big(1);
+  if (size != 4) {  // not one that says so; a player ignores it
+    cursor.take(size);
+    return Duration{0};
+  }
+  cursor.take(1);  // flags
+  const std::uint32_t hundredths = cursor.little(2);
+  cursor.take(1);  // transparent colour
+  return std::chrono::milliseconds(10) * hundredths;
+}
+
 }  // namespace
 
 Result<PictureHeader> read_gif_header(const MediaFile& file) {
@@ -203,14 +217,16 @@ Result<PictureHeader> read_gif_header(const MediaFile& file) {
   cursor.take(2);  // background colour, pixel aspect ratio
   skip_palette(cursor, flags);
   header.frames = 0;
+  Duration delay{0};
   while (true) {
     const std::uint32_t record = cursor.big(1);
     if (record == kExtension) {
-      cursor.big(1);  // what kind
+      if (cursor.big(1) == GRAPHICS_EXT_FUNC_CODE) delay = read_delay(cursor);
       skip_sub_blocks(cursor);
     } else if (record == kImage) {
       const bool on_screen = skip_frame(cursor, header);
       ++header.frames;
+      header.length += shown_for(std::exchange(delay, Duration{0}));
       if (!cursor.ended_early() && !on_screen) {
         return corrupt(file, fmt::format("frame {} of a {}x{} GIF is empty or exceeds the screen",
                                          header.frames, header.width, header.height));

@@ -156,7 +156,9 @@ Result<MediaInfo> probe_animation(const MediaFile& file, const MediaLimits& limi
   AFI_TRY_VOID(check_frames(file.name, header.frames, header, limits));
   // EXIF orientation applies to stills only; players ignore it for animations.
   if (header.frames != 1) header.orientation = Orientation::kUpright;
-  return describe(header, header.frames);
+  MediaInfo info = describe(header, header.frames);
+  info.length = header.length;
+  return info;
 }
 
 Result<MediaInfo> probe_folder(const std::vector<MediaFile>& files, const MediaItem& item,
@@ -168,7 +170,8 @@ Result<MediaInfo> probe_folder(const std::vector<MediaFile>& files, const MediaI
   }
   AFI_TRY(const PictureHeader first, probe_still(files[0], "a frame of a video", limits));
   AFI_TRY_VOID(check_frames(name_of(item), files.size(), first, limits));
-  const MediaInfo info = describe(first, static_cast<std::uint32_t>(files.size()));
+  MediaInfo info = describe(first, static_cast<std::uint32_t>(files.size()));
+  info.length = Duration(info.frames * kMillihertzNanoseconds / item.frame_rate_mhz);
   for (const MediaFile& file : files) {
     AFI_TRY(const PictureHeader header, probe_still(file, "a frame of a video", limits));
     const MediaInfo frame = describe(header, 1);

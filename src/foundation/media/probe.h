@@ -26,6 +26,7 @@ struct MediaInfo {
   std::uint32_t width = 0;                   // pixels, upright: after EXIF orientation
   std::uint32_t height = 0;
   std::uint32_t frames = 0;          // 1 for a still image, 0 for audio
+  Duration length{0};                // video only: until its last frame is no longer shown
   std::uint32_t sample_rate_hz = 0;  // audio only
   std::uint32_t channels = 0;        // audio only
   std::uint64_t samples = 0;         // audio only, per channel

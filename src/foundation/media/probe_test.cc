@@ -50,6 +50,21 @@ TEST(Sniff, UsesOnlyTheFirstBytes) {
   for (const auto& c : kCases) EXPECT_EQ(sniff(c.file), c.expected) << c.name;
 }
 
+// The headers' length is the time until the last frame that is decoded ends.
+TEST(Probe, SaysHowLongAVideoIs) {
+  using std::chrono::milliseconds;
+  const auto length = [](const MediaItem& item) { return probe(item)->length; };
+  EXPECT_EQ(
+      length(folder_item({make_png(make_picture(8, 8)), make_png(make_picture(8, 8, 2))}, 4'000)),
+      milliseconds(500));
+  const std::vector<Image> frames(3, make_picture(8, 8));
+  for (const MediaItem& item :
+       {video_of(make_gif(frames, 7)), video_of(make_webp_animation(frames, 70))}) {
+    EXPECT_EQ(length(item), milliseconds(210)) << to_string(probe(item)->format);
+  }
+  EXPECT_EQ(length(image_of(make_png(make_picture(8, 8)))), milliseconds(0));
+}
+
 TEST(Probe, ReadsImageHeaders) {
   const Image picture = make_picture(7, 5);
   const struct {

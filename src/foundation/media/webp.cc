@@ -50,6 +50,12 @@ Result<PictureHeader> read_webp_header(const MediaFile& file) {
   header.frames = WebPDemuxGetI(demuxer.get(), WEBP_FF_FRAME_COUNT);
   if (header.frames == 0) return corrupt(file, "a WebP that contains no image");
   header.orientation = stored_orientation(demuxer.get());
+  WebPIterator frame{};
+  for (int more = WebPDemuxGetFrame(demuxer.get(), 1, &frame); more != 0;
+       more = WebPDemuxNextFrame(&frame)) {
+    header.length += shown_for(std::chrono::milliseconds(frame.duration));
+  }
+  WebPDemuxReleaseIterator(&frame);
   return header;
 }
 

@@ -110,6 +110,17 @@ void write_memory(MetricsWriter& out, const ReuseStats& stats) {
               number(stats.governed.has_value() ? stats.governed->transitions : 0));
 }
 
+void write_engine(MetricsWriter& out, const EngineLoad& load) {
+  out.gauge("afterimage_engine_lanes", "Requests that the engine computes at a time; 0: no limit",
+            {}, load.lanes);
+  out.gauge("afterimage_engine_lanes_busy", "Of those, computed now", {}, load.busy);
+  out.counter("afterimage_engine_batches_total", "Batches that computed next tokens of answers", {},
+              number(load.batches));
+  out.counter("afterimage_engine_generated_tokens_total",
+              "Tokens computed in those batches: more than batches where requests shared them", {},
+              number(load.generated));
+}
+
 void write_server(MetricsWriter& out, const HttpServerStats& server) {
   out.gauge("afterimage_connections", "Open client connections", {}, number(server.open));
   const auto rejected = [&](const char* reason, std::uint64_t count) {
@@ -178,6 +189,9 @@ void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerS
     write_prefix(out, stats.prefix, stats.prefix_archive);
     write_memory(out, stats);
     write_server(out, connections());
+    if (const auto load = gateway.parts().backend.load(); load.has_value()) {
+      write_engine(out, *load);
+    }
   });
 }
 

@@ -104,7 +104,7 @@ EngineBackend::EngineBackend(const EngineSettings& settings, const Engine& engin
       ids_(ids),
       fingerprint_(fingerprint_of(engine.identity())),
       // Two more than compute: their media are encoded meanwhile.
-      workers_(engine.lanes() == 0 ? threads : engine.lanes() + 2, kQueued) {}
+      workers_(engine.load().lanes == 0 ? threads : engine.load().lanes + 2, kQueued) {}
 
 ModelIdentity EngineBackend::identity(const std::string& /*model*/) const {
   return engine_.identity();

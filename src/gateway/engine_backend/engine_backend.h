@@ -38,6 +38,7 @@ class EngineBackend final : public Backend {
   [[nodiscard]] bool serves(std::string_view path) const override;
   [[nodiscard]] bool uses_reuse() const override { return true; }
   [[nodiscard]] std::optional<Exactness> exactness() const override { return engine_.exactness(); }
+  [[nodiscard]] std::optional<EngineLoad> load() const override { return engine_.load(); }
   [[nodiscard]] std::optional<std::uint32_t> default_max_tokens() const override {
     const TokenCount limit = defaults().max_tokens;
     if (limit == kNoTokenLimit) return std::nullopt;

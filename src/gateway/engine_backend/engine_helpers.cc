@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kCount = "/chat/completions/input_tokens";
 constexpr std::string_view kCountV1 = "/v1/chat/completions/input_tokens";
 constexpr auto kHelpers = std::to_array<std::string_view>(
-    {"/tokenize", "/detokenize", "/apply-template", "/props", kCount, kCountV1});
+    {"/tokenize", "/detokenize", "/apply-template", "/props", "/slots", kCount, kCountV1});
 
 /// Bytes that are no character become U+FFFD.
 std::string to_text(const Json& json) {
@@ -109,9 +109,18 @@ Result<Json> count_tokens(const Engine& engine, const std::string& body) {
 
 Json properties(const Engine& engine, const Tokenizer& tokenizer, std::string_view model) {
   return Json{{"default_generation_settings", {{"n_ctx", tokenizer.context().value()}}},
-              {"total_slots", engine.lanes()},
+              {"total_slots", engine.load().lanes},
               {"model_alias", model},
               {"chat_template", tokenizer.chat_template()}};
+}
+
+/// The lanes; which of them a request has, nobody needs to know.
+Json slots(const EngineLoad& load, TokenCount context) {
+  Json list = Json::array();
+  for (std::uint32_t i = 0; i < load.lanes; ++i) {
+    list.push_back({{"id", i}, {"n_ctx", context.value()}, {"is_processing", i < load.busy}});
+  }
+  return list;
 }
 
 Result<Json> helped(const Tokenizer& tokenizer, std::string_view path, const std::string& body) {
@@ -133,7 +142,7 @@ bool is_engine_helper(std::string_view path) {
 Result<std::string> engine_helper(const Engine& engine, std::string_view model,
                                   std::string_view method, std::string_view path,
                                   const std::string& body) {
-  const bool reads = path == "/props";
+  const bool reads = path == "/props" || path == "/slots";
   if (!is_engine_helper(path) || method != (reads ? "GET" : "POST")) {
     return fail(ErrorCode::kNotFound, "the built-in engine does not offer " + std::string(method) +
                                           " " + std::string(path));
@@ -143,6 +152,7 @@ Result<std::string> engine_helper(const Engine& engine, std::string_view model,
     return fail(ErrorCode::kUnsupported,
                 "this engine has no tokenizer for clients; --engine llama has one");
   }
+  if (path == "/slots") return to_text(slots(engine.load(), tokenizer->context()));
   if (reads) return to_text(properties(engine, *tokenizer, model));
   if (path == kCount || path == kCountV1) {
     AFI_TRY(const Json said, count_tokens(engine, body));

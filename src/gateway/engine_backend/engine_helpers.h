@@ -17,6 +17,7 @@ namespace afterimage {
 ///   POST /apply-template  a chat → {"prompt"}
 ///   POST /v1/chat/completions/input_tokens  a chat → {"input_tokens"}
 ///   GET  /props           the model's name, context, lanes and chat template
+///   GET  /slots           the lanes, and how many of them have a request
 ///
 /// Errors   kInvalidArgument, naming the field; kNotFound: another path or method; kUnsupported:
 ///          the engine has no tokenizer for clients.

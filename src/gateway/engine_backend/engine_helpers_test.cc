@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "gateway/proxy/testing/built_in_gateway.h"
-#include "testing/forwarding_engine.h"
+#include "testing/tokenizing_engine.h"
 
 namespace afterimage {
 namespace {
@@ -15,60 +15,22 @@ using testing::BuiltInGateway;
 using ::testing::HasSubstr;
 using testing::json;
 
-/// Each byte is a token; 256 is the control token "<s>".
-class ByteTokenizer final : public Tokenizer {
- public:
-  Result<std::vector<TokenId>> tokenize(std::string_view text, Options options) const override {
-    std::vector<TokenId> tokens;
-    if (options.add_special) tokens.push_back(kStart);
-    if (options.parse_special && text.starts_with("<s>")) {
-      tokens.push_back(kStart);
-      text.remove_prefix(3);
-    }
-    for (const char c : text) tokens.push_back(TokenId(static_cast<unsigned char>(c)));
-    return tokens;
-  }
-  Result<std::string> bytes_of(TokenId token) const override {
-    if (token == kStart) return "<s>";
-    if (token > kStart) return fail(ErrorCode::kInvalidArgument, "it is not a token");
-    return std::string(1, static_cast<char>(token));
-  }
-  Result<std::string> prompt_of(const Request& request) const override {
-    std::string text;
-    for (const Message& message : request.messages) {
-      text += "<" + std::string(to_string(message.role)) + ">" +
-              std::get<std::string>(message.parts.front());
-    }
-    return text;
-  }
-  const std::string& chat_template() const override { return template_; }
-  TokenCount context() const override { return TokenCount(77); }
-  std::vector<TokenId> end_tokens() const override { return {}; }
-
- private:
-  static constexpr TokenId kStart{256};
-  std::string template_ = "{{ it }}";
-};
-
 class EngineHelpers : public ::testing::Test {
  protected:
-  class EngineWithTokenizer final : public testing::ForwardingEngine {
-   public:
-    using ForwardingEngine::ForwardingEngine;
-    const Tokenizer* tokenizer() const override { return &tokenizer_; }
-
-   private:
-    ByteTokenizer tokenizer_;
-  };
-
   Result<std::string> post(std::string_view path, const std::string& body) const {
     return engine_helper(engine_, "m", "POST", path, body);
   }
 
   SystemClock clock_;
   std::unique_ptr<const Engine> inner_ = testing::tiny_engine(clock_);
-  EngineWithTokenizer engine_{*inner_};
+  const testing::TokenizingEngine engine_{*inner_};
 };
+
+TEST_F(EngineHelpers, ListsTheLanes) {
+  EXPECT_EQ(engine_helper(engine_, "m", "GET", "/slots", ""),
+            R"([{"id":0,"n_ctx":77,"is_processing":true},)"
+            R"({"id":1,"n_ctx":77,"is_processing":false}])");
+}
 
 TEST_F(EngineHelpers, TokenizesAndBack) {
   EXPECT_EQ(post("/tokenize", R"({"content":"ab"})"), R"({"tokens":[97,98]})");
@@ -92,7 +54,7 @@ TEST_F(EngineHelpers, ShowsThePromptAndTheModel) {
             R"({"prompt":"<user>hi"})");
   EXPECT_EQ(
       engine_helper(engine_, "m", "GET", "/props", ""),
-      R"({"default_generation_settings":{"n_ctx":77},"total_slots":0,"model_alias":"m","chat_template":"{{ it }}"})");
+      R"({"default_generation_settings":{"n_ctx":77},"total_slots":2,"model_alias":"m","chat_template":"{{ it }}"})");
 }
 
 TEST_F(EngineHelpers, RefusesWhatItCannotRead) {
@@ -118,7 +80,7 @@ TEST(EngineHelpersOfTheGateway, AnEngineWithoutTokenizerSaysSo) {
   BuiltInGateway gateway;
   const auto said = gateway.post("/tokenize", R"({"content":"a"})");
   EXPECT_THAT(said.body, HasSubstr("--engine llama has one"));
-  EXPECT_THAT(gateway.post("/slots", "{}").body, HasSubstr("the API is under /v1/"));
+  EXPECT_THAT(gateway.post("/infill", "{}").body, HasSubstr("the API is under /v1/"));
   EXPECT_THAT(gateway.post("/v1/audio", "{}").body, HasSubstr("does not offer POST /v1/audio"));
 }
 

@@ -162,6 +162,24 @@ Result<std::string> read_template_values(const JsonValue& root) {
   return text.empty() ? "{" + own + "}" : "{" + own + "," + text.substr(1);
 }
 
+/// The names of transformers and vLLM.
+Result<PromptEnd> read_prompt_end(const JsonValue& root) {
+  const auto read = [&](std::string_view name) -> Result<std::optional<bool>> {
+    const JsonValue value = root[name];
+    if (value.is_none()) return std::nullopt;
+    if (value.is(JsonKind::kTrue) || value.is(JsonKind::kFalse)) return value.is(JsonKind::kTrue);
+    return bad_value(name, "must be true or false");
+  };
+  AFI_TRY(const auto continues, read("continue_final_message"));
+  AFI_TRY(const auto starts, read("add_generation_prompt"));
+  if (!continues.value_or(false)) {
+    if (!starts.has_value()) return PromptEnd::kDefault;
+    return *starts ? PromptEnd::kNewAnswer : PromptEnd::kAfterMessages;
+  }
+  if (!starts.value_or(false)) return PromptEnd::kInLastMessage;
+  return bad_value("continue_final_message", "cannot be true if add_generation_prompt is");
+}
+
 Result<AnswerRules> read_rules(const JsonValue& root) {
   AnswerRules rules;
   AFI_TRY(rules.tools, read_tools(root["tools"]));
@@ -189,6 +207,7 @@ Result<AnswerRules> read_rules(const JsonValue& root) {
   }
   rules.grammar = grammar.text();
   AFI_TRY(rules.template_values, read_template_values(root));
+  AFI_TRY(rules.prompt_end, read_prompt_end(root));
   return rules;
 }
 

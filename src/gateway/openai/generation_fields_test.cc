@@ -85,6 +85,8 @@ TEST(GenerationFields, OutOfRangeAreRefusedByName) {
       {R"("tools":[{"type":"web_search"}])", "tools[0].type"},
       {R"("response_format":{"type":"xml"})", "response_format"},
       {R"("grammar":1)", "grammar"},
+      {R"("add_generation_prompt":1)", "add_generation_prompt"},
+      {R"("continue_final_message":true,"add_generation_prompt":true)", "continue_final_message"},
   };
   for (const auto& c : kFields) {
     const auto request = asked(c.field);
@@ -125,6 +127,19 @@ TEST(GenerationFields, HoldTheTemplatesValues) {
   EXPECT_EQ(values(R"("reasoning_effort":"low","chat_template_kwargs":{"b":1})"),
             R"({"reasoning_effort":"low","b":1})");
   EXPECT_EQ(values(R"("chat_template_kwargs":{})"), "");
+}
+
+TEST(GenerationFields, SayWhereThePromptEnds) {
+  const auto end = [](const std::string& fields) {
+    return asked(fields)->engine->generation.rules.prompt_end;
+  };
+  EXPECT_EQ(end(R"("n":1)"), PromptEnd::kDefault);
+  EXPECT_EQ(end(R"("add_generation_prompt":true,"continue_final_message":false)"),
+            PromptEnd::kNewAnswer);
+  EXPECT_EQ(end(R"("add_generation_prompt":false)"), PromptEnd::kAfterMessages);
+  EXPECT_EQ(end(R"("continue_final_message":true)"), PromptEnd::kInLastMessage);
+  EXPECT_EQ(end(R"("continue_final_message":true,"add_generation_prompt":false)"),
+            PromptEnd::kInLastMessage);
 }
 
 }  // namespace

@@ -69,6 +69,8 @@ class Backend {
   [[nodiscard]] virtual bool uses_reuse() const { return false; }
   /// Of the engine of this process; nullopt: another server computes.
   [[nodiscard]] virtual std::optional<Exactness> exactness() const { return std::nullopt; }
+  /// Of an engine in this process.
+  [[nodiscard]] virtual std::optional<EngineLoad> load() const { return std::nullopt; }
   /// The token limit of requests that name none, if it is known here: it is then part of their
   /// identity. nullopt: the model's server decides.
   [[nodiscard]] virtual std::optional<std::uint32_t> default_max_tokens() const {

@@ -37,6 +37,8 @@ Result<void> check_plain(const Request& request) {
   if (!rules.response_format.empty()) return refused("response_format");
   if (!rules.grammar.empty()) return refused("grammar");
   if (!rules.template_values.empty()) return refused("chat_template_kwargs");
+  if (rules.prompt_end == PromptEnd::kInLastMessage) return refused("continue_final_message");
+  if (rules.prompt_end == PromptEnd::kAfterMessages) return refused("add_generation_prompt");
   for (const Message& message : request.messages) {
     if (!message.tool_calls.empty()) return refused("messages[].tool_calls");
   }
