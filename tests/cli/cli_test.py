@@ -232,15 +232,20 @@ class RunDisk(Folder):
         self.assertEqual(report["encoder_calls"]["warm"], 0, "recomputed entries were stored again")
 
     def test_killed_processes_leave_a_consistent_disk(self):
-        disk = self.folder / "kept"
         self.run_over(self.folder / "elsewhere")  # writes the workload
-        kills = 0
-        for i in range(8):
-            process = subprocess.Popen([PROGRAM, "run", "--size", "tiny", "--max-tokens", "2", "--workload",
-                                        str(self.folder / "w.jsonl"), "--disk", str(disk)],
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        def start(disk):
+            return subprocess.Popen([PROGRAM, "run", "--size", "tiny", "--max-tokens", "2", "--workload",
+                                     str(self.folder / "w.jsonl"), "--disk", str(disk)],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        began = time.monotonic()
+        self.assertEqual(start(self.folder / "whole").wait(), 0)
+        whole = time.monotonic() - began
+        disk, parts, kills = self.folder / "kept", 8, 0
+        for part in range(1, parts + 1):
+            process = start(disk)
             try:
-                process.wait(timeout=0.1 + 0.15 * i)
+                process.wait(timeout=whole * part / (parts + 1))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -482,6 +482,11 @@ class PythonClientAndLlama(OpenAiTestCase):
         health = json.loads(self.gateway.admin("GET", "/health").body)
         self.assertIn("every bit the same", health["engine"]["exactness"])
 
+    def test_the_metrics_of_an_engine_are_the_documented_ones(self):
+        served = re.findall(r"^# TYPE (afterimage_engine_\w+)", self.gateway.admin("GET", "/metrics").text, re.M)
+        documented = re.findall(r"^\| `(afterimage_engine_\w+)`", (HERE.parents[1] / "docs/metrics.md").read_text(), re.M)
+        self.assertEqual(sorted(served), sorted(documented))
+
 
 LAMP = [{"type": "function", "function": {"name": "lamp", "description": "Switches a lamp.", "parameters": {
     "type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"], "additionalProperties": False}}}]

@@ -22,8 +22,9 @@ OURS, _, OLD = DOCUMENT.partition("## Names of other systems")
 NAME = re.compile(r"^\| `([a-z0-9_]+)` \| (counter|gauge|histogram) \|", re.M)
 DOCUMENTED = dict(NAME.findall(OURS))
 OLD_NAMES = set(re.findall(r"^\| `([a-z_]+)` \|", OLD.partition("What is not served")[0], re.M))
-# Not known in advance, or without label values yet.
-ABSENT_AT_FIRST = {"afterimage_unsafe_rate_upper95", "afterimage_engine_exact", "visual_cache_hit_rate", "afterimage_rejected_total", "afterimage_upstream_requests_total", "afterimage_upstream_errors_total"}
+# Not known in advance, without label values yet, or only with an engine in the process.
+ABSENT_AT_FIRST = {"afterimage_unsafe_rate_upper95", "visual_cache_hit_rate", "afterimage_rejected_total", "afterimage_upstream_requests_total",
+                   "afterimage_upstream_errors_total", *(name for name in DOCUMENTED if name.startswith("afterimage_engine_"))}
 
 
 def needs(program):
