@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Prints each room of src/ with its lines (tests excluded) and the rooms it depends on."""
+"""Prints each room of src/ with its lines, its lines of code (neither blank nor comment; both without tests), and the rooms
+it depends on."""
 
 import re
 from pathlib import Path
@@ -24,22 +25,24 @@ def dependencies(room: Path) -> list[str]:
     return sorted({name for name in found if name in known} - {room.name})
 
 
-def lines(room: Path) -> int:
+def lines(room: Path) -> tuple[int, int]:
     files = [path for path in room.glob("*") if path.suffix in (".cc", ".h") and not path.stem.endswith("_test")]
-    return sum(len(path.read_text().splitlines()) for path in files)
+    found = [line.strip() for path in files for line in path.read_text().splitlines()]
+    return len(found), sum(line != "" and not line.startswith("//") for line in found)
 
 
 def main() -> None:
-    total_lines = total_edges = rooms = 0
+    rooms = total_lines = total_code = total_edges = 0
+    print(f"{'room':26}{'lines':>6}{'code':>7}  depends on")
     for room in sorted(path.parent for path in SRC.glob("**/CMakeLists.txt")):
         if not list(room.glob("*.cc")) and not list(room.glob("*.h")):
             continue
         below = dependencies(room)
-        count = lines(room)
-        print(f"{str(room.relative_to(SRC)):26}{count:6}  {', '.join(below)}")
-        rooms, total_lines, total_edges = rooms + 1, total_lines + count, total_edges + len(below)
+        count, code = lines(room)
+        print(f"{str(room.relative_to(SRC)):26}{count:6}{code:7}  {', '.join(below)}")
+        rooms, total_lines, total_code, total_edges = rooms + 1, total_lines + count, total_code + code, total_edges + len(below)
     headers = len(list((SRC.parent / "include" / "afterimage").glob("*.h")))
-    print(f"{rooms} rooms, {total_lines} lines, {total_edges} dependencies; {headers} installed headers")
+    print(f"{rooms} rooms, {total_lines} lines ({total_code} of code), {total_edges} dependencies; {headers} installed headers")
 
 
 if __name__ == "__main__":
