@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "foundation/platform/environment.h"
 #include "foundation/platform/files.h"
 #include "foundation/platform/random.h"
+#include "testing/clock_conformance.h"
 #include "testing/temporary_folder.h"
 
 namespace afterimage {
@@ -35,11 +37,11 @@ TEST(ManualClock, StandsStillUntilItIsMoved) {
   EXPECT_EQ(clock.now(), Duration(7));
 }
 
-TEST(SystemClock, NeverGoesBack) {
-  const SystemClock clock;
-  const Duration before = clock.now();
-  EXPECT_GE(clock.now(), before);
-}
+INSTANTIATE_TEST_SUITE_P(
+    Clocks, testing::ClockConformance,
+    ::testing::Values(testing::ClockFactory{"system", [] { return std::make_unique<SystemClock>(); }},
+                      testing::ClockFactory{"manual", [] { return std::make_unique<ManualClock>(); }}),
+    [](const auto& tested) { return tested.param.name; });
 
 TEST(Rfc3339, WritesEveryDigit) {
   using namespace std::chrono_literals;

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "caches/similarity/endpoint_embedder.h"
+#include "caches/similarity/hashed_ngrams.h"
+#include "caches/similarity/picture_grid.h"
+#include "testing/embedder_conformance.h"
+#include "testing/local_server.h"
+#include "testing/media_files.h"
+
+namespace afterimage {
+namespace {
+
+using nlohmann::json;
+using testing::EmbedderConformance;
+using testing::EmbedderFactory;
+using testing::LocalServer;
+
+/// A server whose vectors depend on the text, and the embedder that asks it.
+class ServedEmbedder final : public Embedder {
+ public:
+  ServedEmbedder() : server_(answer) {
+    EndpointOptions options;
+    options.url = parse_url(server_.url("/v1/embeddings")).value();
+    options.model = "m";
+    asking_ = EndpointEmbedder::create(std::move(options), clock_).value();
+  }
+
+  [[nodiscard]] const std::string& name() const override { return asking_->name(); }
+  [[nodiscard]] std::size_t dimensions() const override { return asking_->dimensions(); }
+  [[nodiscard]] Result<std::vector<Vector>> embed(std::span<const EmbedInput> inputs) override {
+    return asking_->embed(inputs);
+  }
+
+ private:
+  static std::string answer(const std::string&, const std::string& body) {
+    json data = json::array();
+    for (const json& text : json::parse(body)["input"]) {
+      const auto size = static_cast<double>(text.get<std::string>().size());
+      data.push_back({{"index", data.size()}, {"embedding", {size, 10.0}}});
+    }
+    return testing::http_answer(json{{"data", data}}.dump());
+  }
+
+  LocalServer server_;
+  ManualClock clock_;
+  std::unique_ptr<EndpointEmbedder> asking_;
+};
+
+std::string png(std::uint32_t seed) {
+  const auto content = testing::make_png(testing::make_picture(64, 48, seed));
+  return {reinterpret_cast<const char*>(content.data()), content.size()};
+}
+
+std::vector<EmbedderFactory> embedders() {
+  return {{"hashed_ngrams",
+           [] { return std::make_unique<HashedNgrams>(HashedNgrams::create().value()); },
+           {"a red car", "two brown dogs", "猫はどこ"}},
+          {"picture_grid",
+           [] { return std::make_unique<PictureGrid>(PictureGrid::create().value()); },
+           {png(1), png(2)},
+           true},
+          {"endpoint", [] { return std::make_unique<ServedEmbedder>(); }, {"red", "a red car"}}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Embedders, EmbedderConformance, ::testing::ValuesIn(embedders()),
+                         [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace afterimage
