@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import socket
 import struct
 import subprocess
