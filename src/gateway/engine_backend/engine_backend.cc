@@ -172,7 +172,13 @@ std::string EngineBackend::models() const {
 
 void EngineBackend::help(const BackendRequest& request, const std::string& path,
                          BackendListener& listener) const {
-  const auto said = engine_helper(engine_, settings_.model, request.method, path,
+  if (path == "/slots" && !settings_.slots) {
+    const Refusal off{501, api_error("the operator has switched /slots off: engine.slots is false",
+                                     "not_supported_error", "not_offered")};
+    return refuse(listener, off);
+  }
+  const ServedEngine served{.engine = engine_, .settings = settings_, .defaults = defaults()};
+  const auto said = engine_helper(served, request.method, path,
                                   request.body == nullptr ? std::string() : *request.body);
   if (said.has_value()) return say(listener, 200, "application/json", *said);
   refuse(listener, refusal_of(said.error()));
@@ -202,8 +208,13 @@ void EngineBackend::answer_native(const BackendRequest& request, BackendListener
     if (!std::exchange(begun, true)) listener.on_head(200, {{"Content-Type", kEvents}});
     listener.on_bytes(bytes);
   };
-  const auto body =
-      completion.answer(request.body == nullptr ? std::string() : *request.body, send, stop);
+  const auto asked = completion.read(request.body == nullptr ? std::string() : *request.body);
+  if (!asked.has_value()) return refuse(listener, refusal_of(asked.error()));
+  const std::uint64_t context = engine_.tokenizer()->context().value();
+  if (const std::size_t longest = asked->longest_prompt(); longest >= context) {
+    return refuse(listener, refusal_of_length(longest, context));
+  }
+  const auto body = completion.answer(*asked, send, stop);
   if (!body.has_value()) {
     if (begun || body.error().code == ErrorCode::kCancelled) return listener.on_error(body.error());
     return refuse(listener, refusal_of(body.error()));
@@ -302,6 +313,7 @@ Result<Completion> EngineBackend::write_choice(const ApiRequest& asked, const Re
 GenerateOptions EngineBackend::defaults() const {
   GenerateOptions options = engine_.default_options();
   if (settings_.max_tokens.has_value()) options.max_tokens = TokenCount(*settings_.max_tokens);
+  if (settings_.seed.has_value()) options.sampling.seed = settings_.seed;
   return options;
 }
 

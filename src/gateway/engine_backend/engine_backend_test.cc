@@ -138,6 +138,22 @@ TEST(EngineBackend, ASeededSampledAnswerIsReproducible) {
   EXPECT_GT(gateway.admin("GET", "/admin/api/stats")["prefix"]["tokens_reused"], 0);
 }
 
+TEST(EngineBackend, TheOperatorsSeedHoldsWhereARequestNamesNone) {
+  BuiltInGateway gateway("[engine]\nseed = 1\n");
+  const auto text = [&](const char* seed) {
+    return text_of(json::parse(gateway.chat(sampled(seed)).body)["choices"][0]);
+  };
+  EXPECT_EQ(text(""), text(""));
+  EXPECT_EQ(text(""), text(R"(,"seed":1)"));
+  EXPECT_NE(text(""), text(R"(,"seed":2)"));
+  EXPECT_NE(text(R"(,"seed":-1)"), text(R"(,"seed":-1)")) << "another answer each time";
+}
+
+TEST(EngineBackend, HintsOfLlamaServerAreTaken) {
+  BuiltInGateway gateway;
+  EXPECT_EQ(gateway.chat(sampled(R"(,"id_slot":0,"cache_prompt":true)")).status, 200U);
+}
+
 TEST(EngineBackend, ASampledAnswerWithoutASeedIsNeverStored) {
   BuiltInGateway gateway("[answers]\nassume_greedy_when_unset = true\n");
   const json first = json::parse(gateway.chat(sampled("")).body);

@@ -23,6 +23,8 @@ constexpr auto kTaken = std::to_array<std::string_view>({"model",
                                                          "safety_identifier",
                                                          "prompt_cache_key",
                                                          "cache",
+                                                         "cache_prompt",  // llama-server's hints
+                                                         "id_slot",
                                                          "max_tokens",
                                                          "max_completion_tokens",
                                                          "temperature",

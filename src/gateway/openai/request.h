@@ -67,6 +67,7 @@ struct ApiGeneration {
   std::optional<float> frequency_penalty;
   std::optional<std::uint32_t> penalty_window;
   std::optional<std::uint64_t> seed;
+  bool any_seed = false;  // the request wants another answer each time
   std::map<TokenId, float> logit_bias;
   std::vector<std::string> stop;
   std::optional<std::uint32_t> top_logprobs;
@@ -82,8 +83,8 @@ struct ApiMessageFields {
   std::string name;
 };
 
-/// As a text, or as the client tokenized it.
-using ApiPrompt = std::variant<std::string, std::vector<TokenId>>;
+/// A text, or tokens as the client made them; embeddings and /completion take both in one prompt, in order.
+using ApiPrompt = std::vector<std::variant<std::string, std::vector<TokenId>>>;
 
 /// What a built-in engine needs besides the content.
 struct ApiEngineFields {
