@@ -14,6 +14,7 @@
 
 #include "afterimage/serve.h"
 #include "foundation/text/json_text.h"
+#include "gateway/engine_backend/answer_details.h"
 #include "gateway/engine_backend/generation_settings.h"
 
 namespace afterimage {
@@ -42,10 +43,6 @@ std::string dumped(const Json& json) {
 }
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
-
-double milliseconds(Duration time) {
-  return std::chrono::duration<double, std::milli>(time).count();
-}
 
 using Prompt = NativeRequest::Prompt;
 
@@ -167,6 +164,11 @@ class Reading {
     AFI_TRY(asked_.returns_tokens, flag("return_tokens"));
     AFI_TRY(asked_.fields, read_api_request(ApiOperation::kCompletion, dumped(body)));
     AFI_TRY_VOID(engine_request(asked_.fields));
+    if (asked_.fields.engine->details.any()) {
+      return fail(ErrorCode::kUnsupported,
+                  "'verbose' and 'timings_per_token' are not supported: every result has its prompt "
+                  "and timings");
+    }
     asked_.options = generate_options(asked_.fields, defaults_);
     return {};
   }
@@ -200,28 +202,6 @@ Json ids_of(std::span<const TokenId> tokens) {
   Json ids = Json::array();
   for (const TokenId token : tokens) ids.push_back(static_cast<std::int32_t>(token));
   return ids;
-}
-
-/// JSON has no infinity.
-double ratio(double above, double below) { return below > 0 ? above / below : 0; }
-
-Json timings_of(const Served& served) {
-  const Completion& done = served.completion;
-  const auto prompt = static_cast<double>(done.prefilled.value());
-  const double prompt_ms = milliseconds(done.first_token_after);
-  const auto predicted = static_cast<double>(done.tokens.size());
-  const double predicted_ms = std::max(milliseconds(served.total) - prompt_ms, 0.0);
-  // The first token comes from the prompt's own batch.
-  const double steps = std::max(predicted - 1, 0.0);
-  return Json{{"cache_n", done.resumed_from.value()},
-              {"prompt_n", done.prefilled.value()},
-              {"prompt_ms", prompt_ms},
-              {"prompt_per_token_ms", ratio(prompt_ms, prompt)},
-              {"prompt_per_second", ratio(1e3 * prompt, prompt_ms)},
-              {"predicted_n", done.tokens.size()},
-              {"predicted_ms", predicted_ms},
-              {"predicted_per_token_ms", ratio(predicted_ms, steps)},
-              {"predicted_per_second", ratio(1e3 * steps, predicted_ms)}};
 }
 
 /// "a/b" names a member of a member.
@@ -277,7 +257,7 @@ Json result_of(const NativeRequest& asked, std::size_t index, const Served& serv
                             : done.stopped ? "word"
                                            : "eos"},
               {"tokens_cached", prompt.tokens.size() + done.tokens.size()},
-              {"timings", timings_of(served)}};
+              {"timings", timings(served)}};
   if (asked.options.top_logprobs.has_value() && !is_stream) {
     result["completion_probabilities"] = probabilities_of(done.logprobs);
   }

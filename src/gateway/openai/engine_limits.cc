@@ -25,6 +25,8 @@ constexpr auto kTaken = std::to_array<std::string_view>({"model",
                                                          "cache",
                                                          "cache_prompt",  // llama-server's hints
                                                          "id_slot",
+                                                         "verbose",
+                                                         "timings_per_token",
                                                          "max_tokens",
                                                          "max_completion_tokens",
                                                          "temperature",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -8,6 +9,8 @@
 
 namespace afterimage {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr std::string_view kTalk =
     R"("messages":[{"role":"developer","content":"Be brief."},

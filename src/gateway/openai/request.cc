@@ -377,6 +377,12 @@ class Reading {
     return {};
   }
 
+  Result<void> read_details() {
+    AFI_TRY(engine_->details.prompt, truth(root_["verbose"], "verbose"));
+    AFI_TRY(engine_->details.timings, truth(root_["timings_per_token"], "timings_per_token"));
+    return {};
+  }
+
   Result<void> read_sampling() {
     SamplingFacts& facts = request_.sampling;
     if (request_.operation == ApiOperation::kEmbedding) {
@@ -386,6 +392,7 @@ class Reading {
       return {};
     }
     if (engine_ != nullptr) {
+      note(read_details());
       auto generation = read_generation(request_.operation, root_);
       if (!generation.has_value()) note(std::unexpected(generation.error()));
       engine_->generation = std::move(generation).value_or(ApiGeneration());

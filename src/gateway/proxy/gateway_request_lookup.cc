@@ -131,6 +131,9 @@ void GatewayRequest::decide_eligibility() {
     return none("disabled", "answers.enabled is false");
   }
   if (directives_.off) return none("off", "the request switched the cache off");
+  if (api_->engine != nullptr && api_->engine->details.any()) {
+    return none("details", "the request asks how its answer is computed");
+  }
   SamplingFacts facts = api_->sampling;
   const bool unstated = !facts.temperature.has_value() && !facts.seeded &&
                         api_->operation != ApiOperation::kEmbedding;
