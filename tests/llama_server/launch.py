@@ -37,7 +37,8 @@ def without_downloads(arguments):
             file = value if word == "--hf-file" else file
         elif word != "--offline":
             kept.append(word)
-    return kept, models_for(repository, file)
+    # Threads that wait for each other at every step of a tiny model take most of the time on a busy machine.
+    return kept + ["--threads", "1"], models_for(repository, file)
 
 
 def afterimage_arguments(arguments):

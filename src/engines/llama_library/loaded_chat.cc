@@ -122,8 +122,8 @@ common_chat_templates_inputs inputs_of(const LoadedModel& model, const Request& 
   inputs.grammar = rules.grammar;
   inputs.enable_thinking = model.parts().loaded_with.thinks.value_or(true);
   if (!rules.template_values.empty()) {
-    for (const auto& [name, value] :
-         common_json::parse(safe_json(model, rules.template_values)).items()) {
+    const common_json values = common_json::parse(safe_json(model, rules.template_values));
+    for (const auto& [name, value] : values.items()) {  // which `values` has to outlive
       add_template_value(name, value, inputs);
     }
   }

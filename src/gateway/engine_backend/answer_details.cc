@@ -39,8 +39,7 @@ Json timings(const Served& served) {
                {"prompt_ms", prompt_ms},
                {"prompt_per_token_ms", ratio(prompt_ms, prompt)},
                {"prompt_per_second", ratio(1e3 * prompt, prompt_ms)}};
-  add_predicted(timings, done.tokens.size(),
-                std::max(milliseconds(served.total) - prompt_ms, 0.0));
+  add_predicted(timings, done.tokens.size(), std::max(milliseconds(served.total) - prompt_ms, 0.0));
   return timings;
 }
 

@@ -40,7 +40,8 @@ Result<std::vector<TokenId>> tokens_of(const Engine& engine, const ApiPrompt& in
       all.insert(all.end(), tokens->begin(), tokens->end());
       continue;
     }
-    if (tokenizer == nullptr) return fail(ErrorCode::kUnsupported, "this engine makes no embeddings");
+    if (tokenizer == nullptr)
+      return fail(ErrorCode::kUnsupported, "this engine makes no embeddings");
     AFI_TRY(const auto tokens,
             tokenizer->tokenize(std::get<std::string>(part), {.add_special = all.empty()}));
     all.insert(all.end(), tokens.begin(), tokens.end());

@@ -42,9 +42,11 @@ TEST_F(Embeddings, AreOneVectorForEachInput) {
 }
 
 TEST_F(Embeddings, TakeTextsAndTokensInOneInput) {
-  const auto mixed = json::parse(ask(R"("input":[[256,97,"b"],["a",98],{"prompt_string":"ab"}])").value());
+  const auto mixed =
+      json::parse(ask(R"("input":[[256,97,"b"],["a",98],{"prompt_string":"ab"}])").value());
   for (const json& one : mixed["data"]) {
-    EXPECT_EQ(one["embedding"], json({0, 2, 1})) << "only a text at the start gets the token before";
+    EXPECT_EQ(one["embedding"], json({0, 2, 1}))
+        << "only a text at the start gets the token before";
   }
   EXPECT_EQ(mixed["data"].size(), 3U);
 }

@@ -109,13 +109,13 @@ Result<Json> count_tokens(const Engine& engine, const std::string& body) {
 }
 
 Json properties(const ServedEngine& served, const Tokenizer& tokenizer) {
-  return Json{{"default_generation_settings",
-               {{"n_ctx", tokenizer.context().value()},
-                {"params", generation_settings(served.defaults)}}},
-              {"total_slots", served.engine.load().lanes},
-              {"model_alias", served.settings.model},
-              {"model_path", served.settings.file},
-              {"chat_template", tokenizer.chat_template()}};
+  return Json{
+      {"default_generation_settings",
+       {{"n_ctx", tokenizer.context().value()}, {"params", generation_settings(served.defaults)}}},
+      {"total_slots", served.engine.load().lanes},
+      {"model_alias", served.settings.model},
+      {"model_path", served.settings.file},
+      {"chat_template", tokenizer.chat_template()}};
 }
 
 /// The lanes; which of them a request has, nobody needs to know.

@@ -131,8 +131,9 @@ class Reading {
       }
       return {};
     };
-    for (const auto& [key, value] : root_.value("logit_bias", Json::object()).items()) {
-      const bool is_pair = root_["logit_bias"].is_array();
+    const Json asked = root_.value("logit_bias", Json::object());  // outlives its items()
+    const bool is_pair = asked.is_array();
+    for (const auto& [key, value] : asked.items()) {
       if (is_pair && (!value.is_array() || value.size() != 2)) {
         return wrong("logit_bias must be an object, or a list of pairs");
       }
@@ -165,9 +166,10 @@ class Reading {
     AFI_TRY(asked_.fields, read_api_request(ApiOperation::kCompletion, dumped(body)));
     AFI_TRY_VOID(engine_request(asked_.fields));
     if (asked_.fields.engine->details.any()) {
-      return fail(ErrorCode::kUnsupported,
-                  "'verbose' and 'timings_per_token' are not supported: every result has its prompt "
-                  "and timings");
+      return fail(
+          ErrorCode::kUnsupported,
+          "'verbose' and 'timings_per_token' are not supported: every result has its prompt "
+          "and timings");
     }
     asked_.options = generate_options(asked_.fields, defaults_);
     return {};

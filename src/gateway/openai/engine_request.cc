@@ -80,14 +80,16 @@ Result<Request> engine_request(const ApiRequest& request, std::size_t prompt) {
     made.is_completion = true;
     const ApiPrompt& parts = fields.prompts.at(prompt);
     if (parts.size() != 1) {
-      return fail(ErrorCode::kUnsupported,
-                  "the built-in engine does not support a prompt of texts and tokens here: send it to "
-                  "/completion");
+      return fail(
+          ErrorCode::kUnsupported,
+          "the built-in engine does not support a prompt of texts and tokens here: send it to "
+          "/completion");
     }
     if (const auto* const tokens = std::get_if<std::vector<TokenId>>(&parts.front())) {
       made.prompt_tokens = *tokens;
     } else {
-      made.messages.emplace_back(Role::kUser).parts.emplace_back(std::get<std::string>(parts.front()));
+      made.messages.emplace_back(Role::kUser)
+          .parts.emplace_back(std::get<std::string>(parts.front()));
     }
     return made;
   }

@@ -79,8 +79,8 @@ TEST(EngineRequest, APromptIsTextsAndTokensInOrder) {
        {{"ab"}, {"c"}}},
   };
   for (const auto& c : kCases) {
-    const auto read = read_api_request(ApiOperation::kEmbedding,
-                                       R"({"input":)" + std::string(c.input) + "}");
+    const auto read =
+        read_api_request(ApiOperation::kEmbedding, R"({"input":)" + std::string(c.input) + "}");
     ASSERT_TRUE(read.has_value()) << c.name << ": " << read.error().message;
     EXPECT_FALSE(read->engine->unsupported.has_value()) << c.name;
     EXPECT_TRUE(read->engine->prompts == c.prompts) << c.name;
