@@ -49,7 +49,8 @@ def afterimage_arguments(arguments):
         read.add_argument(name, type=int)
     for name in ("--alias", "--chat-template", "--chat-template-file", "--api-key", "--pooling", "--reasoning"):
         read.add_argument(name)
-    read.add_argument("--no-slots", action="store_true")
+    for name in ("--no-slots", "--verbose"):
+        read.add_argument(name, action="store_true")
     asked, _ = read.parse_known_args(arguments)
     lanes = asked.parallel or 4
     made = ["--engine", "llama", "--lanes", str(lanes), "--context", str(max((asked.ctx_size or 4096) // lanes, 256))]  # its least
@@ -60,11 +61,13 @@ def afterimage_arguments(arguments):
         template = pathlib.Path(asked.chat_template_file).read_text()
     if template:
         made += ["--chat-template", template]
+    if asked.reasoning:
+        made += ["--reasoning", asked.reasoning]
     if asked.pooling:
         made += ["--pooling", asked.pooling]
     settings = {"listen": {"address": asked.host, "port": asked.port}, "admin": {"port": 0},
                 "engine": {"max_tokens": asked.n_predict, "model": (asked.alias or "").split(",")[0] or None,
-                           "seed": asked.seed, "slots": not asked.no_slots}}
+                           "seed": asked.seed, "slots": not asked.no_slots, "verbose": asked.verbose}}
     return made, settings, asked.api_key
 
 

@@ -425,6 +425,10 @@ void add_servers(std::vector<Setting<Settings>>& table) {
       kAtStart, engine(&EngineSettings::seed), AnyValue());
   add({"engine.slots", "Whether GET /slots tells clients which lanes are busy."}, kAtStart,
       engine(&EngineSettings::slots), AnyValue());
+  add({"engine.verbose",
+       "Add the rendered prompt and the settings to every answer, as \"__verbose\"; none is "
+       "cached."},
+      kAtStart, engine(&EngineSettings::verbose), AnyValue());
 }
 
 void add_answers(std::vector<Setting<Settings>>& table) {

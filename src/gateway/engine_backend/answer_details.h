@@ -27,6 +27,7 @@ class AnswerDetails {
   AnswerDetails(const ApiDetails& wanted, const Clock& clock) : wanted_(wanted), clock_(clock) {}
 
   [[nodiscard]] bool counts_tokens() const { return wanted_.timings; }
+  [[nodiscard]] bool shows_prompt() const { return wanted_.prompt; }
   void add_token();
   /// `events` with the timings so far in the last of them.
   [[nodiscard]] std::string with_timings(std::string events) const;

@@ -241,7 +241,9 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
   const std::size_t prompts = std::max<std::size_t>(asked.engine->prompts.size(), 1);
   const std::uint32_t choices = asked.engine->generation.choices;
   LiveEvents events(asked.operation, ids_.answer(asked.operation), asked.model, fingerprint_);
-  AnswerDetails details(asked.engine->details, clock_);
+  ApiDetails wanted = asked.engine->details;
+  wanted.prompt = wanted.prompt || settings_.verbose;
+  AnswerDetails details(wanted, clock_);
   std::string last_members;
   EngineAnswer answer{.model = asked.model};
   bool begun = false;
@@ -324,12 +326,24 @@ Result<Served> EngineBackend::write_choice(const ApiRequest& asked, const Reques
 
 std::string EngineBackend::details_at_end(const ApiRequest& asked, const Request& prompt,
                                           const AnswerDetails& details, const Served& first) const {
-  const Tokenizer* const tokenizer = engine_.tokenizer();
-  std::string text;
-  if (asked.engine->details.prompt && tokenizer != nullptr) {
-    text = tokenizer->prompt_of(prompt).value_or("");
-  }
+  const std::string text = details.shows_prompt() ? text_of_prompt(prompt) : "";
   return details.at_end(first, text, generate_options(asked, defaults()));
+}
+
+/// Its tokens, spelled; without media.
+std::string EngineBackend::text_of_prompt(const Request& prompt) const {
+  const Tokenizer* const tokenizer = engine_.tokenizer();
+  const std::vector<ContentDigest> contents(media_of(prompt).size());
+  const auto sequence = engine_.prepare(prompt, contents);
+  std::string text;
+  if (tokenizer == nullptr || !sequence.has_value()) return text;
+  for (std::uint32_t at = 0; at < sequence->tokens.size(); ++at) {
+    const bool is_media = std::ranges::any_of(sequence->spans, [at](const MediaSpan& span) {
+      return span.offset <= TokenCount(at) && TokenCount(at) < span.end();
+    });
+    if (!is_media) text += tokenizer->bytes_of(sequence->tokens[at]).value_or("");
+  }
+  return text;
 }
 
 GenerateOptions EngineBackend::defaults() const {

@@ -72,6 +72,7 @@ class EngineBackend final : public Backend {
   /// The members that a client asks for, of the first choice.
   [[nodiscard]] std::string details_at_end(const ApiRequest& asked, const Request& prompt,
                                            const AnswerDetails& details, const Served& first) const;
+  [[nodiscard]] std::string text_of_prompt(const Request& prompt) const;
 
   EngineSettings settings_;
   const Engine& engine_;

@@ -189,6 +189,15 @@ TEST(EngineBackend, AVerboseRequestLearnsItsSettings) {
   EXPECT_FALSE(json::parse(quiet.body).contains("__verbose"));
 }
 
+TEST(EngineBackend, TheOperatorCanMakeEveryAnswerVerbose) {
+  BuiltInGateway gateway("[engine]\nverbose = true\n");
+  for (int i = 0; i < 2; ++i) {
+    const Said said = gateway.chat(question("What is it?"));
+    EXPECT_EQ(said.header("X-Cache"), "BYPASS");
+    EXPECT_TRUE(json::parse(said.body).contains("__verbose")) << said.body;
+  }
+}
+
 TEST(EngineBackend, HintsOfLlamaServerAreTaken) {
   BuiltInGateway gateway;
   EXPECT_EQ(gateway.chat(sampled(R"(,"id_slot":0,"cache_prompt":true)")).status, 200U);

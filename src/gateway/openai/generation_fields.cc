@@ -180,6 +180,11 @@ Result<PromptEnd> read_prompt_end(const JsonValue& root) {
   return bad_value("continue_final_message", "cannot be true if add_generation_prompt is");
 }
 
+Result<void> check_schema(const JsonValue& schema, std::string_view field) {
+  if (schema.is_none() || schema.is(JsonKind::kObject)) return {};
+  return bad_value(field, "must be an object");
+}
+
 Result<AnswerRules> read_rules(const JsonValue& root) {
   AnswerRules rules;
   AFI_TRY(rules.tools, read_tools(root["tools"]));
@@ -193,11 +198,15 @@ Result<AnswerRules> read_rules(const JsonValue& root) {
     if (type != "json_object" && type != "json_schema") {
       return not_offered("response_format.type", "it supports text, json_object and json_schema");
     }
+    AFI_TRY_VOID(check_schema(format["schema"], "response_format.schema"));
+    AFI_TRY_VOID(
+        check_schema(format["json_schema"]["schema"], "response_format.json_schema.schema"));
     rules.response_format = canonical(format);
   }
   const JsonValue schema = root["json_schema"];  // llama-server's name for it
   if (!schema.is_none()) {
     if (!format.is_none()) return bad_value("json_schema", "is given beside response_format");
+    AFI_TRY_VOID(check_schema(schema, "json_schema"));
     rules.response_format =
         R"({"json_schema":{"schema":)" + canonical(schema) + R"(},"type":"json_schema"})";
   }

@@ -131,8 +131,10 @@ void GatewayRequest::decide_eligibility() {
     return none("disabled", "answers.enabled is false");
   }
   if (directives_.off) return none("off", "the request switched the cache off");
-  if (api_->engine != nullptr && api_->engine->details.any()) {
-    return none("details", "the request asks how its answer is computed");
+  const bool is_verbose = config_->settings.engine.verbose;
+  if (api_->engine != nullptr && (is_verbose || api_->engine->details.any())) {
+    return none("details", is_verbose ? "engine.verbose is true"
+                                      : "the request asks how its answer is computed");
   }
   SamplingFacts facts = api_->sampling;
   const bool unstated = !facts.temperature.has_value() && !facts.seeded &&
