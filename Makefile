@@ -25,7 +25,7 @@ SOURCES = git ls-files '*.h' '*.cc'
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama drill traces test test-trained test-release tsan python test-frameworks test-python test-transformers test-vllm bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
+.PHONY: help run llama drill traces test test-trained test-release tsan python test-frameworks test-llama-server test-python test-transformers test-vllm bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -77,6 +77,14 @@ test-frameworks: ## LangChain's and LlamaIndex's OpenAI classes on the llama eng
 	build/frameworks/bin/pip install -q --disable-pip-version-check -r tests/gateway/clients/frameworks.txt
 	AFTERIMAGE_PROGRAM=$(CURDIR)/build/dev/afterimage AFTERIMAGE_LLAMA_MODEL=$(CURDIR)/build/models/dense.gguf \
 	  build/frameworks/bin/python tests/gateway/frameworks_test.py -v
+
+test-llama-server: install-deps ## llama.cpp's own server tests on the llama engine, beside llama-server; writes docs/llama-server-tests.md
+	$(call install,llama)
+	scripts/build-llama.sh --server
+	scripts/make-demo-models.py build/models
+	$(release) -DAFTERIMAGE_VERBS=all
+	$(program)
+	tests/llama_server/run.py build/release --markdown docs/llama-server-tests.md
 
 test-trained: ## after `make test`: the conformance suite and a conversation on Gemma 3 270M, about half an hour
 	@[ -e $(GEMMA) ] || { echo "There is no $(GEMMA): scripts/fetch-models.py build/models"; exit 2; }

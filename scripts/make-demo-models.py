@@ -13,8 +13,10 @@ token and image before it, so a wrong cache hit changes the output.
   shortconv  lfm2: most layers are short convolutions; large images are cut into tiles
   plain      llama: text only
   wide       llama: rows of 256 weights, a whole block of K-quants; the tests convert it to other weight types
+  sentences  llama: a SentencePiece tokenizer that begins a text with <s>, as Llama 2 does
+  vectors    llama: a WordPiece tokenizer and mean pooling, for embeddings
 
-Each becomes NAME.gguf and, except plain, NAME.mmproj.gguf. Needs only Python, and writes the same bytes on
+The first four become NAME.gguf and NAME.mmproj.gguf, the others NAME.gguf. Needs only Python, and writes the same bytes on
 every machine. Names of keys and tensors are those of llama.cpp (src/llama-arch.cpp, tools/mtmd/clip-impl.h).
 """
 import argparse
@@ -27,6 +29,7 @@ import time
 WORDS = """the a of and to in is it was on are with as at be this have from one all by word not what image
 red blue green dark light river lamp stone bird cloud glass north south window paper silver garden engine
 memory early late open round small large seven eleven quiet copper winter harbor number letter""".split()
+PHRASES = "i believe meaning life write joke about test this hello world very long prompt".split()  # for embeddings
 PUNCTUATION = [".", ","]
 
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6  # token types
@@ -142,21 +145,34 @@ def bpe(g, pre, specials, **ids):
     return [token in said for token in tokens]
 
 
-def spm(g, specials, **ids):
-    """The same words for a SentencePiece tokenizer, where a score decides what is merged first."""
-    firsts = ["<pad>", "<eos>", "<bos>", "<unk>"]
+def spm(g, specials, firsts=("<pad>", "<eos>", "<bos>", "<unk>"), blank_first=False, **ids):
+    """The same words for a SentencePiece tokenizer, where a score decides what is merged first.
+    `blank_first`: a text begins as if after a space."""
     octets = [f"<0x{byte:02X}>" for byte in range(256)]
     letters = ["▁"] + [chr(code) for code in range(33, 127)]
     merged = ["▁" + left + letter for left, letter in chains()]
-    tokens = firsts + octets + letters + merged + specials
+    tokens = [*firsts, *octets, *letters, *merged, *specials]
     plain = len(letters) + len(merged)
-    g.set("tokenizer.ggml", model="llama", pre="default", tokens=tokens, add_space_prefix=False,
-          scores=[0.0] * 260 + [-1000.0] * len(letters) + [-float(i) for i in range(len(merged))]
+    g.set("tokenizer.ggml", model="llama", pre="default", tokens=tokens, add_space_prefix=blank_first,
+          scores=[0.0] * (len(firsts) + 256) + [-1000.0] * len(letters) + [-float(i) for i in range(len(merged))]
           + [0.0] * len(specials),
-          token_type=[CONTROL] * 3 + [UNKNOWN] + [BYTE] * 256 + [NORMAL] * plain + [CONTROL] * len(specials),
+          token_type=[UNKNOWN if token == "<unk>" else CONTROL for token in firsts] + [BYTE] * 256 + [NORMAL] * plain
+          + [CONTROL] * len(specials),
           **{f"{role}_token_id": tokens.index(token) for role, token in ids.items()})
     said = {"▁" + word for word in WORDS} | set(PUNCTUATION)
     return [token in said for token in tokens]
+
+
+def wordpiece(g):
+    """Whole words and letters between [CLS] and [SEP], as BERT's tokenizer has them. "▁" begins a word."""
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    letters = [chr(code) for code in range(33, 127) if not chr(code).isupper()]
+    tokens = specials + [blank + letter for blank in ("▁", "") for letter in letters]
+    tokens += ["▁" + word for word in dict.fromkeys(WORDS + PHRASES) if len(word) > 1]
+    g.set("tokenizer.ggml", model="bert", pre="default", tokens=tokens, bos_token_id=2, cls_token_id=2, eos_token_id=3,
+          seperator_token_id=3, unknown_token_id=1, padding_token_id=0, mask_token_id=4,  # the format spells it so
+          token_type=[CONTROL, UNKNOWN, CONTROL, CONTROL, CONTROL] + [NORMAL] * (len(tokens) - len(specials)))
+    return [token.startswith("▁") for token in tokens]
 
 
 CHATML = """{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] \
@@ -347,14 +363,25 @@ def shortconv(bench):
     return t.g, v.g
 
 
-def llama(name, shape):
+def llama3_tokenizer(g):
+    g.set("tokenizer", chat_template=LLAMA3)
+    spoken = bpe(g, "llama-bpe", ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
+                                  "<|eot_id|>"], bos="<|begin_of_text|>", eos="<|eot_id|>", eot="<|eot_id|>")
+    g.set("tokenizer.ggml", add_bos_token=True)
+    return spoken
+
+
+def llama2_tokenizer(g):
+    g.set("tokenizer", chat_template=CHATML)
+    spoken = spm(g, [], ("<unk>", "<s>", "</s>"), blank_first=True, bos="<s>", eos="</s>", unknown="<unk>")
+    g.set("tokenizer.ggml", add_bos_token=True)
+    return spoken
+
+
+def llama(name, shape, tokenizer=llama3_tokenizer):
     t = Text(name, "llama", shape)
     t.g.set("llama", rope__dimension_count=t.head, rope__freq_base=5e5)
-    t.g.set("tokenizer", chat_template=LLAMA3)
-    t.ends(bpe(t.g, "llama-bpe", ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>",
-                                  "<|end_header_id|>", "<|eot_id|>"],
-               bos="<|begin_of_text|>", eos="<|eot_id|>", eot="<|eot_id|>"))
-    t.g.set("tokenizer.ggml", add_bos_token=True)
+    t.ends(tokenizer(t.g))
     for i in range(t.layers):
         t.g.norm(f"blk.{i}.attn_norm", t.width)
         t.attention(f"blk.{i}", normed=False)
@@ -371,8 +398,18 @@ def wide(bench):
     return llama("wide", (768, 12, 2304, 12, 4) if bench else (256, 2, 512, 4, 2))
 
 
+def sentences(bench):
+    return llama("sentences", (768, 12, 2304, 12, 4) if bench else (64, 4, 128, 4, 2), llama2_tokenizer)
+
+
+def vectors(bench):
+    g, none = llama("vectors", (768, 12, 2304, 12, 4) if bench else (64, 4, 128, 4, 2), wordpiece)
+    g.set("llama", pooling_type=1)
+    return g, none
+
+
 def main():
-    models = {make.__name__: make for make in (dense, sliding, hybrid, shortconv, plain, wide)}
+    models = {make.__name__: make for make in (dense, sliding, hybrid, shortconv, plain, wide, sentences, vectors)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", metavar="OUT_DIR", help="created if missing")
     parser.add_argument("--size", choices=["demo", "bench"], default="demo")

@@ -61,6 +61,7 @@ Result<Settings> settings_of(const ServeArgs& args, const Files& files) {
     if (settings.engine.model == EngineSettings().model) {
       settings.engine.model = std::filesystem::path(args.engine.llama.model).stem().string();
     }
+    settings.engine.file = std::filesystem::path(args.engine.llama.model).filename().string();
   }
   if (!args.remote.url.empty()) {
     AFI_TRY([[maybe_unused]] const RemoteUrl checked, parse_remote_url(args.remote.url));

@@ -20,33 +20,37 @@ MODELS = pathlib.Path(os.environ["AFTERIMAGE_MODELS"])
 FETCHED = ("--hf-repo", "--hf-file", "--model-url", "--mmproj-url", "--lora", "--model-draft")
 
 
-def models_for(repository):
-    """The stand-ins for a model, by what the tests expect of it."""
-    if repository and "tinygemma3" in repository:
+def models_for(repository, file):
+    """The stand-ins for a model, by what the tests expect of it: pictures, embeddings, or a tokenizer like Llama 2's."""
+    if "tinygemma3" in repository:
         return ["--model", str(MODELS / "dense.gguf"), "--mmproj", str(MODELS / "dense.mmproj.gguf")]
-    return ["--model", str(MODELS / "dense.gguf")]
+    return ["--model", str(MODELS / ("vectors.gguf" if "bert" in file else "sentences.gguf"))]
 
 
 def without_downloads(arguments):
-    kept, repository = [], None
+    kept, repository, file = [], "", ""
     words = iter(arguments)
     for word in words:
         if word in FETCHED:
             value = next(words)
             repository = value if word == "--hf-repo" else repository
+            file = value if word == "--hf-file" else file
         elif word != "--offline":
             kept.append(word)
-    return kept, repository
+    # Threads that wait for each other at every step of a tiny model take most of the time on a busy machine.
+    return kept + ["--threads", "1"], models_for(repository, file)
 
 
 def afterimage_arguments(arguments):
     """llama-server's options as those of `afterimage serve`; what it has no word for is left out."""
     read = argparse.ArgumentParser(allow_abbrev=False)
     read.add_argument("--host", default="127.0.0.1")
-    for name in ("--port", "--ctx-size", "--parallel", "--threads", "--n-predict"):
+    for name in ("--port", "--ctx-size", "--parallel", "--threads", "--n-predict", "--seed"):
         read.add_argument(name, type=int)
     for name in ("--alias", "--chat-template", "--chat-template-file", "--api-key", "--pooling", "--reasoning"):
         read.add_argument(name)
+    for name in ("--no-slots", "--verbose"):
+        read.add_argument(name, action="store_true")
     asked, _ = read.parse_known_args(arguments)
     lanes = asked.parallel or 4
     made = ["--engine", "llama", "--lanes", str(lanes), "--context", str(max((asked.ctx_size or 4096) // lanes, 256))]  # its least
@@ -57,10 +61,13 @@ def afterimage_arguments(arguments):
         template = pathlib.Path(asked.chat_template_file).read_text()
     if template:
         made += ["--chat-template", template]
+    if asked.reasoning:
+        made += ["--reasoning", asked.reasoning]
     if asked.pooling:
         made += ["--pooling", asked.pooling]
     settings = {"listen": {"address": asked.host, "port": asked.port}, "admin": {"port": 0},
-                "engine": {"max_tokens": asked.n_predict, "model": (asked.alias or "").split(",")[0] or None}}
+                "engine": {"max_tokens": asked.n_predict, "model": (asked.alias or "").split(",")[0] or None,
+                           "seed": asked.seed, "slots": not asked.no_slots, "verbose": asked.verbose}}
     return made, settings, asked.api_key
 
 
@@ -76,8 +83,8 @@ def toml(settings, key):
 
 
 def main():
-    arguments, repository = without_downloads(sys.argv[1:])
-    models, program = models_for(repository), os.environ["AFTERIMAGE_PROGRAM"]
+    arguments, models = without_downloads(sys.argv[1:])
+    program = os.environ["AFTERIMAGE_PROGRAM"]
     if os.environ["AFTERIMAGE_LAUNCH"] == "llama-server":
         os.execv(program, [program, *models, *arguments])
     made, settings, key = afterimage_arguments(arguments)

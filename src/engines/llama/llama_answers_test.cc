@@ -62,6 +62,18 @@ Completion sampled(const LlamaEngine& engine, Reuse& reuse, const Request& reque
   return served.has_value() ? served->completion : Completion{};
 }
 
+// Its tokenizer puts a space before a text, which the template's beginning of an answer does not have:
+// the grammar refused it.
+TEST(LlamaAnswers, ASchemaConstrainsAnAnswerOfASentencePieceModel) {
+  Request request = asks({"the river"});
+  request.rules.response_format = R"({"type":"json_object","schema":{"const":"42"}})";
+  const SystemClock clock;
+  const auto served =
+      serve_without_reuse(request, demo("sentences"), clock, {.max_tokens = TokenCount(8)});
+  ASSERT_TRUE(served.has_value()) << to_string(served.error());
+  EXPECT_EQ(served->completion.text, R"("42")");
+}
+
 TEST(LlamaAnswers, ASeededAnswerIsTheSameWithAndWithoutReuse) {
   const SystemClock clock;
   for (const char* const name : {"plain", "dense", "hybrid"}) {

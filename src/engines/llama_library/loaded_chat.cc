@@ -122,8 +122,8 @@ common_chat_templates_inputs inputs_of(const LoadedModel& model, const Request& 
   inputs.grammar = rules.grammar;
   inputs.enable_thinking = model.parts().loaded_with.thinks.value_or(true);
   if (!rules.template_values.empty()) {
-    for (const auto& [name, value] :
-         common_json::parse(safe_json(model, rules.template_values)).items()) {
+    const common_json values = common_json::parse(safe_json(model, rules.template_values));
+    for (const auto& [name, value] : values.items()) {  // which `values` has to outlive
       add_template_value(name, value, inputs);
     }
   }
@@ -135,6 +135,16 @@ common_chat_templates_inputs inputs_of(const LoadedModel& model, const Request& 
 
 std::vector<llama_token> tokens_of(const llama_vocab* vocabulary, const std::string& text) {
   return common_tokenize(vocabulary, text, false, true);
+}
+
+/// Of what the template begins an answer with. Some tokenizers put a space before a text, which is not
+/// in the prompt there.
+std::vector<llama_token> prefill_of(const llama_vocab* vocabulary, const std::string& begun) {
+  std::vector<llama_token> tokens = tokens_of(vocabulary, begun);
+  if (tokens.empty() || begun.starts_with(' ')) return tokens;
+  const std::string first = common_token_to_piece(vocabulary, tokens.front(), true);
+  if (first.starts_with(' ')) tokens.erase(tokens.begin());
+  return tokens;
 }
 
 void add_trigger(const llama_vocab* vocabulary, const common_grammar_trigger& trigger,
@@ -178,7 +188,7 @@ std::shared_ptr<const ChatFormat> format_of(const llama_vocab* vocabulary,
   for (const auto& trigger : params.grammar_triggers) add_trigger(vocabulary, trigger, *state);
   // A client's own grammar describes what follows the prompt; the others the answer as a whole.
   if (rules.grammar.empty() && !state->is_lazy) {
-    state->prefill = tokens_of(vocabulary, params.generation_prompt);
+    state->prefill = prefill_of(vocabulary, params.generation_prompt);
   }
   for (const std::string& token : params.preserved_tokens) {
     const auto ids = tokens_of(vocabulary, token);

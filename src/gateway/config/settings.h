@@ -49,6 +49,10 @@ struct EngineSettings {  // the built-in engine
   std::string model = "afterimage-reference";
   /// For requests that set no limit; absent: the engine's own (llama: none, reference: 64).
   std::optional<std::uint32_t> max_tokens = std::nullopt;
+  std::optional<std::uint64_t> seed = std::nullopt;  // for requests that name none
+  bool slots = true;                                 // whether clients may see what lanes do
+  bool verbose = false;                              // as if every request had "verbose"
+  std::string file;  // the model's file, for clients; from the command line, not a setting
 
   bool operator==(const EngineSettings&) const = default;
 };

@@ -419,6 +419,16 @@ void add_servers(std::vector<Setting<Settings>>& table) {
        "Maximum tokens of an answer if a request sets no limit; unset: llama none, reference 64.",
        "1024"},
       kAtStart, engine(&EngineSettings::max_tokens), between(1U, kMaxCount));
+  add({"engine.seed",
+       "Seed of sampled answers to requests that name none; unset: another answer each time.",
+       "42"},
+      kAtStart, engine(&EngineSettings::seed), AnyValue());
+  add({"engine.slots", "Whether GET /slots tells clients which lanes are busy."}, kAtStart,
+      engine(&EngineSettings::slots), AnyValue());
+  add({"engine.verbose",
+       "Add the rendered prompt and the settings to every answer, as \"__verbose\"; none is "
+       "cached."},
+      kAtStart, engine(&EngineSettings::verbose), AnyValue());
 }
 
 void add_answers(std::vector<Setting<Settings>>& table) {

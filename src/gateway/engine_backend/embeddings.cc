@@ -31,12 +31,22 @@ std::string json_of(const std::vector<float>& vector) {
   return json + "]";
 }
 
-/// A text is embedded with the tokens that the model puts around it.
+/// A text is embedded with the tokens that the model puts around it, if it comes first.
 Result<std::vector<TokenId>> tokens_of(const Engine& engine, const ApiPrompt& input) {
-  if (const auto* const tokens = std::get_if<std::vector<TokenId>>(&input)) return *tokens;
   const Tokenizer* const tokenizer = engine.tokenizer();
-  if (tokenizer == nullptr) return fail(ErrorCode::kUnsupported, "this engine makes no embeddings");
-  return tokenizer->tokenize(std::get<std::string>(input), {.add_special = true});
+  std::vector<TokenId> all;
+  for (const auto& part : input) {
+    if (const auto* const tokens = std::get_if<std::vector<TokenId>>(&part)) {
+      all.insert(all.end(), tokens->begin(), tokens->end());
+      continue;
+    }
+    if (tokenizer == nullptr)
+      return fail(ErrorCode::kUnsupported, "this engine makes no embeddings");
+    AFI_TRY(const auto tokens,
+            tokenizer->tokenize(std::get<std::string>(part), {.add_special = all.empty()}));
+    all.insert(all.end(), tokens.begin(), tokens.end());
+  }
+  return all;
 }
 
 }  // namespace
@@ -45,7 +55,7 @@ Result<std::string> answer_embeddings(const ApiRequest& request, const Engine& e
   const ApiEngineFields& fields = *request.engine;
   if (fields.unsupported.has_value()) return std::unexpected(*fields.unsupported);
   std::vector<ApiPrompt> inputs = fields.prompts;
-  if (inputs.empty()) inputs.emplace_back(request.question);
+  if (inputs.empty()) inputs.push_back({request.question});
   std::string data;
   std::size_t count = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -41,6 +41,16 @@ TEST_F(Embeddings, AreOneVectorForEachInput) {
   EXPECT_EQ(both["usage"]["prompt_tokens"], 4);
 }
 
+TEST_F(Embeddings, TakeTextsAndTokensInOneInput) {
+  const auto mixed =
+      json::parse(ask(R"("input":[[256,97,"b"],["a",98],{"prompt_string":"ab"}])").value());
+  for (const json& one : mixed["data"]) {
+    EXPECT_EQ(one["embedding"], json({0, 2, 1}))
+        << "only a text at the start gets the token before";
+  }
+  EXPECT_EQ(mixed["data"].size(), 3U);
+}
+
 TEST_F(Embeddings, AreTheBytesOfTheirFloatsInBase64) {
   const auto said = json::parse(ask(R"("input":"ab","encoding_format":"base64")").value());
   EXPECT_EQ(said["data"][0]["embedding"], "AAAAAAAAAEAAAIA/");  // 0, 2, 1

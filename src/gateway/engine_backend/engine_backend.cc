@@ -97,11 +97,12 @@ bool is_native_completion(std::string_view path) {
 }  // namespace
 
 EngineBackend::EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
-                             IdGenerator& ids, unsigned threads)
+                             IdGenerator& ids, const Clock& clock, unsigned threads)
     : settings_(settings),
       engine_(engine),
       reuse_(reuse),
       ids_(ids),
+      clock_(clock),
       fingerprint_(fingerprint_of(engine.identity())),
       // Two more than compute: their media are encoded meanwhile.
       workers_(engine.load().lanes == 0 ? threads : engine.load().lanes + 2, kQueued) {}
@@ -172,7 +173,13 @@ std::string EngineBackend::models() const {
 
 void EngineBackend::help(const BackendRequest& request, const std::string& path,
                          BackendListener& listener) const {
-  const auto said = engine_helper(engine_, settings_.model, request.method, path,
+  if (path == "/slots" && !settings_.slots) {
+    const Refusal off{501, api_error("the operator has switched /slots off: engine.slots is false",
+                                     "not_supported_error", "not_offered")};
+    return refuse(listener, off);
+  }
+  const ServedEngine served{.engine = engine_, .settings = settings_, .defaults = defaults()};
+  const auto said = engine_helper(served, request.method, path,
                                   request.body == nullptr ? std::string() : *request.body);
   if (said.has_value()) return say(listener, 200, "application/json", *said);
   refuse(listener, refusal_of(said.error()));
@@ -202,8 +209,13 @@ void EngineBackend::answer_native(const BackendRequest& request, BackendListener
     if (!std::exchange(begun, true)) listener.on_head(200, {{"Content-Type", kEvents}});
     listener.on_bytes(bytes);
   };
-  const auto body =
-      completion.answer(request.body == nullptr ? std::string() : *request.body, send, stop);
+  const auto asked = completion.read(request.body == nullptr ? std::string() : *request.body);
+  if (!asked.has_value()) return refuse(listener, refusal_of(asked.error()));
+  const std::uint64_t context = engine_.tokenizer()->context().value();
+  if (const std::size_t longest = asked->longest_prompt(); longest >= context) {
+    return refuse(listener, refusal_of_length(longest, context));
+  }
+  const auto body = completion.answer(*asked, send, stop);
   if (!body.has_value()) {
     if (begun || body.error().code == ErrorCode::kCancelled) return listener.on_error(body.error());
     return refuse(listener, refusal_of(body.error()));
@@ -229,12 +241,16 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
   const std::size_t prompts = std::max<std::size_t>(asked.engine->prompts.size(), 1);
   const std::uint32_t choices = asked.engine->generation.choices;
   LiveEvents events(asked.operation, ids_.answer(asked.operation), asked.model, fingerprint_);
+  ApiDetails wanted = asked.engine->details;
+  wanted.prompt = wanted.prompt || settings_.verbose;
+  AnswerDetails details(wanted, clock_);
+  std::string last_members;
   EngineAnswer answer{.model = asked.model};
   bool begun = false;
   const auto send = [&](const std::string& bytes) {
     if (!asked.stream || bytes.empty()) return;
     if (!std::exchange(begun, true)) listener.on_recorded_head(200, {{"Content-Type", kEvents}});
-    listener.on_bytes(bytes);
+    listener.on_bytes(details.with_timings(bytes));
   };
   std::optional<Request> prompt;
   for (std::uint32_t index = 0; index < prompts * choices; ++index) {
@@ -244,7 +260,7 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
       prompt = *std::move(next);
       prompt->tenant = request.tenant;
     }
-    const auto written = write_choice(asked, *prompt, index, events, send, stop);
+    const auto written = write_choice(asked, *prompt, index, events, details, send, stop);
     if (!written.has_value()) {
       // A response that has begun can only break off.
       if (begun || written.error().code == ErrorCode::kCancelled) {
@@ -252,14 +268,16 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
       }
       return refuse(listener, refusal(*prompt, written.error()));
     }
+    const Completion& done = written->completion;
+    if (index == 0) last_members = details_at_end(asked, *prompt, details, *written);
     if (index % choices == 0) {
-      answer.prompt_tokens += written->prefilled + written->resumed_from;
-      answer.cached_tokens += written->resumed_from;
+      answer.prompt_tokens += done.prefilled + done.resumed_from;
+      answer.cached_tokens += done.resumed_from;
     }
-    answer.output_tokens += TokenCount(static_cast<std::uint32_t>(written->tokens.size()));
+    answer.output_tokens += TokenCount(static_cast<std::uint32_t>(done.tokens.size()));
   }
   // The record comes before the last bytes: a client that has read them finds the answer stored.
-  const std::string end = events.end(answer, asked.include_usage);
+  const std::string end = events.end(answer, asked.include_usage, last_members);
   const ApiRecord record = events.record();
   if (asked.stream) {
     if (!begun) listener.on_recorded_head(200, {{"Content-Type", kEvents}});
@@ -267,7 +285,8 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
     listener.on_bytes(end);
     return listener.on_end();
   }
-  const std::string body = record.body(ids_.answer(asked.operation));
+  std::string body = record.body(ids_.answer(asked.operation));
+  if (!last_members.empty()) body.replace(body.size() - 1, 1, last_members + "}");
   listener.on_recorded_head(
       200, {{"Content-Type", "application/json"}, {"Content-Length", std::to_string(body.size())}});
   listener.on_record(record);
@@ -277,18 +296,24 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
 
 // Each choice is a run of its own, with a seed of its own. All but the first resume from the prompt's
 // KV, which the first one committed.
-Result<Completion> EngineBackend::write_choice(const ApiRequest& asked, const Request& prompt,
-                                               std::uint32_t index, LiveEvents& events,
-                                               const std::function<void(const std::string&)>& send,
-                                               const std::stop_token& stop) const {
+Result<Served> EngineBackend::write_choice(const ApiRequest& asked, const Request& prompt,
+                                           std::uint32_t index, LiveEvents& events,
+                                           AnswerDetails& details,
+                                           const std::function<void(const std::string&)>& send,
+                                           const std::stop_token& stop) const {
   EngineChoice choice(index, events, ids_);
   GenerateOptions options = generate_options(asked, defaults());
   if (options.sampling.seed.has_value()) {
     *options.sampling.seed += index % asked.engine->generation.choices;
   }
   options.on_format = [&](const auto& format) { choice.set_format(format); };
-  if (options.top_logprobs.has_value()) {
-    options.on_logprobs = [&](const TokenLogprobs& token) { choice.add(token); };
+  const bool reports = options.top_logprobs.has_value();
+  if (reports || details.counts_tokens()) {
+    if (!reports) options.top_logprobs = 0;
+    options.on_logprobs = [&, reports](const TokenLogprobs& token) {
+      details.add_token();
+      if (reports) choice.add(token);
+    };
   }
   options.on_text = [&](std::string_view more) {
     send(choice.add(more));
@@ -296,12 +321,35 @@ Result<Completion> EngineBackend::write_choice(const ApiRequest& asked, const Re
   };
   AFI_TRY(Served served, serve(prompt, engine_, reuse_, options, stop));
   send(choice.finish(served.completion));
-  return std::move(served.completion);
+  return served;
+}
+
+std::string EngineBackend::details_at_end(const ApiRequest& asked, const Request& prompt,
+                                          const AnswerDetails& details, const Served& first) const {
+  const std::string text = details.shows_prompt() ? text_of_prompt(prompt) : "";
+  return details.at_end(first, text, generate_options(asked, defaults()));
+}
+
+/// Its tokens, spelled; without media.
+std::string EngineBackend::text_of_prompt(const Request& prompt) const {
+  const Tokenizer* const tokenizer = engine_.tokenizer();
+  const std::vector<ContentDigest> contents(media_of(prompt).size());
+  const auto sequence = engine_.prepare(prompt, contents);
+  std::string text;
+  if (tokenizer == nullptr || !sequence.has_value()) return text;
+  for (std::uint32_t at = 0; at < sequence->tokens.size(); ++at) {
+    const bool is_media = std::ranges::any_of(sequence->spans, [at](const MediaSpan& span) {
+      return span.offset <= TokenCount(at) && TokenCount(at) < span.end();
+    });
+    if (!is_media) text += tokenizer->bytes_of(sequence->tokens[at]).value_or("");
+  }
+  return text;
 }
 
 GenerateOptions EngineBackend::defaults() const {
   GenerateOptions options = engine_.default_options();
   if (settings_.max_tokens.has_value()) options.max_tokens = TokenCount(*settings_.max_tokens);
+  if (settings_.seed.has_value()) options.sampling.seed = settings_.seed;
   return options;
 }
 

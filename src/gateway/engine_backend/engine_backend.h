@@ -7,6 +7,7 @@
 #include "afterimage/reuse.h"
 #include "foundation/platform/workers.h"
 #include "gateway/config/settings.h"
+#include "gateway/engine_backend/answer_details.h"
 #include "gateway/openai/live_events.h"
 #include "gateway/proxy/backend.h"
 #include "gateway/proxy/id_generator.h"
@@ -28,7 +29,7 @@ class EngineBackend final : public Backend {
 
   /// All arguments outlive it. `threads`: for an engine that takes any number of requests at a time.
   EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
-                IdGenerator& ids, unsigned threads);
+                IdGenerator& ids, const Clock& clock, unsigned threads);
 
   [[nodiscard]] std::string_view kind() const override { return "built-in"; }
   [[nodiscard]] std::string name() const override { return settings_.model; }
@@ -64,15 +65,20 @@ class EngineBackend final : public Backend {
   void answer(const BackendRequest& request, BackendListener& listener,
               const std::stop_token& stop) const;
 
-  Result<Completion> write_choice(const ApiRequest& asked, const Request& prompt,
-                                  std::uint32_t index, LiveEvents& events,
-                                  const std::function<void(const std::string&)>& send,
-                                  const std::stop_token& stop) const;
+  Result<Served> write_choice(const ApiRequest& asked, const Request& prompt, std::uint32_t index,
+                              LiveEvents& events, AnswerDetails& details,
+                              const std::function<void(const std::string&)>& send,
+                              const std::stop_token& stop) const;
+  /// The members that a client asks for, of the first choice.
+  [[nodiscard]] std::string details_at_end(const ApiRequest& asked, const Request& prompt,
+                                           const AnswerDetails& details, const Served& first) const;
+  [[nodiscard]] std::string text_of_prompt(const Request& prompt) const;
 
   EngineSettings settings_;
   const Engine& engine_;
   Reuse& reuse_;
   IdGenerator& ids_;
+  const Clock& clock_;
   std::string fingerprint_;
   Workers workers_;
 };

@@ -138,6 +138,71 @@ TEST(EngineBackend, ASeededSampledAnswerIsReproducible) {
   EXPECT_GT(gateway.admin("GET", "/admin/api/stats")["prefix"]["tokens_reused"], 0);
 }
 
+TEST(EngineBackend, TheOperatorsSeedHoldsWhereARequestNamesNone) {
+  BuiltInGateway gateway("[engine]\nseed = 1\n");
+  const auto text = [&](const char* seed) {
+    return text_of(json::parse(gateway.chat(sampled(seed)).body)["choices"][0]);
+  };
+  EXPECT_EQ(text(""), text(""));
+  EXPECT_EQ(text(""), text(R"(,"seed":1)"));
+  EXPECT_NE(text(""), text(R"(,"seed":2)"));
+  EXPECT_NE(text(R"(,"seed":-1)"), text(R"(,"seed":-1)")) << "another answer each time";
+}
+
+/// The events of a stream but for [DONE].
+std::vector<json> events_of(const std::string& body) {
+  std::vector<json> events;
+  for (std::size_t at = body.find("data: {"); at != std::string::npos;
+       at = body.find("data: {", at + 1)) {
+    events.push_back(json::parse(body.substr(at + 6, body.find("\n\n", at) - at - 6)));
+  }
+  return events;
+}
+
+TEST(EngineBackend, ARequestForTimingsIsComputedEachTimeAndGetsThem) {
+  BuiltInGateway gateway;
+  const std::string fields = R"(,"seed":1,"timings_per_token":true)";
+  for (int i = 0; i < 2; ++i) {
+    const Said whole = gateway.chat(sampled(fields));
+    EXPECT_EQ(whole.header("X-Cache"), "BYPASS");
+    EXPECT_EQ(json::parse(whole.body)["timings"]["predicted_n"], 12);
+  }
+  const auto events = events_of(gateway.chat(sampled(fields + R"(,"stream":true)")).body);
+  ASSERT_GT(events.size(), 3U);
+  EXPECT_FALSE(events.front().contains("timings")) << "it has the role only";
+  EXPECT_EQ(events[1]["timings"]["predicted_n"], 1);
+  EXPECT_EQ(events.back()["usage"]["completion_tokens"], 12);
+  EXPECT_EQ(events.back()["timings"]["predicted_n"], 12);
+  EXPECT_TRUE(events.back()["timings"].contains("prompt_per_second"));
+  for (const json& event : events_of(gateway.chat(sampled(R"(,"seed":1,"stream":true)")).body)) {
+    EXPECT_FALSE(event.contains("timings"));
+  }
+}
+
+TEST(EngineBackend, AVerboseRequestLearnsItsSettings) {
+  BuiltInGateway gateway;
+  const json said = json::parse(gateway.chat(sampled(R"(,"seed":1,"verbose":true)")).body);
+  EXPECT_EQ(said["__verbose"]["generation_settings"]["seed"], 1);
+  EXPECT_EQ(said["__verbose"]["tokens_predicted"], 12);
+  EXPECT_FALSE(said.contains("timings"));
+  const Said quiet = gateway.chat(sampled(R"(,"seed":1,"verbose":false)"));
+  EXPECT_FALSE(json::parse(quiet.body).contains("__verbose"));
+}
+
+TEST(EngineBackend, TheOperatorCanMakeEveryAnswerVerbose) {
+  BuiltInGateway gateway("[engine]\nverbose = true\n");
+  for (int i = 0; i < 2; ++i) {
+    const Said said = gateway.chat(question("What is it?"));
+    EXPECT_EQ(said.header("X-Cache"), "BYPASS");
+    EXPECT_TRUE(json::parse(said.body).contains("__verbose")) << said.body;
+  }
+}
+
+TEST(EngineBackend, HintsOfLlamaServerAreTaken) {
+  BuiltInGateway gateway;
+  EXPECT_EQ(gateway.chat(sampled(R"(,"id_slot":0,"cache_prompt":true)")).status, 200U);
+}
+
 TEST(EngineBackend, ASampledAnswerWithoutASeedIsNeverStored) {
   BuiltInGateway gateway("[answers]\nassume_greedy_when_unset = true\n");
   const json first = json::parse(gateway.chat(sampled("")).body);

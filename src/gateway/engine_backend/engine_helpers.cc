@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "foundation/text/json_text.h"
+#include "gateway/engine_backend/generation_settings.h"
 #include "gateway/openai/request.h"
 
 namespace afterimage {
@@ -107,11 +108,14 @@ Result<Json> count_tokens(const Engine& engine, const std::string& body) {
   return Json{{"input_tokens", prompt.tokens.size()}};
 }
 
-Json properties(const Engine& engine, const Tokenizer& tokenizer, std::string_view model) {
-  return Json{{"default_generation_settings", {{"n_ctx", tokenizer.context().value()}}},
-              {"total_slots", engine.load().lanes},
-              {"model_alias", model},
-              {"chat_template", tokenizer.chat_template()}};
+Json properties(const ServedEngine& served, const Tokenizer& tokenizer) {
+  return Json{
+      {"default_generation_settings",
+       {{"n_ctx", tokenizer.context().value()}, {"params", generation_settings(served.defaults)}}},
+      {"total_slots", served.engine.load().lanes},
+      {"model_alias", served.settings.model},
+      {"model_path", served.settings.file},
+      {"chat_template", tokenizer.chat_template()}};
 }
 
 /// The lanes; which of them a request has, nobody needs to know.
@@ -139,9 +143,9 @@ bool is_engine_helper(std::string_view path) {
   return std::ranges::find(kHelpers, path) != kHelpers.end();
 }
 
-Result<std::string> engine_helper(const Engine& engine, std::string_view model,
-                                  std::string_view method, std::string_view path,
-                                  const std::string& body) {
+Result<std::string> engine_helper(const ServedEngine& served, std::string_view method,
+                                  std::string_view path, const std::string& body) {
+  const Engine& engine = served.engine;
   const bool reads = path == "/props" || path == "/slots";
   if (!is_engine_helper(path) || method != (reads ? "GET" : "POST")) {
     return fail(ErrorCode::kNotFound, "the built-in engine does not offer " + std::string(method) +
@@ -153,7 +157,7 @@ Result<std::string> engine_helper(const Engine& engine, std::string_view model,
                 "this engine has no tokenizer for clients; --engine llama has one");
   }
   if (path == "/slots") return to_text(slots(engine.load(), tokenizer->context()));
-  if (reads) return to_text(properties(engine, *tokenizer, model));
+  if (reads) return to_text(properties(served, *tokenizer));
   if (path == kCount || path == kCountV1) {
     AFI_TRY(const Json said, count_tokens(engine, body));
     return to_text(said);

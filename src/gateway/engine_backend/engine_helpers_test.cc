@@ -18,16 +18,20 @@ using testing::json;
 class EngineHelpers : public ::testing::Test {
  protected:
   Result<std::string> post(std::string_view path, const std::string& body) const {
-    return engine_helper(engine_, "m", "POST", path, body);
+    return engine_helper(served_, "POST", path, body);
   }
 
   SystemClock clock_;
   std::unique_ptr<const Engine> inner_ = testing::tiny_engine(clock_);
   const testing::TokenizingEngine engine_{*inner_};
+  const EngineSettings settings_{.model = "m", .file = "m.gguf"};
+  const ServedEngine served_{.engine = engine_,
+                             .settings = settings_,
+                             .defaults = {.max_tokens = TokenCount(16), .sampling = {.seed = 42}}};
 };
 
 TEST_F(EngineHelpers, ListsTheLanes) {
-  EXPECT_EQ(engine_helper(engine_, "m", "GET", "/slots", ""),
+  EXPECT_EQ(engine_helper(served_, "GET", "/slots", ""),
             R"([{"id":0,"n_ctx":77,"is_processing":true},)"
             R"({"id":1,"n_ctx":77,"is_processing":false}])");
 }
@@ -49,12 +53,27 @@ TEST_F(EngineHelpers, APieceThatIsPartOfACharacterIsGivenAsBytes) {
       R"({"tokens":[{"id":97,"piece":"a"},{"id":195,"piece":[195]},{"id":169,"piece":[169]}]})");
 }
 
-TEST_F(EngineHelpers, ShowsThePromptAndTheModel) {
+TEST_F(EngineHelpers, ShowsThePrompt) {
   EXPECT_EQ(post("/apply-template", R"({"messages":[{"role":"user","content":"hi"}]})"),
             R"({"prompt":"<user>hi"})");
-  EXPECT_EQ(
-      engine_helper(engine_, "m", "GET", "/props", ""),
-      R"({"default_generation_settings":{"n_ctx":77},"total_slots":2,"model_alias":"m","chat_template":"{{ it }}"})");
+}
+
+TEST_F(EngineHelpers, PropertiesHaveWhatARequestCanLeaveOut) {
+  const json said = json::parse(engine_helper(served_, "GET", "/props", "").value());
+  EXPECT_EQ(said["total_slots"], 2);
+  EXPECT_EQ(said["model_alias"], "m");
+  EXPECT_EQ(said["model_path"], "m.gguf") << "the name only: clients need not know the folder";
+  EXPECT_EQ(said["chat_template"], "{{ it }}");
+  EXPECT_EQ(said["default_generation_settings"]["n_ctx"], 77);
+  EXPECT_EQ(said["default_generation_settings"]["params"]["seed"], 42);
+  EXPECT_EQ(said["default_generation_settings"]["params"]["n_predict"], 16);
+}
+
+TEST(EngineHelpersOfTheGateway, SlotsCanBeSwitchedOff) {
+  BuiltInGateway gateway("[engine]\nslots = false\n");
+  const auto said = gateway.get("/slots");
+  EXPECT_EQ(said.status, 501U) << said.body;
+  EXPECT_THAT(said.body, HasSubstr("engine.slots is false"));
 }
 
 TEST_F(EngineHelpers, RefusesWhatItCannotRead) {

@@ -14,7 +14,8 @@
 
 #include "afterimage/serve.h"
 #include "foundation/text/json_text.h"
-#include "gateway/openai/request.h"
+#include "gateway/engine_backend/answer_details.h"
+#include "gateway/engine_backend/generation_settings.h"
 
 namespace afterimage {
 namespace {
@@ -26,8 +27,7 @@ constexpr auto kChangeNothing =
     std::to_array<std::string_view>({"cache_prompt", "id_slot", "return_tokens", "response_fields",
                                      "ignore_eos", "n_probs", "post_sampling_probs", "prompt"});
 /// Where -1 means no value.
-constexpr auto kMayBeNegative =
-    std::to_array<std::string_view>({"n_predict", "max_tokens", "seed"});
+constexpr auto kMayBeNegative = std::to_array<std::string_view>({"n_predict", "max_tokens"});
 
 bool is_one_of(const std::string& name, const auto& names) {
   return std::ranges::find(names, name) != names.end();
@@ -44,31 +44,14 @@ std::string dumped(const Json& json) {
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-double milliseconds(Duration time) {
-  return std::chrono::duration<double, std::milli>(time).count();
-}
-
-struct Prompt {
-  std::vector<TokenId> tokens;
-  std::string text;
-};
-
-/// A request, read.
-struct Asked {
-  ApiRequest fields;  // as OpenAI's API has them
-  std::vector<Prompt> prompts;
-  bool is_list = false;  // one result for each prompt, in a list
-  bool returns_tokens = false;
-  std::vector<std::string> response_fields;  // empty: all
-  GenerateOptions options;
-};
+using Prompt = NativeRequest::Prompt;
 
 class Reading {
  public:
   Reading(const Tokenizer& tokenizer, const GenerateOptions& defaults, const Json& root)
       : tokenizer_(tokenizer), defaults_(defaults), root_(root) {}
 
-  Result<Asked> run() && {
+  Result<NativeRequest> run() && {
     AFI_TRY_VOID(read_prompts());
     AFI_TRY_VOID(read_fields());
     for (const Json& field : root_.value("response_fields", Json::array())) {
@@ -148,8 +131,9 @@ class Reading {
       }
       return {};
     };
-    for (const auto& [key, value] : root_.value("logit_bias", Json::object()).items()) {
-      const bool is_pair = root_["logit_bias"].is_array();
+    const Json asked = root_.value("logit_bias", Json::object());  // outlives its items()
+    const bool is_pair = asked.is_array();
+    for (const auto& [key, value] : asked.items()) {
       if (is_pair && (!value.is_array() || value.size() != 2)) {
         return wrong("logit_bias must be an object, or a list of pairs");
       }
@@ -181,6 +165,12 @@ class Reading {
     AFI_TRY(asked_.returns_tokens, flag("return_tokens"));
     AFI_TRY(asked_.fields, read_api_request(ApiOperation::kCompletion, dumped(body)));
     AFI_TRY_VOID(engine_request(asked_.fields));
+    if (asked_.fields.engine->details.any()) {
+      return fail(
+          ErrorCode::kUnsupported,
+          "'verbose' and 'timings_per_token' are not supported: every result has its prompt "
+          "and timings");
+    }
     asked_.options = generate_options(asked_.fields, defaults_);
     return {};
   }
@@ -188,7 +178,7 @@ class Reading {
   const Tokenizer& tokenizer_;
   const GenerateOptions& defaults_;
   const Json& root_;
-  Asked asked_;
+  NativeRequest asked_;
 };
 
 Json probability_of(const TokenLogprob& token) {
@@ -216,51 +206,6 @@ Json ids_of(std::span<const TokenId> tokens) {
   return ids;
 }
 
-Json settings_of(const GenerateOptions& options) {
-  const SamplingOptions& sampling = options.sampling;
-  Json biases = Json::array();
-  for (const auto& [token, bias] : sampling.logit_bias) {
-    const Json value = std::isfinite(bias) ? Json(bias) : Json();
-    biases.push_back({{"token", static_cast<std::int32_t>(token)}, {"bias", value}});
-  }
-  const bool is_limited = options.max_tokens != kNoTokenLimit;
-  return Json{{"n_predict", is_limited ? Json(options.max_tokens.value()) : Json(-1)},
-              {"seed", sampling.seed.has_value() ? Json(*sampling.seed) : Json(-1)},
-              {"temperature", sampling.temperature},
-              {"top_k", sampling.top_k},
-              {"top_p", sampling.top_p},
-              {"min_p", sampling.min_p},
-              {"repeat_last_n", sampling.penalty_window},
-              {"repeat_penalty", sampling.repeat_penalty},
-              {"presence_penalty", sampling.presence_penalty},
-              {"frequency_penalty", sampling.frequency_penalty},
-              {"stop", options.stop},
-              {"n_probs", options.top_logprobs.value_or(0)},
-              {"logit_bias", biases}};
-}
-
-/// JSON has no infinity.
-double ratio(double above, double below) { return below > 0 ? above / below : 0; }
-
-Json timings_of(const Served& served) {
-  const Completion& done = served.completion;
-  const auto prompt = static_cast<double>(done.prefilled.value());
-  const double prompt_ms = milliseconds(done.first_token_after);
-  const auto predicted = static_cast<double>(done.tokens.size());
-  const double predicted_ms = std::max(milliseconds(served.total) - prompt_ms, 0.0);
-  // The first token comes from the prompt's own batch.
-  const double steps = std::max(predicted - 1, 0.0);
-  return Json{{"cache_n", done.resumed_from.value()},
-              {"prompt_n", done.prefilled.value()},
-              {"prompt_ms", prompt_ms},
-              {"prompt_per_token_ms", ratio(prompt_ms, prompt)},
-              {"prompt_per_second", ratio(1e3 * prompt, prompt_ms)},
-              {"predicted_n", done.tokens.size()},
-              {"predicted_ms", predicted_ms},
-              {"predicted_per_token_ms", ratio(predicted_ms, steps)},
-              {"predicted_per_second", ratio(1e3 * steps, predicted_ms)}};
-}
-
 /// "a/b" names a member of a member.
 Json selected(const Json& whole, const std::vector<std::string>& fields) {
   if (fields.empty()) return whole;
@@ -273,7 +218,7 @@ Json selected(const Json& whole, const std::vector<std::string>& fields) {
 }
 
 /// One event of a stream: new text, and the tokens since the last event.
-Json event_of(const Asked& asked, std::size_t index, std::string_view more,
+Json event_of(const NativeRequest& asked, std::size_t index, std::string_view more,
               std::span<const TokenLogprobs> tokens) {
   Json ids = Json::array();
   for (const TokenLogprobs& token : tokens) {
@@ -292,7 +237,7 @@ Json event_of(const Asked& asked, std::size_t index, std::string_view more,
 }
 
 /// The whole result; the last event of a stream is one without the text.
-Json result_of(const Asked& asked, std::size_t index, const Served& served,
+Json result_of(const NativeRequest& asked, std::size_t index, const Served& served,
                const std::string& model) {
   const Completion& done = served.completion;
   const Prompt& prompt = asked.prompts[index];
@@ -306,7 +251,7 @@ Json result_of(const Asked& asked, std::size_t index, const Served& served,
               {"model", model},
               {"tokens_predicted", done.tokens.size()},
               {"tokens_evaluated", prompt.tokens.size()},
-              {"generation_settings", settings_of(asked.options)},
+              {"generation_settings", generation_settings(asked.options)},
               {"prompt", prompt.text},
               {"has_new_line", done.text.contains('\n')},
               {"truncated", !done.ended && !is_limited},  // by the end of the context
@@ -314,7 +259,7 @@ Json result_of(const Asked& asked, std::size_t index, const Served& served,
                             : done.stopped ? "word"
                                            : "eos"},
               {"tokens_cached", prompt.tokens.size() + done.tokens.size()},
-              {"timings", timings_of(served)}};
+              {"timings", timings(served)}};
   if (asked.options.top_logprobs.has_value() && !is_stream) {
     result["completion_probabilities"] = probabilities_of(done.logprobs);
   }
@@ -325,9 +270,13 @@ std::string event_text(const Json& json) { return "data: " + dumped(json) + "\n\
 
 }  // namespace
 
-Result<std::string> NativeCompletion::answer(const std::string& body,
-                                             const std::function<void(const std::string&)>& send,
-                                             const std::stop_token& stop) const {
+std::size_t NativeRequest::longest_prompt() const {
+  std::size_t most = 0;
+  for (const Prompt& prompt : prompts) most = std::max(most, prompt.tokens.size());
+  return most;
+}
+
+Result<NativeRequest> NativeCompletion::read(const std::string& body) const {
   const Tokenizer* const tokenizer = engine.tokenizer();
   if (tokenizer == nullptr) {
     return fail(ErrorCode::kUnsupported, "this engine has no tokenizer; --engine llama has one");
@@ -336,7 +285,12 @@ Result<std::string> NativeCompletion::answer(const std::string& body,
   AFI_TRY(const JsonValue checked, reader.read(body));
   if (!checked.is(JsonKind::kObject)) return wrong("the body must be a JSON object");
   const Json root = Json::parse(body);
-  AFI_TRY(const Asked asked, Reading(*tokenizer, defaults, root).run());
+  return Reading(*tokenizer, defaults, root).run();
+}
+
+Result<std::string> NativeCompletion::answer(const NativeRequest& asked,
+                                             const std::function<void(const std::string&)>& send,
+                                             const std::stop_token& stop) const {
   Json results = Json::array();
   for (std::size_t index = 0; index < asked.prompts.size(); ++index) {
     AFI_TRY(Request request, engine_request(asked.fields));

@@ -19,7 +19,8 @@ using testing::json;
 class NativeCompletions : public ::testing::Test {
  protected:
   Result<std::string> ask(const std::string& body) {
-    return completion_.answer(body, [this](const std::string& bytes) { sent_ += bytes; }, {});
+    AFI_TRY(const NativeRequest asked, completion_.read(body));
+    return completion_.answer(asked, [this](const std::string& bytes) { sent_ += bytes; }, {});
   }
   json said(const std::string& body) {
     const auto answer = ask(body);
@@ -113,6 +114,17 @@ TEST_F(NativeCompletions, BiasesNameTokensOrTexts) {
   }
   EXPECT_EQ(biases, (std::map<int, json>{{97, -5}, {98, -5}, {99, 2}, {256, json()}}))
       << "256 ends an answer: it is forbidden";
+}
+
+TEST_F(NativeCompletions, KnowTheirLongestPrompt) {
+  EXPECT_EQ(completion_.read(R"({"prompt":"ab"})").value().longest_prompt(), 3U);
+  EXPECT_EQ(completion_.read(R"({"prompt":["ab",[1,2,3,4],"a"]})").value().longest_prompt(), 4U);
+}
+
+TEST_F(NativeCompletions, SeedMinusOneIsAnySeed) {
+  completion_.defaults.sampling.seed = 7;
+  EXPECT_EQ(said(R"({"prompt":"ab","n_predict":1})")["generation_settings"]["seed"], 7);
+  EXPECT_EQ(said(R"({"prompt":"ab","n_predict":1,"seed":-1})")["generation_settings"]["seed"], -1);
 }
 
 TEST_F(NativeCompletions, RefuseWhatTheyDoNotDoByName) {

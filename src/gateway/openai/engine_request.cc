@@ -78,11 +78,18 @@ Result<Request> engine_request(const ApiRequest& request, std::size_t prompt) {
     Request made;
     made.rules = fields.generation.rules;
     made.is_completion = true;
-    const ApiPrompt& one = fields.prompts.at(prompt);
-    if (const auto* const tokens = std::get_if<std::vector<TokenId>>(&one)) {
+    const ApiPrompt& parts = fields.prompts.at(prompt);
+    if (parts.size() != 1) {
+      return fail(
+          ErrorCode::kUnsupported,
+          "the built-in engine does not support a prompt of texts and tokens here: send it to "
+          "/completion");
+    }
+    if (const auto* const tokens = std::get_if<std::vector<TokenId>>(&parts.front())) {
       made.prompt_tokens = *tokens;
     } else {
-      made.messages.emplace_back(Role::kUser).parts.emplace_back(std::get<std::string>(one));
+      made.messages.emplace_back(Role::kUser)
+          .parts.emplace_back(std::get<std::string>(parts.front()));
     }
     return made;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -8,6 +9,8 @@
 
 namespace afterimage {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr std::string_view kTalk =
     R"("messages":[{"role":"developer","content":"Be brief."},
@@ -50,11 +53,52 @@ TEST(EngineRequest, EachPromptOfACompletionIsARequest) {
   const auto read =
       read_api_request(ApiOperation::kCompletion, R"({"prompt":["Once","Twice"],"grammar":"g"})")
           .value();
-  EXPECT_EQ(read.engine->prompts, (std::vector<ApiPrompt>{"Once", "Twice"}));
+  EXPECT_EQ(read.engine->prompts, (std::vector<ApiPrompt>{{"Once"}, {"Twice"}}));
   const Request second = engine_request(read, 1).value();
   EXPECT_EQ(std::get<std::string>(second.messages.at(0).parts.at(0)), "Twice");
   EXPECT_TRUE(second.is_completion);
   EXPECT_EQ(second.rules.grammar, "g");
+}
+
+using Tokens = std::vector<TokenId>;
+constexpr TokenId kFirst{12};
+constexpr TokenId kSecond{34};
+
+TEST(EngineRequest, APromptIsTextsAndTokensInOrder) {
+  const struct {
+    const char* name;
+    const char* input;
+    std::vector<ApiPrompt> prompts;
+  } kCases[] = {
+      {"tokens", "[12,34]", {{Tokens{kFirst, kSecond}}}},
+      {"both", R"([12,34,"a",12])", {{Tokens{kFirst, kSecond}, "a", Tokens{kFirst}}}},
+      {"a list of both", R"(["a",[12,"b"]])", {{"a"}, {Tokens{kFirst}, "b"}}},
+      {"an object of llama-server", R"({"prompt_string":"a","multimodal_data":[]})", {{"a"}}},
+      {"the parts of a message",
+       R"([{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},"c"])",
+       {{"ab"}, {"c"}}},
+  };
+  for (const auto& c : kCases) {
+    const auto read =
+        read_api_request(ApiOperation::kEmbedding, R"({"input":)" + std::string(c.input) + "}");
+    ASSERT_TRUE(read.has_value()) << c.name << ": " << read.error().message;
+    EXPECT_FALSE(read->engine->unsupported.has_value()) << c.name;
+    EXPECT_TRUE(read->engine->prompts == c.prompts) << c.name;
+  }
+}
+
+TEST(EngineRequest, RefusesPromptsThatItCannotRead) {
+  for (const char* input :
+       {R"({"content":"a"})", R"({"content":[{"type":"unknown"}]})", R"({"text":"a"})", "[[]]",
+        R"({"content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]})",
+        R"({"prompt_string":"a","multimodal_data":["AAAA"]})", "[-1]", "[12,[34]]", "[true]"}) {
+    const auto read =
+        read_api_request(ApiOperation::kEmbedding, R"({"input":)" + std::string(input) + "}");
+    ASSERT_TRUE(read.has_value()) << input;
+    EXPECT_TRUE(read->engine->unsupported.has_value()) << input;
+  }
+  const auto mixed = read_api_request(ApiOperation::kCompletion, R"({"prompt":[12,"a"]})").value();
+  EXPECT_THAT(engine_request(mixed).error().message, HasSubstr("/completion"));
 }
 
 TEST(EngineRequest, OnlyACompletionHasNoTemplate) {

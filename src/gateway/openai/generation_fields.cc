@@ -180,6 +180,11 @@ Result<PromptEnd> read_prompt_end(const JsonValue& root) {
   return bad_value("continue_final_message", "cannot be true if add_generation_prompt is");
 }
 
+Result<void> check_schema(const JsonValue& schema, std::string_view field) {
+  if (schema.is_none() || schema.is(JsonKind::kObject)) return {};
+  return bad_value(field, "must be an object");
+}
+
 Result<AnswerRules> read_rules(const JsonValue& root) {
   AnswerRules rules;
   AFI_TRY(rules.tools, read_tools(root["tools"]));
@@ -193,11 +198,15 @@ Result<AnswerRules> read_rules(const JsonValue& root) {
     if (type != "json_object" && type != "json_schema") {
       return not_offered("response_format.type", "it supports text, json_object and json_schema");
     }
+    AFI_TRY_VOID(check_schema(format["schema"], "response_format.schema"));
+    AFI_TRY_VOID(
+        check_schema(format["json_schema"]["schema"], "response_format.json_schema.schema"));
     rules.response_format = canonical(format);
   }
   const JsonValue schema = root["json_schema"];  // llama-server's name for it
   if (!schema.is_none()) {
     if (!format.is_none()) return bad_value("json_schema", "is given beside response_format");
+    AFI_TRY_VOID(check_schema(schema, "json_schema"));
     rules.response_format =
         R"({"json_schema":{"schema":)" + canonical(schema) + R"(},"type":"json_schema"})";
   }
@@ -209,6 +218,50 @@ Result<AnswerRules> read_rules(const JsonValue& root) {
   AFI_TRY(rules.template_values, read_template_values(root));
   AFI_TRY(rules.prompt_end, read_prompt_end(root));
   return rules;
+}
+
+/// The text of an object that holds one.
+Result<std::string> read_prompt_object(const JsonValue& object, std::string_view name) {
+  const JsonValue text = object["prompt_string"];
+  if (text.is(JsonKind::kString) && object["multimodal_data"].is_empty()) {
+    return std::string(text.text());
+  }
+  std::string joined;
+  for (const JsonValue part : object["content"]) {
+    if (part["type"].text() != "text" || !part["text"].is(JsonKind::kString)) {
+      return not_offered(name, "it takes texts only; send media in a chat");
+    }
+    joined += part["text"].text();
+  }
+  if (object["content"].is(JsonKind::kArray)) return joined;
+  return not_offered(name, "an object has a text in prompt_string, or a list of texts in content");
+}
+
+Result<void> append_prompt(const JsonValue& part, std::string_view name, ApiPrompt& prompt) {
+  if (part.is(JsonKind::kString)) {
+    prompt.emplace_back(std::string(part.text()));
+    return {};
+  }
+  if (part.is(JsonKind::kObject)) {
+    AFI_TRY(std::string text, read_prompt_object(part, name));
+    prompt.emplace_back(std::move(text));
+    return {};
+  }
+  if (part.is(JsonKind::kArray)) {
+    for (const JsonValue one : part) {
+      if (one.is(JsonKind::kArray)) return bad_value(name, "must not have lists in a prompt");
+      AFI_TRY_VOID(append_prompt(one, name, prompt));
+    }
+    return {};
+  }
+  const auto id = part.count();
+  if (!id.has_value() || *id > std::numeric_limits<std::int32_t>::max()) {
+    return bad_value(name, "must be texts and tokens");
+  }
+  const bool continues = !prompt.empty() && prompt.back().index() == 1;
+  if (!continues) prompt.emplace_back(std::vector<TokenId>());
+  std::get<1>(prompt.back()).push_back(static_cast<TokenId>(*id));
+  return {};
 }
 
 }  // namespace
@@ -234,6 +287,7 @@ Result<ApiGeneration> read_generation(ApiOperation operation, const JsonValue& r
   AFI_TRY(read.penalty_window,
           whole_number(root["repeat_last_n"], "repeat_last_n", kMaxPenaltyWindow));
   AFI_TRY(read.seed, read_seed(root["seed"]));
+  read.any_seed = root["seed"].number() == -1.0;
   AFI_TRY(read.logit_bias, read_biases(root["logit_bias"]));
   AFI_TRY(read.stop, read_stops(root["stop"]));
   AFI_TRY(read.top_logprobs, read_top_logprobs(operation, root));
@@ -246,18 +300,10 @@ Result<ApiGeneration> read_generation(ApiOperation operation, const JsonValue& r
 }
 
 Result<ApiPrompt> read_prompt(const JsonValue& prompt, std::string_view name) {
-  if (prompt.is(JsonKind::kString)) return std::string(prompt.text());
-  std::vector<TokenId> tokens;
-  for (const JsonValue token : prompt) {
-    const auto id = token.count();
-    if (!id.has_value() || *id > std::numeric_limits<std::int32_t>::max()) {
-      tokens.clear();
-      break;
-    }
-    tokens.push_back(static_cast<TokenId>(*id));
-  }
-  if (!tokens.empty()) return tokens;
-  return not_offered(name, "each is a string, or a list of tokens that is not empty");
+  ApiPrompt read;
+  AFI_TRY_VOID(append_prompt(prompt, name, read));
+  if (!read.empty()) return read;
+  return not_offered(name, "a prompt is a text, or a list of texts and tokens that is not empty");
 }
 
 Result<ApiMessageFields> read_message_fields(const JsonValue& message, const std::string& name) {
@@ -294,7 +340,7 @@ GenerateOptions generate_options(const ApiRequest& request, const GenerateOption
   sampling.presence_penalty = asked.presence_penalty.value_or(sampling.presence_penalty);
   sampling.frequency_penalty = asked.frequency_penalty.value_or(sampling.frequency_penalty);
   sampling.penalty_window = asked.penalty_window.value_or(sampling.penalty_window);
-  sampling.seed = asked.seed;
+  if (asked.seed.has_value() || asked.any_seed) sampling.seed = asked.seed;
   sampling.logit_bias = asked.logit_bias;
   options.stop = asked.stop;
   options.top_logprobs = asked.top_logprobs;

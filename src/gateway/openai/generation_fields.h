@@ -13,7 +13,8 @@ namespace afterimage {
 /// Errors   kInvalidArgument, naming the field: a value of the wrong type or out of range.
 ///          kUnsupported: a kind of tool or response format that no built-in engine has.
 /// Threads  Any.
-/// A text, or a list of tokens. `name` is its field.
+/// A text, a token, a list of both, {"prompt_string": text} as llama-server has it, or {"content": parts} as
+/// a message has them. `name` is its field.
 [[nodiscard]] Result<ApiPrompt> read_prompt(const JsonValue& prompt, std::string_view name);
 [[nodiscard]] Result<ApiGeneration> read_generation(ApiOperation operation, const JsonValue& root);
 

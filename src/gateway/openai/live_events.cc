@@ -215,13 +215,16 @@ std::string LiveEvents::whole_choice(std::uint32_t index) const {
          json_text_of(choice.finish_reason) + "}";
 }
 
-std::string LiveEvents::end(const EngineAnswer& answer, bool include_usage) {
+std::string LiveEvents::end(const EngineAnswer& answer, bool include_usage,
+                            std::string_view details) {
   std::string events;
   if (choices_.empty() || choices_.front().finish_reason.empty()) {
     events = finish(0, answer.finish_reason);
   }
   const std::string usage = usage_of(answer);
-  if (include_usage) events.append("data: " + sent_ + "]," + usage + "}\n\n");
+  if (include_usage || !details.empty()) {
+    events.append("data: " + sent_ + "]," + usage + std::string(details) + "}\n\n");
+  }
   parts_.add_event({.before = kept_ + "]," + usage + "}", .after = {}}, "", true);
   parts_.can_stream_usage = true;
   parts_.facts.finish_reason = "stop";

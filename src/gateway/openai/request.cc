@@ -155,7 +155,8 @@ class Reading {
       take_question(message);
       return {};
     }
-    if (!content.is(JsonKind::kArray) || content.is_empty()) {
+    const bool is_object = content.is(JsonKind::kObject) && engine_ != nullptr;
+    if (!is_object && (!content.is(JsonKind::kArray) || content.is_empty())) {
       return wrong(content_field(), "must be a string or a non-empty array of strings or tokens");
     }
     if (engine_ != nullptr) note(read_prompts(content));
@@ -163,9 +164,11 @@ class Reading {
     return {};
   }
 
-  /// A list of texts or of lists of tokens, or one list of tokens.
+  /// A list of prompts, or one prompt: an object, or a list with a token.
   Result<void> read_prompts(const JsonValue& list) {
-    if (list.front().is(JsonKind::kNumber)) {
+    bool is_one = list.is(JsonKind::kObject);
+    for (const JsonValue part : list) is_one = is_one || part.is(JsonKind::kNumber);
+    if (is_one) {
       AFI_TRY(engine_->prompts.emplace_back(), read_prompt(list, content_field()));
       return {};
     }
@@ -374,6 +377,12 @@ class Reading {
     return {};
   }
 
+  Result<void> read_details() {
+    AFI_TRY(engine_->details.prompt, truth(root_["verbose"], "verbose"));
+    AFI_TRY(engine_->details.timings, truth(root_["timings_per_token"], "timings_per_token"));
+    return {};
+  }
+
   Result<void> read_sampling() {
     SamplingFacts& facts = request_.sampling;
     if (request_.operation == ApiOperation::kEmbedding) {
@@ -383,6 +392,7 @@ class Reading {
       return {};
     }
     if (engine_ != nullptr) {
+      note(read_details());
       auto generation = read_generation(request_.operation, root_);
       if (!generation.has_value()) note(std::unexpected(generation.error()));
       engine_->generation = std::move(generation).value_or(ApiGeneration());

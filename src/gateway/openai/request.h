@@ -67,6 +67,7 @@ struct ApiGeneration {
   std::optional<float> frequency_penalty;
   std::optional<std::uint32_t> penalty_window;
   std::optional<std::uint64_t> seed;
+  bool any_seed = false;  // the request wants another answer each time
   std::map<TokenId, float> logit_bias;
   std::vector<std::string> stop;
   std::optional<std::uint32_t> top_logprobs;
@@ -82,11 +83,20 @@ struct ApiMessageFields {
   std::string name;
 };
 
-/// As a text, or as the client tokenized it.
-using ApiPrompt = std::variant<std::string, std::vector<TokenId>>;
+/// A text, or tokens as the client made them; embeddings and /completion take both in one prompt, in order.
+using ApiPrompt = std::vector<std::variant<std::string, std::vector<TokenId>>>;
+
+/// What a client wants to know of how its answer is computed, with llama-server's names. Such an
+/// answer is computed each time.
+struct ApiDetails {
+  bool prompt = false;   // "verbose"
+  bool timings = false;  // "timings_per_token"
+  [[nodiscard]] bool any() const { return prompt || timings; }
+};
 
 /// What a built-in engine needs besides the content.
 struct ApiEngineFields {
+  ApiDetails details;
   ApiGeneration generation;
   std::vector<ApiMessageFields> messages;  // one for each message of the scope
   /// Of a completion or an embedding with a list of prompts, or with a prompt of tokens: each has

@@ -131,6 +131,11 @@ void GatewayRequest::decide_eligibility() {
     return none("disabled", "answers.enabled is false");
   }
   if (directives_.off) return none("off", "the request switched the cache off");
+  const bool is_verbose = config_->settings.engine.verbose;
+  if (api_->engine != nullptr && (is_verbose || api_->engine->details.any())) {
+    return none("details", is_verbose ? "engine.verbose is true"
+                                      : "the request asks how its answer is computed");
+  }
   SamplingFacts facts = api_->sampling;
   const bool unstated = !facts.temperature.has_value() && !facts.seeded &&
                         api_->operation != ApiOperation::kEmbedding;

@@ -243,7 +243,7 @@ Result<void> Service::State::start() {
     AFI_TRY(const std::string key, upstream_key(settings.upstream));
     AFI_TRY(backend, Upstream::create(settings.upstream, key, *caller));
   } else {
-    backend = std::make_unique<EngineBackend>(settings.engine, *options.engine, *reuse, ids,
+    backend = std::make_unique<EngineBackend>(settings.engine, *options.engine, *reuse, ids, clock,
                                               threads_of(settings.limits));
   }
   AFI_TRY(gateway, Gateway::create(settings, {.backend = *backend,

@@ -40,6 +40,7 @@ class BuiltInGateway {
   Said post(const std::string& path, const std::string& body, const std::string& headers = "") {
     return ask(service_->port(), "POST", path, body, headers);
   }
+  Said get(const std::string& path) { return ask(service_->port(), "GET", path, ""); }
   json admin(const std::string& method, const std::string& path, const std::string& body = "") {
     return json::parse(
         ask(service_->admin_port(), method, path, body, "Content-Type: application/json\r\n").body);
