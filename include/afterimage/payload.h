@@ -17,8 +17,8 @@
 namespace afterimage {
 
 /// One or more tensors with dtype, shape and checksum that nobody changes: the content of a cache
-/// entry. A copy, so that the engine cannot change it through its own buffers; or memory that a tier
-/// has filled for this reader alone.
+/// entry. A copy, so that the engine cannot change it through its own buffers; or memory that a
+/// tier has filled for this reader alone.
 ///
 /// Shape    Each tensor starts at a multiple of kAlignment; the gaps are zero.
 /// Unit     bytes() is what the budget is charged: the tensors' exact sizes, each rounded up to

@@ -172,13 +172,13 @@ struct PrefixExplanation {
 };
 std::string to_string(const PrefixExplanation& explanation);
 
-/// Memory that a tier has filled with rows of every full group, or with one snapshot. The slice that
-/// it comes with refers to it.
+/// Memory that a tier has filled with rows of every full group, or with one snapshot. The slice
+/// that it comes with refers to it.
 struct LoadedKv {
-  TokenCount first{};                  // rows; snapshot: its position
-  TokenCount count{};                  // 0: a snapshot
-  std::span<const std::byte> bytes;    // what the tier stored
-  TensorViews tensors;                 // in `bytes`; one a group
+  TokenCount first{};                // rows; snapshot: its position
+  TokenCount count{};                // 0: a snapshot
+  std::span<const std::byte> bytes;  // what the tier stored
+  TensorViews tensors;               // in `bytes`; one a group
   std::shared_ptr<AlignedBytes> memory;
 };
 
@@ -285,11 +285,11 @@ class [[nodiscard]] PrefixCache::Draft {
     Bytes bytes;
     Reservation reservation;
     std::optional<Payload> payload;
-    TokenCount at{};                // pieces: the first row; snapshots: the position
-    TokenCount rows{};              // pieces only
+    TokenCount at{};                 // pieces: the first row; snapshots: the position
+    TokenCount rows{};               // pieces only
     std::optional<LoadedKv> loaded;  // instead of a copy
-    std::size_t snapshot = 0;       // snapshots: index in the capture
-    std::uint32_t serves_from = 0;  // snapshots: the shortest length that the windows serve
+    std::size_t snapshot = 0;        // snapshots: index in the capture
+    std::uint32_t serves_from = 0;   // snapshots: the shortest length that the windows serve
   };
   explicit Draft(PrefixMatch base) : base_(std::move(base)) {}
   /// Copies rows [from, to) in pieces, or takes over `loaded` if that has little else.

@@ -121,6 +121,17 @@ TEST_P(TierConformance, AnEntryInPiecesIsStoredAsOne) {
   EXPECT_TRUE(holds(2, 0));
 }
 
+// Caches keep the memory, and encryption writes to it.
+TEST_P(TierConformance, WhatAGetReturnsIsItsReadersAlone) {
+  put(1, 5'000);
+  const auto first = get(tier_key(1));
+  const auto second = get(tier_key(1));
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  std::ranges::fill(first->memory->bytes(), std::byte{0xEE});
+  EXPECT_TRUE(std::ranges::equal(second->bytes, tier_bytes(1, 5'000)));
+  EXPECT_TRUE(holds(1, 5'000));
+}
+
 TEST_P(TierConformance, PuttingAgainReplaces) {
   put(1, 5'000);
   ASSERT_TRUE(tier->put(tier_key(1), {}, tier_bytes(2, 7'000)).has_value());

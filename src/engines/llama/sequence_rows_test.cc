@@ -165,7 +165,8 @@ TEST(SequenceRows, RequiresOneCellPerToken) {
   const WrittenBytes written = WrittenSequence(memories_of(kFullAlone, 20)).bytes();
   for (const std::int32_t tokens : {19, 21}) {
     KvBuffers buffers;
-    const auto rows = kv.rows(pieces_of(written), TokenCount(0), TokenCount(19), after(tokens), buffers);
+    const auto rows =
+        kv.rows(pieces_of(written), TokenCount(0), TokenCount(19), after(tokens), buffers);
     ASSERT_FALSE(rows.has_value());
     EXPECT_EQ(rows.error().code, ErrorCode::kUnsupported);
     EXPECT_NE(rows.error().message.find("20 cells for " + std::to_string(tokens)),
@@ -187,8 +188,8 @@ TEST(SequenceRows, CapturesTheLastWindowRowsInAnyCellOrder) {
         KvBuffers buffers;
         const WrittenBytes part = WrittenSequence({memory}, true).bytes();
         const auto snapshot =
-            kv.snapshot(pieces_of(part),
-                        TokenCount(static_cast<std::uint32_t>(tokens)), after(tokens), buffers);
+            kv.snapshot(pieces_of(part), TokenCount(static_cast<std::uint32_t>(tokens)),
+                        after(tokens), buffers);
         ASSERT_TRUE(snapshot.has_value()) << to_string(snapshot.error());
         EXPECT_EQ(snapshot->at.value(), static_cast<std::uint32_t>(tokens));
         EXPECT_EQ(bytes_of(snapshot->groups[0]), rows_of(memory, tokens - count, tokens)) << tokens;
@@ -349,7 +350,8 @@ TEST(SequenceRows, ARecurrentStateCarriesThePositionAfterIt) {
   const WrittenBytes part = WrittenSequence(memories, true).bytes();
   const std::vector<std::int32_t> behind = {1, 2, 3, 4, 9, 9, 10};
   KvBuffers buffers;
-  const KvSnapshot snapshot = kv.snapshot(pieces_of(part), TokenCount(kTokens), behind, buffers).value();
+  const KvSnapshot snapshot =
+      kv.snapshot(pieces_of(part), TokenCount(kTokens), behind, buffers).value();
   WrittenBytes expected;
   append_number(std::int32_t{10}, expected);
   expected.insert(expected.end(), part.begin() + 8, part.end());

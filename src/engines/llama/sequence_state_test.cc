@@ -178,8 +178,8 @@ TEST(SequenceState, CellsMayLieInTwoRuns) {
         EXPECT_TRUE(std::ranges::equal(row.first(section.row_bytes()), memory.row(i))) << i;
       }
       WrittenBytes target = written;
-      const auto targets = cut_into_runs(
-          target, read_state(format, target, false).value().front(), cut);
+      const auto targets =
+          cut_into_runs(target, read_state(format, target, false).value().front(), cut);
       std::vector<std::span<std::byte>> places;
       for (const auto piece : read_state(format, StatePieces(targets), false)->front().pieces) {
         places.emplace_back(target.data() + (piece.data() - target.data()), piece.size());

@@ -175,8 +175,8 @@ bool write_pieces(llama_memory_t memory, PieceWriter& to, llama_seq_id sequence,
   try {
     to.write(&kMagic, sizeof kMagic);
     to.write(&sequence, sizeof sequence);
-    memory->state_write(
-        to, sequence, partial ? LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY : LLAMA_STATE_SEQ_FLAGS_NONE);
+    memory->state_write(to, sequence,
+                        partial ? LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY : LLAMA_STATE_SEQ_FLAGS_NONE);
     return true;
   } catch (const std::exception&) {
     return false;

@@ -157,8 +157,8 @@ Result<void> Plan::State::load_prefix(PrefixArchive::Look look, const std::stop_
   const bool loaded = reuse->prefix_archive()->promote(
       *archived, leader->match().matched(), resume(),
       [&](const KvSlice& kv, std::vector<LoadedKv> memory) -> Result<void> {
-        AFI_TRY_VOID(reuse->prefix()->insert(identity->root, *layout, *prompt, kv, &own,
-                                             std::move(memory)));
+        AFI_TRY_VOID(
+            reuse->prefix()->insert(identity->root, *layout, *prompt, kv, &own, std::move(memory)));
         return {};
       },
       stop, look);

@@ -30,8 +30,8 @@ SegmentLog::~SegmentLog() {
 Result<bool> SegmentLog::append(const TierKey& key, const EntryMeta& meta, BytePieces value) {
   const std::size_t size = size_of(value);
   const std::uint64_t room = state_->options.segment_bytes.value() - kDiskBlock - footer_bytes(1);
-  if (meta.form_bytes() > EntryMeta::kMaxFormBytes || meta.cost < Duration(0) ||
-      size > room || record_blocks(meta, size) * kDiskBlock > room) {
+  if (meta.form_bytes() > EntryMeta::kMaxFormBytes || meta.cost < Duration(0) || size > room ||
+      record_blocks(meta, size) * kDiskBlock > room) {
     return fail(
         ErrorCode::kLimitExceeded,
         fmt::format("an entry of {} bytes and {} tensors does not fit into a segment of {} bytes",

@@ -22,7 +22,7 @@ Checksum Checksum::of(std::span<const std::byte> bytes) {
 Checksum Checksum::of(std::span<const std::span<const std::byte>> pieces) {
   if (pieces.size() == 1) return of(pieces.front());
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
-                                                                        &XXH3_freeState);
+                                                                       &XXH3_freeState);
   AFI_CHECK(state != nullptr && XXH3_128bits_reset(state.get()) == XXH_OK);
   for (const auto piece : pieces) {
     AFI_CHECK(XXH3_128bits_update(state.get(), piece.data(), piece.size()) == XXH_OK);

@@ -12,8 +12,8 @@
 
 namespace afterimage {
 
-/// Tensors one after the other, each starting at a multiple of 64: their layout in a Tier. Refers to
-/// the tensors' bytes.
+/// Tensors one after the other, each starting at a multiple of 64: their layout in a Tier. Refers
+/// to the tensors' bytes.
 struct PackedTensors {
   std::vector<TensorSpec> forms;
   std::vector<std::span<const std::byte>> pieces;
