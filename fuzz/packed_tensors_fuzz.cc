@@ -10,6 +10,7 @@
 
 #include "afterimage/check.h"
 #include "fuzz_input.h"
+#include "storage/memory/byte_pieces.h"
 #include "storage/memory/packed_tensors.h"
 
 using namespace afterimage;
@@ -62,8 +63,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     AFI_CHECK(end <= entry.bytes.data() + entry.bytes.size());
   }
   const PackedTensors packed = pack(*views);
-  AFI_CHECK(packed.forms == entry.meta.tensors && packed.bytes.size() >= given);
+  AFI_CHECK(packed.forms == entry.meta.tensors && size_of(packed.pieces) >= given);
   const auto used = static_cast<std::size_t>(end - entry.bytes.data());
-  AFI_CHECK(packed.bytes.size() == given || (given == used && packed.bytes.size() - given < 64));
+  AFI_CHECK(size_of(packed.pieces) == given ||
+            (given == used && size_of(packed.pieces) - given < 64));
   return 0;
 }

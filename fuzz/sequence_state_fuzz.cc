@@ -10,6 +10,7 @@
 
 #include "afterimage/check.h"
 #include "engines/llama/sequence_state.h"
+#include "testing/restored_state.h"
 
 using namespace afterimage;
 
@@ -35,7 +36,7 @@ void check(const StateFormat& format, std::span<const std::byte> written, bool p
     const SectionContent& content = (*contents)[i];
     all_hold_cells = all_hold_cells && content.cells > 0;
     if (section.kind == KvKind::kRecurrent) {
-      sections.push_back({.cells = 1, .pieces = {content.bytes}});
+      sections.push_back({.cells = 1, .pieces = content.pieces});
       continue;
     }
     rows[i].resize(content.cells * section.row_bytes());
@@ -48,7 +49,7 @@ void check(const StateFormat& format, std::span<const std::byte> written, bool p
   }
   if (partial || !all_hold_cells) return;
   // Sequence and owners are written as 0, and cells into the first stream; the sizes stay the same.
-  const auto again = write_state(format, sections);
+  const auto again = testing::restored_state(format, sections);
   AFI_CHECK(again.size() == written.size());
   AFI_CHECK(read_state(format, again, false).has_value());
 }

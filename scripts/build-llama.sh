@@ -46,7 +46,7 @@ flock 9 # one build at a time; a second one then finds it done
 processor=$(grep -m1 -E '^(flags|Features)' /proc/cpuinfo | sha256sum | cut -c1-16)
 compiler=$(${CXX:-c++} --version | head -n 1)
 stamp=$(echo "llama-cpp-python $version by $compiler for processor $processor:" $flags)
-if [ "$(cat prefix/stamp 2>/dev/null)" = "$stamp" ] && { [ $server = OFF ] || [ -x prefix/bin/llama-server ]; }; then
+if [ "$(cat prefix/stamp 2>/dev/null)" = "$stamp" ] && [ -e prefix/include/llama-internal/llama-io.h ] && { [ $server = OFF ] || [ -x prefix/bin/llama-server ]; }; then
   exit 0
 fi
 
@@ -121,5 +121,8 @@ done
 mkdir -p prefix/include/llama-common/jinja
 cp source/common/*.h prefix/include/llama-common/
 cp source/common/jinja/*.h prefix/include/llama-common/jinja/
+# The interfaces through which the library serializes a sequence: no public call does it without a copy of all of it.
+mkdir -p prefix/include/llama-internal
+cp source/src/llama-*.h prefix/include/llama-internal/
 echo "$stamp" >prefix/stamp
 echo "llama.cpp: installed in build/llama/prefix"

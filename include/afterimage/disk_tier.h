@@ -79,7 +79,10 @@ class DiskTier final : public Tier {
   DiskTier& operator=(const DiskTier&) = delete;
 
   Result<void> put(const TierKey& key, const EntryMeta& meta,
-                   std::span<const std::byte> bytes) override;
+                   std::span<const std::byte> bytes) override {
+    return put_pieces(key, meta, {&bytes, 1});
+  }
+  Result<void> put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) override;
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override;
   Result<void> erase(const TierKey& key) override;
   Result<void> flush() override;

@@ -72,8 +72,8 @@ class EncryptionKeys {
 /// Errors   See Tier. An entry that cannot be decrypted is a miss and counted as damaged. Entries
 ///          under another key, and unencrypted ones, stay where they are and count as not held, so
 ///          that they are put again; stats().degraded_reason says so. Modified entries are removed.
-/// Memory   The encrypted and the decrypted copy exist together for a moment: a get charges `room`
-///          for both, a put charges `memory` for the encrypted copy.
+/// Memory   A get decrypts in place, in the memory that the wrapped tier filled; a put charges
+///          `memory` for the encrypted copy.
 /// Threads  Any.
 /// Cost     One pass of AES-256-GCM each way, without a lock.
 /// Source   src/storage/encryption/DESIGN.md.
@@ -86,7 +86,10 @@ class EncryptedTier final : public Tier {
   EncryptedTier& operator=(const EncryptedTier&) = delete;
 
   Result<void> put(const TierKey& key, const EntryMeta& meta,
-                   std::span<const std::byte> bytes) override;
+                   std::span<const std::byte> bytes) override {
+    return put_pieces(key, meta, {&bytes, 1});
+  }
+  Result<void> put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) override;
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override;
   std::vector<Result<std::optional<TierEntry>>> get_all(std::span<const TierKey> keys,
                                                         MemoryBudget& room) override;

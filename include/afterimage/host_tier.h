@@ -30,7 +30,10 @@ class HostTier final : public Tier {
   HostTier& operator=(const HostTier&) = delete;
 
   Result<void> put(const TierKey& key, const EntryMeta& meta,
-                   std::span<const std::byte> bytes) override;
+                   std::span<const std::byte> bytes) override {
+    return put_pieces(key, meta, {&bytes, 1});
+  }
+  Result<void> put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) override;
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override;
   Result<void> erase(const TierKey& key) override;
   Result<void> flush() override { return {}; }
@@ -69,7 +72,10 @@ class TierStack final : public Tier {
   TierStack& operator=(const TierStack&) = delete;
 
   Result<void> put(const TierKey& key, const EntryMeta& meta,
-                   std::span<const std::byte> bytes) override;
+                   std::span<const std::byte> bytes) override {
+    return put_pieces(key, meta, {&bytes, 1});
+  }
+  Result<void> put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) override;
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override;
   std::vector<Result<std::optional<TierEntry>>> get_all(std::span<const TierKey> keys,
                                                         MemoryBudget& room) override;

@@ -16,12 +16,13 @@
 
 namespace afterimage {
 
-/// An immutable copy of one or more tensors with dtype, shape and checksum: the content of a cache
-/// entry. A copy, so that the engine cannot change it through its own buffers.
+/// One or more tensors with dtype, shape and checksum that nobody changes: the content of a cache
+/// entry. A copy, so that the engine cannot change it through its own buffers; or memory that a
+/// tier has filled for this reader alone.
 ///
 /// Shape    Each tensor starts at a multiple of kAlignment; the gaps are zero.
 /// Unit     bytes() is what the budget is charged: the tensors' exact sizes, each rounded up to
-///          kAlignment. Any rank, any number of tensors.
+///          kAlignment, or the size of the memory taken over. Any rank, any number of tensors.
 /// Errors   kNoSpace: the machine has no memory left, or the reservation is too small.
 /// Threads  Any; immutable.
 class Payload {
@@ -37,8 +38,13 @@ class Payload {
   /// lives. Requires that `room` is exactly bytes_needed(tensors).
   static Result<Payload> copy_of(std::span<const TensorView> tensors, Reservation room);
 
+  /// Takes over `memory`, in which `stored` holds `tensors`; nobody else may write to it. Requires
+  /// that `room` is exactly its size.
+  static Payload taken_over(std::shared_ptr<AlignedBytes> memory, std::span<const std::byte> stored,
+                            TensorViews tensors, Reservation room);
+
   [[nodiscard]] std::span<const TensorView> tensors() const { return views_; }
-  [[nodiscard]] Bytes bytes() const { return room_.bytes(); }
+  [[nodiscard]] Bytes bytes() const { return charged_; }
   /// Recomputes the checksum over bytes, dtypes and shapes. False: the payload is damaged and must
   /// not be used.
   [[nodiscard]] bool intact() const;
@@ -55,8 +61,11 @@ class Payload {
   Payload() = default;
   [[nodiscard]] Checksum checksum() const;
 
+  Bytes charged_;
   Reservation room_;
   std::unique_ptr<std::byte, Free> bytes_;
+  std::shared_ptr<AlignedBytes> memory_;  // instead of both, if taken over
+  std::span<const std::byte> stored_bytes_;
   TensorViews views_;
   Checksum stored_;
 };

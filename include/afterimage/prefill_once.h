@@ -147,7 +147,7 @@ class PrefillOnce final : public BudgetClient, private PrefixOwner {
   /// Copies in what is not cached yet. Concurrent insertions of the same KV store it once.
   Result<PrefixInsertion> insert(const NamespaceId& space, const KvLayout& layout,
                                  const Sequence& sequence, const KvSlice& kv,
-                                 PrefixMatch* from = nullptr);
+                                 PrefixMatch* from = nullptr, std::vector<LoadedKv> loaded = {});
 
   [[nodiscard]] Result<PrefixExplanation> explain(const NamespaceId& space,
                                                   const Sequence& prompt) const;

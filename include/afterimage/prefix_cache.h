@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -171,6 +172,16 @@ struct PrefixExplanation {
 };
 std::string to_string(const PrefixExplanation& explanation);
 
+/// Memory that a tier has filled with rows of every full group, or with one snapshot. The slice
+/// that it comes with refers to it.
+struct LoadedKv {
+  TokenCount first{};                // rows; snapshot: its position
+  TokenCount count{};                // 0: a snapshot
+  std::span<const std::byte> bytes;  // what the tier stored
+  TensorViews tensors;               // in `bytes`; one a group
+  std::shared_ptr<AlignedBytes> memory;
+};
+
 /// KV cache keyed by token and media prefixes; finds the longest cached prefix of a prompt.
 ///
 /// Shape    One radix tree per namespace; shared prefixes are stored once. Full groups: rows, split
@@ -212,16 +223,18 @@ class PrefixCache final : public PrefixOwner {
 
   /// Copies in what is not cached yet of sequence[0, kv.end), evicting until it fits. Rows before
   /// kv.begin must be cached. Snapshots are at different positions, at most kv.end. `from` is the
-  /// match of the same request, if any: the policy then sees one request, not two.
+  /// match of the same request, if any: the policy then sees one request, not two. What lies in
+  /// `loaded`, in order, is kept instead of copied if little else does.
   Result<PrefixInsertion> insert(const NamespaceId& space, const KvLayout& layout,
                                  const Sequence& sequence, const KvSlice& kv,
-                                 PrefixMatch* from = nullptr);
+                                 PrefixMatch* from = nullptr, std::vector<LoadedKv> loaded = {});
 
   /// insert() in four steps, so that a caller with a lock can copy outside it and let other caches
   /// free memory in between. Step 1: determine what is missing.
   class Draft;
   [[nodiscard]] Result<Draft> draft(const NamespaceId& space, const KvLayout& layout,
-                                    const Sequence& sequence, const KvSlice& kv);
+                                    const Sequence& sequence, const KvSlice& kv,
+                                    std::vector<LoadedKv> loaded = {});
   /// Step 2: reserve memory for it, evicting if need be.
   [[nodiscard]] Result<void> reserve(Draft& draft);
   /// Step 3: copy the bytes. Touches no cache state.
@@ -272,12 +285,15 @@ class [[nodiscard]] PrefixCache::Draft {
     Bytes bytes;
     Reservation reservation;
     std::optional<Payload> payload;
-    TokenCount at{};                // pieces: the first row; snapshots: the position
-    TokenCount rows{};              // pieces only
-    std::size_t snapshot = 0;       // snapshots: index in the capture
-    std::uint32_t serves_from = 0;  // snapshots: the shortest length that the windows serve
+    TokenCount at{};                 // pieces: the first row; snapshots: the position
+    TokenCount rows{};               // pieces only
+    std::optional<LoadedKv> loaded;  // instead of a copy
+    std::size_t snapshot = 0;        // snapshots: index in the capture
+    std::uint32_t serves_from = 0;   // snapshots: the shortest length that the windows serve
   };
   explicit Draft(PrefixMatch base) : base_(std::move(base)) {}
+  /// Copies rows [from, to) in pieces, or takes over `loaded` if that has little else.
+  void add_rows(const KvLayout& layout, TokenCount from, TokenCount to, LoadedKv* loaded);
 
   PrefixMatch base_;  // pins the prefix that the draft extends
   TokenCount covered_{};
@@ -285,6 +301,7 @@ class [[nodiscard]] PrefixCache::Draft {
   Duration cost_{0};
   std::vector<Part> pieces_;
   std::vector<Part> snapshots_;
+  std::vector<LoadedKv> copied_from_;  // keeps alive what fill() copies
 };
 
 }  // namespace afterimage

@@ -72,12 +72,15 @@ struct EntryMeta {
   [[nodiscard]] std::size_t form_bytes() const;
 };
 
-/// An entry returned by a tier: a verified copy that nobody else writes to, with its reservation.
+/// Bytes in several places, one after the other.
+using BytePieces = std::span<const std::span<const std::byte>>;
+
+/// An entry returned by a tier: a verified copy that nobody else refers to, with its reservation.
 struct TierEntry {
   EntryMeta meta;
   std::span<const std::byte> bytes;  // starts at a multiple of 64
 
-  std::shared_ptr<const AlignedBytes> memory;  // owns `bytes`
+  std::shared_ptr<AlignedBytes> memory;  // owns `bytes`
 };
 
 /// What a tier knows about an entry without I/O.
@@ -139,6 +142,9 @@ class Tier {
   /// flush().
   virtual Result<void> put(const TierKey& key, const EntryMeta& meta,
                            std::span<const std::byte> bytes) = 0;
+  /// The same for an entry that does not lie in one place. Tiers here copy each piece once; this
+  /// default joins the pieces first.
+  virtual Result<void> put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces);
   /// Returns a verified copy in memory charged to `room`. kNoSpace: `room` is full; the entry
   /// stays.
   virtual Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) = 0;

@@ -83,7 +83,8 @@ class PyTier {
             .has_value();
       }
       PackedTensors packed = pack(views);
-      return store->tier->put(key, {.tensors = std::move(packed.forms), .cost = cost}, packed.bytes)
+      return store->tier
+          ->put_pieces(key, {.tensors = std::move(packed.forms), .cost = cost}, packed.pieces)
           .has_value();
     });
   }

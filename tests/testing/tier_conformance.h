@@ -106,6 +106,32 @@ TEST_P(TierConformance, CopiesOnPutAndOnGet) {
   EXPECT_TRUE(std::ranges::equal(entry->bytes, tier_bytes(1, 5'000)));
 }
 
+TEST_P(TierConformance, AnEntryInPiecesIsStoredAsOne) {
+  const std::vector<std::byte> whole = tier_bytes(1, 70'001);
+  const std::span<const std::byte> bytes = whole;
+  const std::vector<std::span<const std::byte>> pieces = {
+      bytes.first(1), bytes.subspan(1, 0), bytes.subspan(1, 4'095), bytes.subspan(4'096)};
+  const EntryMeta meta{.tensors = {{DType::kU8, Shape{70'001}}}, .cost = Duration(5)};
+  ASSERT_TRUE(tier->put_pieces(tier_key(1), meta, pieces).has_value());
+  ASSERT_TRUE(tier->put_pieces(tier_key(2), meta, {}).has_value());
+  const auto entry = get(tier_key(1));
+  ASSERT_TRUE(entry.has_value());
+  EXPECT_EQ(entry->meta, meta);
+  EXPECT_TRUE(std::ranges::equal(entry->bytes, whole));
+  EXPECT_TRUE(holds(2, 0));
+}
+
+// Caches keep the memory, and encryption writes to it.
+TEST_P(TierConformance, WhatAGetReturnsIsItsReadersAlone) {
+  put(1, 5'000);
+  const auto first = get(tier_key(1));
+  const auto second = get(tier_key(1));
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  std::ranges::fill(first->memory->bytes(), std::byte{0xEE});
+  EXPECT_TRUE(std::ranges::equal(second->bytes, tier_bytes(1, 5'000)));
+  EXPECT_TRUE(holds(1, 5'000));
+}
+
 TEST_P(TierConformance, PuttingAgainReplaces) {
   put(1, 5'000);
   ASSERT_TRUE(tier->put(tier_key(1), {}, tier_bytes(2, 7'000)).has_value());

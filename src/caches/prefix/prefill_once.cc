@@ -285,7 +285,7 @@ KvSlice PrefillOnce::kv(const PrefixMatch& match) const {
 
 Result<PrefixInsertion> PrefillOnce::insert(const NamespaceId& space, const KvLayout& layout,
                                             const Sequence& sequence, const KvSlice& kv,
-                                            PrefixMatch* from) {
+                                            PrefixMatch* from, std::vector<LoadedKv> loaded) {
   std::optional<PrefixCache::Draft> draft;
   {
     const MutexLock lock(state_->mutex);
@@ -293,7 +293,7 @@ Result<PrefixInsertion> PrefillOnce::insert(const NamespaceId& space, const KvLa
       ++state_->stats.blocked;
       return afterimage::fail(ErrorCode::kUnavailable, "admission is blocked: memory is short");
     }
-    AFI_TRY(draft, state_->cache.draft(space, layout, sequence, kv));
+    AFI_TRY(draft, state_->cache.draft(space, layout, sequence, kv, std::move(loaded)));
   }
   if (state_->options.shared != nullptr) state_->options.shared->make_room(draft->bytes());
   Result<void> ready;

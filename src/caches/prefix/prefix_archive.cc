@@ -20,53 +20,47 @@ constexpr std::uint32_t kBlockTokens = PrefixArchive::kBlock.value();
 TierKey rows_key(const BlockKey& key) { return TierKey::of(EntryClass::kPrefixKv, key); }
 TierKey snapshot_key(const BlockKey& key) { return TierKey::of(EntryClass::kRecurrentState, key); }
 
-/// Consecutive rows of all full groups, contiguous per group as PrefixCache::insert takes them.
-/// Blocks are appended until the buffer is full.
-class RowBuffer {
+/// Consecutive rows of all full groups, in the memory in which the tier returned them.
+class LoadedRows {
  public:
-  RowBuffer(const KvLayout& layout, std::uint32_t first) : layout_(layout), first_(first) {
-    groups_.resize(layout.groups.size());
-  }
+  LoadedRows(const KvLayout& layout, std::uint32_t first) : layout_(layout) { begin(first); }
 
-  [[nodiscard]] std::uint32_t end() const { return first_ + rows_; }
-  [[nodiscard]] std::uint32_t rows() const { return rows_; }
+  [[nodiscard]] std::uint32_t end() const { return kv_.end.value(); }
+  [[nodiscard]] std::uint32_t rows() const { return (kv_.end - kv_.begin).value(); }
 
   /// Appends rows [end(), end) of the block [begin, block_end). False: the entry is malformed.
-  bool append(const TierEntry& entry, std::uint32_t begin, std::uint32_t block_end,
-              std::uint32_t end) {
-    const auto views = unpack(entry);
+  bool append(TierEntry entry, std::uint32_t begin, std::uint32_t block_end, std::uint32_t end) {
+    auto views = unpack(entry);
     if (!views.has_value() || !fits(*views, block_end - begin)) return false;
     std::size_t next = 0;
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
+    for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
       if (layout_.groups[g].kind != KvKind::kFull) continue;
-      const std::uint64_t row = layout_.groups[g].row_bytes.value();
-      const auto rows =
-          (*views)[next++].bytes().subspan((this->end() - begin) * row, (end - this->end()) * row);
-      groups_[g].insert(groups_[g].end(), rows.begin(), rows.end());
+      const KvRows block =
+          rows_before(TokenCount(block_end), layout_.groups[g], (*views)[next++].bytes());
+      kv_.rows[g].push_back(rows_between({&block, 1}, kv_.end, TokenCount(end)).front());
     }
-    rows_ = end - first_;
-    cost_ += entry.meta.cost;
+    kv_.end = TokenCount(end);
+    kv_.cost += entry.meta.cost;
+    memory_.push_back({.first = TokenCount(begin),
+                       .count = TokenCount(block_end - begin),
+                       .bytes = entry.bytes,
+                       .tensors = *std::move(views),
+                       .memory = std::move(entry.memory)});
     return true;
   }
 
   Result<void> hand_over(const PrefixArchive::Insert& insert) {
-    KvSlice kv{.begin = TokenCount(first_),
-               .end = TokenCount(end()),
-               .rows = std::vector<std::vector<KvRows>>(groups_.size()),
-               .cost = cost_};
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (layout_.groups[g].kind != KvKind::kFull) continue;
-      kv.rows[g] = {rows_before(kv.end, layout_.groups[g], groups_[g])};
-    }
-    AFI_TRY_VOID(insert(kv));
-    first_ = end();
-    rows_ = 0;
-    cost_ = Duration(0);
-    for (auto& group : groups_) group.clear();
-    return {};
+    const KvSlice kv = std::move(kv_);
+    begin(kv.end.value());
+    return insert(kv, std::exchange(memory_, {}));
   }
 
  private:
+  void begin(std::uint32_t first) {
+    kv_ = {.begin = TokenCount(first),
+           .end = TokenCount(first),
+           .rows = std::vector<std::vector<KvRows>>(layout_.groups.size())};
+  }
   [[nodiscard]] bool fits(const TensorViews& views, std::uint32_t rows) const {
     std::size_t next = 0;
     for (const LayerGroup& group : layout_.groups) {
@@ -81,10 +75,8 @@ class RowBuffer {
   }
 
   const KvLayout& layout_;
-  std::uint32_t first_;
-  std::uint32_t rows_ = 0;
-  Duration cost_{0};
-  std::vector<std::vector<std::byte>> groups_;
+  KvSlice kv_;
+  std::vector<LoadedKv> memory_;  // that kv_ refers to
 };
 
 std::uint64_t row_bytes(const KvLayout& layout) {
@@ -341,9 +333,7 @@ std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32
   const std::uint64_t row = row_bytes(layout);
   const std::uint64_t most_rows = std::clamp<std::uint64_t>(
       transfer_.capacity().value() / 2 / row, kBlockTokens, held.rows_end - from + kBlockTokens);
-  const auto reserved = transfer_.reserve(Bytes(most_rows * row));
-  if (!reserved.has_value()) return from;
-  RowBuffer buffer(layout, from);
+  LoadedRows buffer(layout, from);
   bool more = true;
   while (more && buffer.end() < held.rows_end && !stop.stop_requested()) {
     const std::vector<std::uint32_t> ends = next_ends(prompt, buffer.end(), held.rows_end);
@@ -352,13 +342,13 @@ std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32
     auto entries = read_all(keys, chosen);
     more = !ends.empty();
     for (std::size_t i = 0; more && i < ends.size(); ++i) {
-      const auto entry = std::exchange(entries[i], std::nullopt);  // releases its reservation early
+      auto entry = std::exchange(entries[i], std::nullopt);
       // `transfer` had no space for the whole batch: the rest is read again.
       if (i > 0 && !entry.has_value()) break;
       const std::uint32_t begin = buffer.end() / kBlockTokens * kBlockTokens;
       const std::uint32_t wanted = std::min(ends[i], held.rows_end);
-      more =
-          entry.has_value() && entry->has_value() && buffer.append(**entry, begin, ends[i], wanted);
+      more = entry.has_value() && entry->has_value() &&
+             buffer.append(**std::move(entry), begin, ends[i], wanted);
       if (!more || buffer.rows() + kBlockTokens <= most_rows) continue;
       if (!buffer.hand_over(insert).has_value()) return from;
       from = buffer.end();
@@ -372,14 +362,17 @@ bool PrefixArchive::load_snapshot(const ArchivedPrompt& prompt, const Chosen& ch
                                   const Insert& insert) {
   const KvLayout& layout = *prompt.layout_;
   const std::uint32_t at = *chosen.held.snapshot;
-  const auto entry = read(snapshot_key(prompt.end(at)), chosen);
+  auto entry = read(snapshot_key(prompt.end(at)), chosen);
   if (!entry.has_value()) return false;
   auto snapshot = snapshot_of(layout, *entry, at);
   if (!snapshot.has_value()) return false;
   KvSlice kv{.begin = TokenCount(at), .end = TokenCount(at), .cost = entry->meta.cost};
   kv.rows.resize(layout.groups.size());
   kv.snapshots.push_back(*std::move(snapshot));
-  return insert(kv).has_value();
+  std::vector<LoadedKv> memory(1);
+  memory[0] = {.first = kv.end, .bytes = entry->bytes, .tensors = *unpack(*entry), .memory = {}};
+  memory[0].memory = std::move(entry->memory);
+  return insert(kv, std::move(memory)).has_value();
 }
 
 bool PrefixArchive::promote(const ArchivedPrompt& prompt, TokenCount matched, TokenCount resume,

@@ -77,11 +77,12 @@ class PrefixArchive {
   /// kAgain: invalidate cached negative look-ups first, because another process may have written.
   enum class Look : unsigned char { kOnce, kAgain };
 
-  /// Inserts loaded KV into the cache; an error ends the loading.
-  using Insert = std::function<Result<void>(const KvSlice&)>;
+  /// Inserts loaded KV into the cache, which may keep the memory that it lies in; an error ends the
+  /// loading.
+  using Insert = std::function<Result<void>(const KvSlice&, std::vector<LoadedKv>)>;
 
   /// All arguments must outlive the archive. `transfer` is charged for bytes being promoted: half
-  /// for the blocks that were read, half for the next read. `load_or_compute` decides what is
+  /// for the blocks that were read, a quarter for the next read. `load_or_compute` decides what is
   /// faster to compute than to load; nullptr: everything found is loaded.
   PrefixArchive(Tier& tier, MemoryBudget& transfer, LoadOrCompute* load_or_compute = nullptr)
       : tier_(tier), put_once_(tier), transfer_(transfer), load_or_compute_(load_or_compute) {}

@@ -55,8 +55,9 @@ struct Below {
       resume = match.resume();
     }
     archive.promote(name(layout, prompt, id), matched, resume,
-                    [&](const KvSlice& kv) -> Result<void> {
-                      AFI_TRY_VOID(above.cache->insert(space(id), layout, prompt, kv));
+                    [&](const KvSlice& kv, std::vector<LoadedKv> memory) -> Result<void> {
+                      AFI_TRY_VOID(above.cache->insert(space(id), layout, prompt, kv, nullptr,
+                                                       std::move(memory)));
                       return {};
                     });
     EXPECT_EQ(transfer.used(), 0_B);
@@ -90,6 +91,52 @@ TEST(PrefixArchive, KeepsWhatACacheHandsOut) {
   below.archive.keep(below.name(layout, prompt), cache.cache->kv(match));
   CacheFixture above;
   EXPECT_EQ(below.resume(above, layout, prompt), 299U);
+}
+
+/// How many of the payloads behind `prompt` lie in memory that the tier filled.
+std::size_t taken_over(Below& below, CacheFixture& above, const KvLayout& layout,
+                       const Sequence& prompt, std::uint32_t matched) {
+  std::vector<std::span<const std::byte>> filled;
+  EXPECT_TRUE(below.archive.promote(
+      below.name(layout, prompt), TokenCount(matched), TokenCount(0),
+      [&](const KvSlice& kv, std::vector<LoadedKv> memory) -> Result<void> {
+        for (const LoadedKv& one : memory) filled.push_back(one.memory->bytes());
+        AFI_TRY_VOID(above.cache->insert(space(1), layout, prompt, kv, nullptr, std::move(memory)));
+        return {};
+      }));
+  const PrefixMatch match = above.cache->match(space(1), prompt).value();
+  std::size_t count = 0;
+  for (const Payload* const payload : above.cache->payloads(match)) {
+    const std::byte* const at = payload->tensors().front().bytes().data();
+    count += std::ranges::any_of(filled, [&](const auto& memory) {
+      return memory.data() <= at && at < memory.data() + memory.size();
+    });
+  }
+  EXPECT_EQ(below.transfer.used(), 0_B) << "what the cache keeps is charged to the cache";
+  return count;
+}
+
+TEST(PrefixArchive, ACacheKeepsTheMemoryOfWholeBlocksAndSnapshots) {
+  const Sequence prompt = text_of(385);
+  Below below;
+  below.keep(kFull, prompt, 385);
+  {
+    CacheFixture above;
+    EXPECT_EQ(taken_over(below, above, kFull, prompt, 0), 3U);
+    EXPECT_EQ(above.resume(space(1), kFull, prompt), 384U);
+  }
+  {
+    CacheFixture above;
+    ASSERT_TRUE(above.put(space(1), kFull, prompt, 100).has_value());
+    EXPECT_EQ(taken_over(below, above, kFull, prompt, 100), 2U)
+        << "28 rows of the first block are copied";
+    EXPECT_EQ(above.resume(space(1), kFull, prompt), 384U);
+  }
+  Below hybrid;
+  hybrid.keep(kHybrid, prompt, 256, {256});
+  CacheFixture above;
+  EXPECT_EQ(taken_over(hybrid, above, kHybrid, prompt, 0), 3U);
+  EXPECT_EQ(above.resume(space(1), kHybrid, prompt), 256U);
 }
 
 TEST(PrefixArchive, ALongerPromptResumesWhereTheShorterEnded) {
@@ -257,11 +304,12 @@ TEST(PrefixArchive, AnInsertThatFailsEndsTheLoading) {
   const Sequence prompt = text_of(300);
   below.keep(kFull, prompt, 300);
   int calls = 0;
-  EXPECT_FALSE(below.archive.promote(below.name(kFull, prompt), TokenCount(0), TokenCount(0),
-                                     [&](const KvSlice&) -> Result<void> {
-                                       ++calls;
-                                       return fail(ErrorCode::kNoSpace, "full");
-                                     }));
+  EXPECT_FALSE(
+      below.archive.promote(below.name(kFull, prompt), TokenCount(0), TokenCount(0),
+                            [&](const KvSlice&, const std::vector<LoadedKv>&) -> Result<void> {
+                              ++calls;
+                              return fail(ErrorCode::kNoSpace, "full");
+                            }));
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(below.transfer.used(), 0_B);
 }
@@ -272,7 +320,7 @@ TEST(PrefixArchive, StopsLoadingWhenCancelled) {
   below.keep(kFull, prompt, 3000);
   std::stop_source stop;
   int calls = 0;
-  const auto insert = [&](const KvSlice&) -> Result<void> {
+  const auto insert = [&](const KvSlice&, const std::vector<LoadedKv>&) -> Result<void> {
     ++calls;
     stop.request_stop();
     return {};
@@ -326,8 +374,9 @@ struct FarBelow {
   std::uint32_t resume(const KvLayout& layout, const Sequence& prompt) {
     CacheFixture above;
     archive.promote(name(layout, prompt), TokenCount(0), TokenCount(0),
-                    [&](const KvSlice& kv) -> Result<void> {
-                      AFI_TRY_VOID(above.cache->insert(space(1), layout, prompt, kv));
+                    [&](const KvSlice& kv, std::vector<LoadedKv> memory) -> Result<void> {
+                      AFI_TRY_VOID(above.cache->insert(space(1), layout, prompt, kv, nullptr,
+                                                       std::move(memory)));
                       return {};
                     });
     const std::uint32_t at = above.resume(space(1), layout, prompt);

@@ -96,8 +96,7 @@ EntryFacts PrefixEntries::facts_of(NodeIndex node) const {
 }
 
 NodeIndex PrefixEntries::add_segment(NodeIndex parent, const Sequence& sequence, std::uint32_t end,
-                                     std::vector<Payload> pieces, std::uint32_t piece_start,
-                                     Duration cost) {
+                                     std::vector<NewPiece> pieces, Duration cost) {
   report_uses();
   const std::uint32_t start = tree_.end(parent);
   const bool extends = is_end(parent);
@@ -107,16 +106,12 @@ NodeIndex PrefixEntries::add_segment(NodeIndex parent, const Sequence& sequence,
   const std::uint32_t space = tree_.use(node).space = tree_.use(parent).space;
   segment.cost = cost;
   segment.chain = extend_keys(segments_[parent].chain, sequence, start, end, new_keys_);
-  for (Payload& payload : pieces) {
-    const std::uint32_t piece_end = std::min(piece_start + kRowsPerPiece, end);
-    if (piece_end > start) {  // others may have stored rows before `start` meanwhile
-      const std::uint32_t first = std::max(start, piece_start) - piece_start;
-      const std::uint32_t p = place_piece(std::move(payload), piece_end - piece_start);
-      pieces_[p].refs = 1;
-      segment.slices.push_back(
-          {.piece = p, .first = first, .rows = piece_end - piece_start - first});
-    }
-    piece_start = piece_end;
+  for (NewPiece& piece : pieces) {
+    if (piece.first + piece.rows <= start) continue;  // stored by others meanwhile
+    const std::uint32_t first = std::max(start, piece.first) - piece.first;
+    const std::uint32_t p = place_piece(std::move(piece.payload), piece.rows);
+    pieces_[p].refs = 1;
+    segment.slices.push_back({.piece = p, .first = first, .rows = piece.rows - first});
   }
   ++in_space_[space];
   ++counts_.segments;

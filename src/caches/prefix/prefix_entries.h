@@ -24,7 +24,8 @@ inline constexpr std::uint32_t kRowsPerPiece = 256;
 /// PrefixCache builds on it and knows what the bytes mean.
 ///
 /// Shape    A segment is a node's rows: slices of pieces, where a piece is a payload of at most
-///          kRowsPerPiece tokens' rows of all groups. A snapshot is a payload at one position.
+///          kRowsPerPiece tokens' rows of all groups, or of a tier's block. A snapshot is a payload
+///          at one position.
 ///          A split inside a piece leaves it shared by both halves: no bytes move, and at most
 ///          kRowsPerPiece - 1 rows outlive the segment that they belonged to.
 /// Unit     Segments and snapshots are entries of one policy, ranked together, charged as payloads.
@@ -72,6 +73,13 @@ class PrefixEntries {
     Bytes resident;
   };
 
+  /// A piece to add: its rows are those of tokens [first, first + rows).
+  struct NewPiece {
+    Payload payload;
+    std::uint32_t first = 0;
+    std::uint32_t rows = 0;
+  };
+
   PrefixEntries(MemoryBudget& budget, std::unique_ptr<EvictionPolicy> policy, EntryCount max_ends);
   /// Requires that nothing is pinned.
   ~PrefixEntries();
@@ -80,10 +88,11 @@ class PrefixEntries {
   NodeIndex add_root(std::uint32_t space, std::uint64_t chain);
   /// Requires that the root has no children.
   void remove_root(NodeIndex root);
-  /// Takes over `pieces`; the first one's rows begin at `piece_start`. kNoNode: as PrefixTree says.
+  /// Takes over `pieces`, which follow each other and cover what is new. kNoNode: as PrefixTree
+  /// says.
   /// The policy learns of the segment with note_addition.
   NodeIndex add_segment(NodeIndex parent, const Sequence& sequence, std::uint32_t end,
-                        std::vector<Payload> pieces, std::uint32_t piece_start, Duration cost);
+                        std::vector<NewPiece> pieces, Duration cost);
   /// `sequence` is any sequence that passes through the node.
   NodeIndex split(NodeIndex node, std::uint32_t at, const Sequence& sequence);
   void add_snapshot(NodeIndex node, std::uint32_t at, std::uint32_t serves_from, Payload payload,

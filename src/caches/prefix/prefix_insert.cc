@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "afterimage/check.h"
 #include "caches/prefix/captured_kv.h"
@@ -20,8 +21,37 @@ std::uint64_t PrefixCache::State::new_ends(PrefixTree::Walk walk, std::uint32_t 
   return entries.tree().end(walk.node) == walk.matched && entries.is_end(walk.node) ? 0 : 1;
 }
 
+namespace {
+
+/// Memory taken over whole may be larger than what is needed of it by one part in so many.
+constexpr std::uint64_t kWastedPart = 8;
+
+bool is_worth_keeping(const LoadedKv& loaded, Bytes needed) {
+  const Bytes size(loaded.memory->bytes().size());
+  return size <= needed + Bytes(needed.value() / kWastedPart);
+}
+
+}  // namespace
+
+void PrefixCache::Draft::add_rows(const KvLayout& layout, TokenCount from, TokenCount to,
+                                  LoadedKv* loaded) {
+  if (loaded != nullptr && is_worth_keeping(*loaded, row_payload_bytes(layout, to - from))) {
+    pieces_.push_back({.bytes = Bytes(loaded->memory->bytes().size()),
+                       .at = loaded->first,
+                       .rows = to - loaded->first,
+                       .loaded = std::move(*loaded)});
+    return;
+  }
+  while (from < to) {
+    const TokenCount rows = std::min(TokenCount(kRowsPerPiece), to - from);
+    pieces_.push_back({.bytes = row_payload_bytes(layout, rows), .at = from, .rows = rows});
+    from += rows;
+  }
+}
+
 Result<PrefixCache::Draft> PrefixCache::draft(const NamespaceId& id, const KvLayout& layout,
-                                              const Sequence& sequence, const KvSlice& kv) {
+                                              const Sequence& sequence, const KvSlice& kv,
+                                              std::vector<LoadedKv> loaded) {
   State& state = *state_;
   AFI_TRY_VOID(check_captured(layout, sequence, kv));
   AFI_TRY_VOID(state.check_layout_of(id, layout));
@@ -48,21 +78,31 @@ Result<PrefixCache::Draft> PrefixCache::draft(const NamespaceId& id, const KvLay
   draft.covered_ = covered;
   draft.cost_ = kv.cost;
   draft.ends_ = state.new_ends(walk, covered.value());
-  for (std::uint32_t at = had.value(); keeps_rows(layout) && at < covered.value();
-       at += kRowsPerPiece) {
-    const TokenCount rows(std::min(kRowsPerPiece, covered.value() - at));
-    draft.pieces_.push_back(
-        {.bytes = row_payload_bytes(layout, rows), .at = TokenCount(at), .rows = rows});
+  TokenCount rows_end = keeps_rows(layout) ? had : covered;
+  for (LoadedKv& block : loaded) {
+    const TokenCount end = std::min(block.first + block.count, covered);
+    if (block.first > rows_end || end <= rows_end) continue;
+    draft.add_rows(layout, rows_end, end, &block);
+    rows_end = end;
   }
+  draft.add_rows(layout, rows_end, covered, nullptr);
   for (std::size_t i = 0; i < kv.snapshots.size(); ++i) {
     const KvSnapshot& snapshot = kv.snapshots[i];
     const std::uint32_t at = snapshot.at.value();
     if (at <= had.value() && state.has_snapshot(state.node_at(walk.node, at), at)) continue;
-    draft.snapshots_.push_back({.bytes = snapshot_payload_bytes(layout, snapshot),
-                                .at = snapshot.at,
-                                .snapshot = i,
-                                .serves_from = serves_from(layout, snapshot)});
+    Draft::Part& part =
+        draft.snapshots_.emplace_back(Draft::Part{.bytes = snapshot_payload_bytes(layout, snapshot),
+                                                  .at = snapshot.at,
+                                                  .snapshot = i,
+                                                  .serves_from = serves_from(layout, snapshot)});
+    const auto whole = std::ranges::find_if(loaded, [&](const LoadedKv& one) {
+      return one.count == TokenCount(0) && one.first == snapshot.at;
+    });
+    if (whole == loaded.end() || !is_worth_keeping(*whole, part.bytes)) continue;
+    part.bytes = Bytes(whole->memory->bytes().size());
+    part.loaded = std::move(*whole);
   }
+  draft.copied_from_ = std::move(loaded);
   return draft;
 }
 
@@ -92,11 +132,24 @@ Result<void> PrefixCache::reserve(Draft& draft) {
 }
 
 Result<void> PrefixCache::fill(Draft& draft, const KvLayout& layout, const KvSlice& kv) {
+  const auto take_over = [](Draft::Part& part) {
+    LoadedKv& loaded = *part.loaded;
+    part.payload = Payload::taken_over(std::move(loaded.memory), loaded.bytes,
+                                       std::move(loaded.tensors), std::move(part.reservation));
+  };
   for (Draft::Part& part : draft.pieces_) {
+    if (part.loaded.has_value()) {
+      take_over(part);
+      continue;
+    }
     const PayloadTensors rows = row_tensors(layout, kv, part.at, part.rows);
     AFI_TRY(part.payload, Payload::copy_of(rows.views, std::move(part.reservation)));
   }
   for (Draft::Part& part : draft.snapshots_) {
+    if (part.loaded.has_value()) {
+      take_over(part);
+      continue;
+    }
     const PayloadTensors snapshot = snapshot_tensors(layout, kv.snapshots[part.snapshot]);
     AFI_TRY(part.payload, Payload::copy_of(snapshot.views, std::move(part.reservation)));
   }
@@ -139,10 +192,13 @@ Result<PrefixInsertion> PrefixCache::commit(Draft draft, const NamespaceId& id,
     if (walk.matched > 0 && walk.matched < entries.tree().end(node)) {
       node = entries.split(node, walk.matched, sequence);
     }
-    std::vector<Payload> pieces;
-    for (Draft::Part& part : draft.pieces_) pieces.push_back(*std::move(part.payload));
-    node = entries.add_segment(node, sequence, covered, std::move(pieces),
-                               draft.base_.matched().value(), draft.cost_);
+    std::vector<PrefixEntries::NewPiece> pieces;
+    for (Draft::Part& part : draft.pieces_) {
+      pieces.push_back({.payload = *std::move(part.payload),
+                        .first = part.at.value(),
+                        .rows = part.rows.value()});
+    }
+    node = entries.add_segment(node, sequence, covered, std::move(pieces), draft.cost_);
     if (node == kNoNode) {
       return fail(ErrorCode::kUnsupported,
                   "not cached: the 64-bit hashes of two media items collide");
@@ -165,8 +221,8 @@ Result<PrefixInsertion> PrefixCache::commit(Draft draft, const NamespaceId& id,
 
 Result<PrefixInsertion> PrefixCache::insert(const NamespaceId& id, const KvLayout& layout,
                                             const Sequence& sequence, const KvSlice& kv,
-                                            PrefixMatch* from) {
-  AFI_TRY(Draft made, draft(id, layout, sequence, kv));
+                                            PrefixMatch* from, std::vector<LoadedKv> loaded) {
+  AFI_TRY(Draft made, draft(id, layout, sequence, kv, std::move(loaded)));
   AFI_TRY_VOID(reserve(made));
   AFI_TRY_VOID(fill(made, layout, kv));
   return commit(std::move(made), id, layout, sequence, from);

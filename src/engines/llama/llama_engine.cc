@@ -50,8 +50,17 @@ Result<SequenceRows> learn_memories(const LoadedModel& model, bool exact) {
   constexpr std::array<TokenId, 3> kFewTokens{TokenId(0), TokenId(1), TokenId(2)};
   AFI_TRY_VOID(model.append({.tokens = kFewTokens}));
   const auto written = model.save(0, false);
+  std::vector<std::byte> joined;
+  const auto read = model.read(0, false, [&](StatePieces pieces) -> Result<void> {
+    for (const auto piece : pieces) joined.insert(joined.end(), piece.begin(), piece.end());
+    return {};
+  });
   model.clear(0);
   if (!written.has_value()) return std::unexpected(written.error());
+  AFI_TRY_VOID(read);
+  if (joined != *written) {
+    return fail(ErrorCode::kUnsupported, "its state is not what the library's interface writes");
+  }
   return SequenceRows::learn(*written, TokenCount(kFewTokens.size()), memories_of(facts),
                              slides ? facts.window - TokenCount(1) : TokenCount(0), exact);
 }

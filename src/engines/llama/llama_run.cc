@@ -98,7 +98,7 @@ LlamaRun::LlamaRun(const LoadedModel& model, const SequenceRows* kv, TokenCount 
 
 LlamaRun::~LlamaRun() {
   if (logits_not_finite_ && kv_ != nullptr) {
-    static_cast<void>(model_.restore(sequence_, kv_->zeros(context_)));
+    static_cast<void>(restore(kv_->zeros(context_)));
   }
   if (held_.after.empty()) model_.clear(sequence_);
 }
@@ -139,7 +139,12 @@ Result<void> LlamaRun::resume(const KvSlice& slice) {
   }
   restored_ = true;
   AFI_TRY(after_, kv_->positions(slice));
-  return model_.restore(sequence_, kv_->written(slice));
+  return restore(kv_->outline(slice));
+}
+
+Result<void> LlamaRun::restore(const StateOutline& state) {
+  return model_.restore(sequence_, state.parts,
+                        [&](StatePlaces places) { return kv_->fill(state, places); });
 }
 
 /// Keeps the rows in the lane for the next request. Not with sliding windows or recurrent states,
@@ -300,8 +305,10 @@ Result<void> LlamaRun::take_snapshot(KvSlice& kv, KvBuffers& buffers) {
   KvSnapshot snapshot{.at = TokenCount(covered()),
                       .groups = std::vector<std::vector<KvRows>>(kv_->layout().groups.size())};
   if (!kv_->has_only_full_groups()) {
-    AFI_TRY(const auto partial, model_.save(sequence_, true));
-    AFI_TRY(snapshot, kv_->snapshot(partial, TokenCount(covered()), after_, buffers));
+    AFI_TRY_VOID(model_.read(sequence_, true, [&](StatePieces partial) -> Result<void> {
+      AFI_TRY(snapshot, kv_->snapshot(partial, TokenCount(covered()), after_, buffers));
+      return {};
+    }));
   }
   kv.snapshots.push_back(std::move(snapshot));
   return {};
@@ -318,8 +325,10 @@ Result<void> LlamaRun::capture(const KvWanted& wanted, KvSlice& kv,
   const bool has_rows = std::ranges::any_of(
       groups, [](const LayerGroup& group) { return group.kind == KvKind::kFull; });
   if (has_rows && kv.begin < kv.end) {
-    AFI_TRY(const auto written, model_.save(sequence_, false));
-    AFI_TRY(kv.rows, kv_->rows(written, kv.begin, kv.end, after_, *buffers));
+    AFI_TRY_VOID(model_.read(sequence_, false, [&](StatePieces written) -> Result<void> {
+      AFI_TRY(kv.rows, kv_->rows(written, kv.begin, kv.end, after_, *buffers));
+      return {};
+    }));
   }
   if (!wanted.snapshots.empty() && wanted.snapshots.back() == kEndOfRun) {
     AFI_TRY_VOID(take_snapshot(kv, *buffers));

@@ -34,6 +34,7 @@ class LlamaRun {
  private:
   Result<void> start();
   Result<void> resume(const KvSlice& slice);
+  Result<void> restore(const StateOutline& state);
   void hold_rows();
   Result<void> prefill(const std::stop_token& cancel);
   Result<void> append_text(std::uint32_t until, const std::stop_token& cancel);

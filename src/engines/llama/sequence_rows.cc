@@ -7,6 +7,7 @@
 #include <numeric>
 #include <ranges>
 #include <string>
+#include <utility>
 
 #include "afterimage/check.h"
 
@@ -88,8 +89,8 @@ bool SequenceRows::has_only_full_groups() const {
                              [](const LayerGroup& group) { return group.kind == KvKind::kFull; });
 }
 
-Result<std::vector<std::vector<KvRows>>> SequenceRows::rows(std::span<const std::byte> written,
-                                                            TokenCount from, TokenCount to,
+Result<std::vector<std::vector<KvRows>>> SequenceRows::rows(StatePieces written, TokenCount from,
+                                                            TokenCount to,
                                                             std::span<const std::int32_t> after,
                                                             KvBuffers& buffers) const {
   AFI_TRY(const auto contents, read_state(format_, written, false));
@@ -111,7 +112,7 @@ Result<std::vector<std::vector<KvRows>>> SequenceRows::rows(std::span<const std:
   return all;
 }
 
-Result<KvSnapshot> SequenceRows::snapshot(std::span<const std::byte> partial, TokenCount at,
+Result<KvSnapshot> SequenceRows::snapshot(StatePieces partial, TokenCount at,
                                           std::span<const std::int32_t> after,
                                           KvBuffers& buffers) const {
   AFI_TRY(const auto contents, read_state(format_, partial, true));
@@ -122,7 +123,11 @@ Result<KvSnapshot> SequenceRows::snapshot(std::span<const std::byte> partial, To
     if (section.kind == KvKind::kRecurrent) {
       const std::span<std::byte> bytes = buffers.add(group.state_bytes.value());
       put_position(after[at.value() - 1], bytes.data());
-      std::ranges::copy(contents[i].bytes, bytes.begin() + sizeof(Position));
+      std::byte* to = bytes.data() + sizeof(Position);
+      for (const auto piece : contents[i].pieces) {
+        std::memcpy(to, piece.data(), piece.size());
+        to += piece.size();
+      }
       snapshot.groups[i].push_back({.count = TokenCount(1), .bytes = bytes});
     }
     if (section.kind != KvKind::kSliding) continue;
@@ -166,7 +171,7 @@ Result<std::vector<std::int32_t>> SequenceRows::positions(const KvSlice& slice) 
   return after;
 }
 
-std::vector<std::byte> SequenceRows::written(const KvSlice& slice) const {
+StateOutline SequenceRows::outline(const KvSlice& slice) const {
   std::vector<SectionRows> sections;
   for (std::size_t i = 0; i < layout_.groups.size(); ++i) {
     const LayerGroup& group = layout_.groups[i];
@@ -181,10 +186,10 @@ std::vector<std::byte> SequenceRows::written(const KvSlice& slice) const {
       if (!piece.bytes.empty()) section.pieces.push_back(piece.bytes);
     }
   }
-  return write_state(format_, sections);
+  return outline_of(format_, std::move(sections));
 }
 
-std::vector<std::byte> SequenceRows::zeros(TokenCount cells) const {
+StateOutline SequenceRows::zeros(TokenCount cells) const {
   std::vector<SectionRows> sections;
   for (const StateSection& section : format_.sections) {
     SectionRows& rows = sections.emplace_back();
@@ -195,7 +200,7 @@ std::vector<std::byte> SequenceRows::zeros(TokenCount cells) const {
       rows.stride = section.row_bytes();
     }
   }
-  return write_state(format_, sections);
+  return outline_of(format_, std::move(sections));
 }
 
 }  // namespace afterimage

@@ -38,11 +38,11 @@ class SequenceRows {
   /// Rows [from, to) of the full groups, copied into `buffers`: one piece per group. after[i] is
   /// the position after token i. kCorruption: not this model's format; kUnsupported: not one cell
   /// per token.
-  Result<std::vector<std::vector<KvRows>>> rows(std::span<const std::byte> written, TokenCount from,
-                                                TokenCount to, std::span<const std::int32_t> after,
+  Result<std::vector<std::vector<KvRows>>> rows(StatePieces written, TokenCount from, TokenCount to,
+                                                std::span<const std::int32_t> after,
                                                 KvBuffers& buffers) const;
   /// Windows and recurrent states, from a partial save made when `at` tokens are covered.
-  Result<KvSnapshot> snapshot(std::span<const std::byte> partial, TokenCount at,
+  Result<KvSnapshot> snapshot(StatePieces partial, TokenCount at,
                               std::span<const std::int32_t> after, KvBuffers& buffers) const;
 
   /// The position after each token that `slice` covers. Where the slice has no rows left, and the
@@ -50,10 +50,14 @@ class SequenceRows {
   /// kCorruption: a row has an impossible position, which the library would accept and could never
   /// remove.
   [[nodiscard]] Result<std::vector<std::int32_t>> positions(const KvSlice& slice) const;
-  /// Serializes `slice` for llama.cpp's restore call.
-  [[nodiscard]] std::vector<std::byte> written(const KvSlice& slice) const;
-  /// Serializes a sequence whose first `cells` tokens are zeros.
-  [[nodiscard]] std::vector<std::byte> zeros(TokenCount cells) const;
+  /// `slice` for LoadedModel::restore(). Refers to its bytes and to this object.
+  [[nodiscard]] StateOutline outline(const KvSlice& slice) const;
+  /// The same of a sequence whose first `cells` tokens are zeros.
+  [[nodiscard]] StateOutline zeros(TokenCount cells) const;
+  /// Copies rows to the places that the model has for them.
+  [[nodiscard]] Result<void> fill(const StateOutline& outline, StatePlaces places) const {
+    return fill_rows(format_, outline.sections, places);
+  }
 
  private:
   StateFormat format_;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "conformance/resume_check.h"
+#include "testing/restored_state.h"
 #include "testing/written_sequence.h"
 
 namespace afterimage {
@@ -64,6 +65,19 @@ WrittenBytes rows_of(const WrittenMemory& memory, std::int32_t from, std::int32_
   return rows;
 }
 
+/// A state in one piece.
+struct OnePiece {
+  std::span<const std::byte> bytes;
+  operator StatePieces() const { return {&bytes, 1}; }
+};
+OnePiece pieces_of(const WrittenBytes& bytes) { return {bytes}; }
+
+WrittenBytes restored(const SequenceRows& kv, const KvSlice& slice) {
+  const StateOutline outline = kv.outline(slice);
+  return testing::restored_state(outline,
+                                 [&](StatePlaces places) { return kv.fill(outline, places); });
+}
+
 /// The capture of a run of `tokens` tokens, which restores its end.
 struct Captured {
   Captured(const SequenceRows& kv, const std::vector<WrittenMemory>& memories, std::int32_t tokens)
@@ -72,8 +86,8 @@ struct Captured {
   Captured(const SequenceRows& kv, const WrittenBytes& whole, const WrittenBytes& part,
            const std::vector<std::int32_t>& behind) {
     slice.end = TokenCount(static_cast<std::uint32_t>(behind.size()));
-    slice.rows = kv.rows(whole, TokenCount(0), slice.end, behind, buffers).value();
-    slice.snapshots.push_back(kv.snapshot(part, slice.end, behind, buffers).value());
+    slice.rows = kv.rows(pieces_of(whole), TokenCount(0), slice.end, behind, buffers).value();
+    slice.snapshots.push_back(kv.snapshot(pieces_of(part), slice.end, behind, buffers).value());
     const auto checked = check_slice(slice, kv.layout());
     EXPECT_TRUE(checked.has_value()) << to_string(checked.error());
   }
@@ -122,7 +136,7 @@ TEST(SequenceRows, RestoresExactlyWhatWasCaptured) {
       const auto memories = memories_of(model, tokens);
       const SequenceRows kv = learned(model);
       const Captured captured(kv, memories, tokens);
-      EXPECT_EQ(kv.written(captured.slice), WrittenSequence(memories).bytes())
+      EXPECT_EQ(restored(kv, captured.slice), WrittenSequence(memories).bytes())
           << written_models(3, 5)[model].first << ", " << tokens << " tokens";
     }
   }
@@ -137,7 +151,7 @@ TEST(SequenceRows, CapturesTheRequestedRowsOfFullGroupsOnly) {
     KvBuffers buffers;
     KvSlice slice{.begin = TokenCount(static_cast<std::uint32_t>(from)),
                   .end = TokenCount(static_cast<std::uint32_t>(to))};
-    auto rows = kv.rows(written, slice.begin, slice.end, after(kTokens), buffers);
+    auto rows = kv.rows(pieces_of(written), slice.begin, slice.end, after(kTokens), buffers);
     ASSERT_TRUE(rows.has_value()) << to_string(rows.error());
     slice.rows = *std::move(rows);
     EXPECT_EQ(bytes_of(slice.rows[0]), rows_of(memories[0], from, to));
@@ -151,7 +165,8 @@ TEST(SequenceRows, RequiresOneCellPerToken) {
   const WrittenBytes written = WrittenSequence(memories_of(kFullAlone, 20)).bytes();
   for (const std::int32_t tokens : {19, 21}) {
     KvBuffers buffers;
-    const auto rows = kv.rows(written, TokenCount(0), TokenCount(19), after(tokens), buffers);
+    const auto rows =
+        kv.rows(pieces_of(written), TokenCount(0), TokenCount(19), after(tokens), buffers);
     ASSERT_FALSE(rows.has_value());
     EXPECT_EQ(rows.error().code, ErrorCode::kUnsupported);
     EXPECT_NE(rows.error().message.find("20 cells for " + std::to_string(tokens)),
@@ -171,9 +186,10 @@ TEST(SequenceRows, CapturesTheLastWindowRowsInAnyCellOrder) {
         std::ranges::rotate(memory.positions,
                             memory.positions.begin() + std::min(turned, tokens - first - 1));
         KvBuffers buffers;
+        const WrittenBytes part = WrittenSequence({memory}, true).bytes();
         const auto snapshot =
-            kv.snapshot(WrittenSequence({memory}, true).bytes(),
-                        TokenCount(static_cast<std::uint32_t>(tokens)), after(tokens), buffers);
+            kv.snapshot(pieces_of(part), TokenCount(static_cast<std::uint32_t>(tokens)),
+                        after(tokens), buffers);
         ASSERT_TRUE(snapshot.has_value()) << to_string(snapshot.error());
         EXPECT_EQ(snapshot->at.value(), static_cast<std::uint32_t>(tokens));
         EXPECT_EQ(bytes_of(snapshot->groups[0]), rows_of(memory, tokens - count, tokens)) << tokens;
@@ -196,8 +212,9 @@ TEST(SequenceRows, RejectsAWindowWithAMissingCell) {
     WrittenMemory memory = memories_of(kSlidingAlone, kTokens).front();
     memory.positions = c.positions;
     KvBuffers buffers;
-    const auto snapshot = kv.snapshot(WrittenSequence({memory}, true).bytes(), TokenCount(kTokens),
-                                      after(kTokens), buffers);
+    const WrittenBytes part = WrittenSequence({memory}, true).bytes();
+    const auto snapshot =
+        kv.snapshot(pieces_of(part), TokenCount(kTokens), after(kTokens), buffers);
     ASSERT_FALSE(snapshot.has_value()) << c.name;
     EXPECT_EQ(snapshot.error().code, ErrorCode::kUnsupported) << c.name;
   }
@@ -213,7 +230,7 @@ TEST(SequenceRows, InPlaceRestorePutsAWindowBehindZeroedCells) {
         StateFormat::learn(WrittenSequence(memories_of(kFullAndSliding, 3)).bytes(), TokenCount(3),
                            kinds_of(memories))
             .value();
-    const WrittenBytes written = kv.written(captured.slice);
+    const WrittenBytes written = restored(kv, captured.slice);
     const auto read = read_state(format, written, false);
     ASSERT_TRUE(read.has_value()) << to_string(read.error());
     for (std::size_t i = 0; i < 2; ++i) {
@@ -250,7 +267,7 @@ TEST(SequenceRows, RestoresRowsFromAnyPieces) {
     }
   }
   EXPECT_TRUE(check_slice(captured.slice, kv.layout()).has_value());
-  EXPECT_EQ(kv.written(captured.slice), WrittenSequence(memories).bytes());
+  EXPECT_EQ(restored(kv, captured.slice), WrittenSequence(memories).bytes());
   EXPECT_EQ(kv.positions(captured.slice).value(), after(kTokens));
 }
 
@@ -293,7 +310,7 @@ TEST(SequenceRows, PositionsAreNotTokenCountsWithMRope) {
     }
     EXPECT_EQ(bytes_of(captured.slice.rows[0]), expected);
     EXPECT_EQ(kv.positions(captured.slice).value(), behind);
-    EXPECT_EQ(kv.written(captured.slice), written);
+    EXPECT_EQ(restored(kv, captured.slice), written);
   }
 }
 
@@ -333,7 +350,8 @@ TEST(SequenceRows, ARecurrentStateCarriesThePositionAfterIt) {
   const WrittenBytes part = WrittenSequence(memories, true).bytes();
   const std::vector<std::int32_t> behind = {1, 2, 3, 4, 9, 9, 10};
   KvBuffers buffers;
-  const KvSnapshot snapshot = kv.snapshot(part, TokenCount(kTokens), behind, buffers).value();
+  const KvSnapshot snapshot =
+      kv.snapshot(pieces_of(part), TokenCount(kTokens), behind, buffers).value();
   WrittenBytes expected;
   append_number(std::int32_t{10}, expected);
   expected.insert(expected.end(), part.begin() + 8, part.end());
@@ -347,11 +365,11 @@ TEST(SequenceRows, RejectsBytesOfAnotherFormat) {
   WrittenBytes written = WrittenSequence(memories_of(kFullAlone, 8)).bytes();
   written.pop_back();
   KvBuffers buffers;
-  const auto rows = kv.rows(written, TokenCount(0), TokenCount(8), after(8), buffers);
+  const auto rows = kv.rows(pieces_of(written), TokenCount(0), TokenCount(8), after(8), buffers);
   ASSERT_FALSE(rows.has_value());
   EXPECT_EQ(rows.error().code, ErrorCode::kCorruption);
   const SequenceRows sliding = learned(kSlidingAlone);
-  const auto snapshot = sliding.snapshot(written, TokenCount(8), after(8), buffers);
+  const auto snapshot = sliding.snapshot(pieces_of(written), TokenCount(8), after(8), buffers);
   ASSERT_FALSE(snapshot.has_value());
   EXPECT_EQ(snapshot.error().code, ErrorCode::kCorruption);
 }

@@ -11,6 +11,7 @@
 #include "afterimage/result.h"
 #include "afterimage/tensor.h"
 #include "afterimage/units.h"
+#include "engines/llama_library/state_parts.h"
 
 namespace afterimage {
 
@@ -61,22 +62,33 @@ struct StateFormat {
 
 /// The rows or the state in one section of a serialized sequence; a view, not a copy.
 struct SectionContent {
-  std::uint32_t cells = 0;           // rows; recurrent: 1
-  std::span<const std::byte> bytes;  // the section from its cell count on
+  std::uint32_t cells = 0;              // rows; recurrent: 1
+  std::span<const std::byte> metadata;  // of the cells
+  /// Cells lie in runs: these many in each. One run in a state that is one piece.
+  std::vector<std::uint32_t> runs;
+  /// Keys of each layer, then values of each layer; of each, every run. Of transposed values every
+  /// run of every element. Recurrent: the state.
+  std::vector<std::span<const std::byte>> pieces;
 
   /// The sequence position of cell `i`. Full and sliding sections only.
   [[nodiscard]] std::int32_t position(const StateSection& section, std::uint32_t i) const;
   /// Copies cells [from, to) as rows: cell metadata, keys of every layer, values of every layer.
+  /// Touches no other cells.
   void copy_rows(const StateSection& section, std::uint32_t from, std::uint32_t to,
                  std::span<std::byte> rows, std::size_t stride) const;
 };
 
 /// Parses `written` section by section; `partial`: only the sections that are not full attention.
 /// kCorruption if it does not match the format to the last byte.
-Result<std::vector<SectionContent>> read_state(const StateFormat& format,
-                                               std::span<const std::byte> written, bool partial);
+Result<std::vector<SectionContent>> read_state(const StateFormat& format, StatePieces written,
+                                               bool partial);
+inline Result<std::vector<SectionContent>> read_state(const StateFormat& format,
+                                                      std::span<const std::byte> written,
+                                                      bool partial) {
+  return read_state(format, StatePieces(&written, 1), partial);
+}
 
-/// One section to write: rows in any number of pieces, `cells` in total; or a state.
+/// One section to restore: rows in any number of pieces, `cells` in total; or a state.
 struct SectionRows {
   std::uint32_t cells = 0;
   std::vector<std::span<const std::byte>> pieces;  // each: whole rows of `stride` bytes
@@ -85,8 +97,16 @@ struct SectionRows {
   std::uint32_t empty = 0;  // zeroed cells before those, at positions 0, 1, …; never attended to
 };
 
-/// Serializes for llama.cpp's restore call. Sections are in the format's order.
-std::vector<std::byte> write_state(const StateFormat& format,
-                                   std::span<const SectionRows> sections);
+/// A state for llama.cpp's restore call, without the keys and values, which are copied only once:
+/// to where the model reads them.
+struct StateOutline {
+  std::vector<SectionRows> sections;  // in the format's order
+  std::vector<std::byte> numbers;     // all bytes but rows and states
+  std::vector<StatePart> parts;       // refer to `numbers` and, for a state, to its piece
+};
+StateOutline outline_of(const StateFormat& format, std::vector<SectionRows> sections);
+/// Copies keys and values. kCorruption: the places have other sizes; nothing may be computed then.
+Result<void> fill_rows(const StateFormat& format, std::span<const SectionRows> sections,
+                       StatePlaces places);
 
 }  // namespace afterimage

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 
+#include "testing/restored_state.h"
 #include "testing/written_sequence.h"
 
 namespace afterimage {
@@ -14,6 +15,7 @@ namespace {
 
 using testing::kinds_of;
 using testing::positions_from;
+using testing::restored_state;
 using testing::written_models;
 using testing::WrittenBytes;
 using testing::WrittenMemory;
@@ -82,7 +84,7 @@ TEST(SequenceState, RowsRoundTrip) {
       for (std::size_t i = 0; i < memories.size(); ++i) {
         const SectionContent& content = (*contents)[i];
         if (memories[i].kind == KvKind::kRecurrent) {
-          sections.push_back({.cells = 1, .pieces = {content.bytes}});
+          sections.push_back({.cells = 1, .pieces = content.pieces});
           continue;
         }
         WrittenBytes expected;
@@ -99,7 +101,7 @@ TEST(SequenceState, RowsRoundTrip) {
       for (std::size_t i = 0, next = 0; i < sections.size(); ++i) {
         if (sections[i].pieces.empty()) sections[i].pieces = {kept[next++]};
       }
-      EXPECT_EQ(write_state(format, sections), written.bytes());
+      EXPECT_EQ(restored_state(format, sections), written.bytes());
     }
   }
 }
@@ -127,8 +129,81 @@ TEST(SequenceState, WritesRowsFromAnyTwoPieces) {
       }
       const SectionRows rows{
           .cells = kTokens, .pieces = {front, back}, .stride = stride, .skip = kBefore};
-      ASSERT_EQ(write_state(format, {&rows, 1}), written.bytes()) << cut;
+      ASSERT_EQ(restored_state(format, {rows}), written.bytes()) << cut;
     }
+  }
+}
+
+/// `whole` cut where its rows begin and end and, in each of its columns, after `cut` of `cells`.
+std::vector<std::span<const std::byte>> cut_into_runs(std::span<const std::byte> whole,
+                                                      const SectionContent& content,
+                                                      std::size_t cut) {
+  std::vector<std::span<const std::byte>> pieces;
+  const std::byte* at = whole.data();
+  const auto until = [&](const std::byte* end) {
+    if (at != end) pieces.emplace_back(at, end);
+    at = end;
+  };
+  for (const auto piece : content.pieces) {
+    until(piece.data());
+    until(piece.data() + piece.size() / content.cells * cut);
+    until(piece.data() + piece.size());
+  }
+  until(whole.data() + whole.size());
+  return pieces;
+}
+
+// The library finds a sequence's cells, and free ones for a restore, wherever they are.
+TEST(SequenceState, CellsMayLieInTwoRuns) {
+  const auto models = written_models(kTokens, kWindow);
+  for (std::size_t model = 0; model < models.size(); ++model) {
+    const WrittenMemory& memory = models[model].second.front();
+    if (models[model].second.size() > 1 || memory.kind != KvKind::kFull) continue;
+    SCOPED_TRACE(models[model].first);
+    const WrittenBytes written = WrittenSequence({memory}).bytes();
+    const StateFormat format = format_of(model);
+    const StateSection& section = format.sections.front();
+    const SectionContent whole = read_state(format, written, false).value().front();
+    for (const std::uint32_t cut : {1U, 7U, 16U, 20U}) {
+      const auto pieces = cut_into_runs(written, whole, cut);
+      const auto read = read_state(format, StatePieces(pieces), false);
+      ASSERT_TRUE(read.has_value()) << cut;
+      EXPECT_EQ(read->front().runs, (std::vector<std::uint32_t>{cut, kTokens - cut}));
+      EXPECT_EQ(rows_of(section, read->front()), rows_of(section, whole));
+      WrittenBytes some(4 * section.row_bytes());
+      read->front().copy_rows(section, 5, 9, some, section.row_bytes());
+      for (std::int32_t i = 5; i < 9; ++i) {
+        const auto row =
+            std::span(some).subspan((static_cast<std::size_t>(i) - 5) * section.row_bytes());
+        EXPECT_TRUE(std::ranges::equal(row.first(section.row_bytes()), memory.row(i))) << i;
+      }
+      WrittenBytes target = written;
+      const auto targets =
+          cut_into_runs(target, read_state(format, target, false).value().front(), cut);
+      std::vector<std::span<std::byte>> places;
+      for (const auto piece : read_state(format, StatePieces(targets), false)->front().pieces) {
+        places.emplace_back(target.data() + (piece.data() - target.data()), piece.size());
+        std::ranges::fill(places.back(), std::byte{0xEE});
+      }
+      const WrittenBytes rows = rows_of(section, whole);
+      const SectionRows source{.cells = kTokens, .pieces = {rows}, .stride = section.row_bytes()};
+      ASSERT_TRUE(fill_rows(format, {&source, 1}, places).has_value());
+      EXPECT_EQ(target, written) << cut;
+    }
+  }
+}
+
+TEST(SequenceState, RejectsPlacesOfOtherSizes) {
+  constexpr std::size_t kTransposed = 1;
+  const StateFormat format = format_of(kTransposed);
+  const StateSection& section = format.sections.front();
+  const WrittenBytes rows(2 * section.row_bytes());
+  const SectionRows source{.cells = 2, .pieces = {rows}, .stride = section.row_bytes()};
+  const std::size_t all = 2 * (section.row_bytes() - section.cell_meta_bytes);
+  for (const std::size_t size : {std::size_t{0}, all - 1, all, all + 1}) {
+    WrittenBytes target(size);
+    const std::span<std::byte> place = target;
+    EXPECT_EQ(fill_rows(format, {&source, 1}, {&place, 1}).has_value(), size == all) << size;
   }
 }
 
@@ -145,7 +220,7 @@ TEST(SequenceState, WritesZeroedCellsBeforeTheRows) {
                             .pieces = {rows},
                             .stride = memory.row(0).size(),
                             .empty = kTokens - kWindow};
-  const WrittenBytes written = write_state(format, {&section, 1});
+  const WrittenBytes written = restored_state(format, {section});
   const auto read = read_state(format, written, false);
   ASSERT_TRUE(read.has_value()) << to_string(read.error());
   ASSERT_EQ(read->front().cells, static_cast<std::uint32_t>(kTokens));

@@ -451,36 +451,6 @@ Result<void> LoadedModel::append_together(std::span<const BatchRow> rows,
 void LoadedModel::share_batches(bool share) const { parts_->computing->share_batches(share); }
 BatchCounts LoadedModel::batches() const { return parts_->computing->counts(); }
 
-Result<std::vector<std::byte>> LoadedModel::save(SequenceId sequence, bool partial) const {
-  const llama_state_seq_flags flags =
-      partial ? LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY : LLAMA_STATE_SEQ_FLAGS_NONE;
-  return parts_->computing->run([&]() -> Result<std::vector<std::byte>> {
-    clear_library_log();
-    llama_context* const context = parts_->context.get();
-    std::vector<std::byte> saved(llama_state_seq_get_size_ext(context, sequence, flags));
-    const std::size_t written = llama_state_seq_get_data_ext(
-        context, reinterpret_cast<std::uint8_t*>(saved.data()), saved.size(), sequence, flags);
-    if (!saved.empty() && written == saved.size()) return saved;
-    return library_error(ErrorCode::kUnavailable, "a sequence's state cannot be read");
-  });
-}
-
-Result<void> LoadedModel::restore(SequenceId sequence, std::span<const std::byte> saved) const {
-  return parts_->computing->run([&]() -> Result<void> {
-    clear_library_log();
-    llama_context* const context = parts_->context.get();
-    llama_memory_seq_rm(llama_get_memory(context), sequence, -1, -1);
-    const std::size_t read =
-        llama_state_seq_set_data_ext(context, reinterpret_cast<const std::uint8_t*>(saved.data()),
-                                     saved.size(), sequence, LLAMA_STATE_SEQ_FLAGS_NONE);
-    if (read == saved.size()) return {};
-    // Part of the state may already have been restored.
-    llama_memory_seq_rm(llama_get_memory(context), sequence, -1, -1);
-    return library_error(ErrorCode::kCorruption, "the model rejected a state of " +
-                                                     std::to_string(saved.size()) + " bytes");
-  });
-}
-
 bool LoadedModel::truncate(SequenceId sequence, Position position) const {
   return parts_->computing->run([&] {
     return llama_memory_seq_rm(llama_get_memory(parts_->context.get()), sequence, position, -1);

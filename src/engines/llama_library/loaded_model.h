@@ -19,6 +19,7 @@
 #include "engines/llama_library/batch_scheduler.h"
 #include "engines/llama_library/llama_options.h"
 #include "engines/llama_library/span_parts.h"
+#include "engines/llama_library/state_parts.h"
 #include "engines/llama_library/video_frames.h"
 
 namespace afterimage {
@@ -155,8 +156,12 @@ class LoadedModel {
 
   /// The library's serialized state of a sequence; `partial` leaves out full-attention layers.
   Result<std::vector<std::byte>> save(SequenceId sequence, bool partial) const;
-  /// Replaces a sequence with a state saved from another one. On failure the sequence is empty.
-  Result<void> restore(SequenceId sequence, std::span<const std::byte> saved) const;
+  /// The same in pieces, on the computing thread: only what `read` copies is copied.
+  Result<void> read(SequenceId sequence, bool partial, const ReadState& read) const;
+  /// Replaces a sequence with a state read from another one; `fill` then writes its rows, on the
+  /// computing thread. On failure the sequence is empty.
+  Result<void> restore(SequenceId sequence, std::span<const StatePart> parts,
+                       const FillState& fill) const;
   /// Removes the tokens at `position` and after it. False: the model does not support this, and
   /// nothing was removed.
   [[nodiscard]] bool truncate(SequenceId sequence, Position position) const;

@@ -156,8 +156,9 @@ Result<void> Plan::State::load_prefix(PrefixArchive::Look look, const std::stop_
   PrefixMatch own(TokenCount(0), facts);  // matches nothing: it says whose insertion this is
   const bool loaded = reuse->prefix_archive()->promote(
       *archived, leader->match().matched(), resume(),
-      [&](const KvSlice& kv) -> Result<void> {
-        AFI_TRY_VOID(reuse->prefix()->insert(identity->root, *layout, *prompt, kv, &own));
+      [&](const KvSlice& kv, std::vector<LoadedKv> memory) -> Result<void> {
+        AFI_TRY_VOID(
+            reuse->prefix()->insert(identity->root, *layout, *prompt, kv, &own, std::move(memory)));
         return {};
       },
       stop, look);

@@ -145,10 +145,9 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(std::unique_ptr<BlockFolder> fo
 DiskTier::DiskTier(std::unique_ptr<State> state) : state_(std::move(state)) {}
 DiskTier::~DiskTier() = default;
 
-Result<void> DiskTier::put(const TierKey& key, const EntryMeta& meta,
-                           std::span<const std::byte> bytes) {
+Result<void> DiskTier::put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) {
   AFI_TRY_VOID(state_->may_write());
-  const Result<bool> taken = state_->log->append(key, meta, bytes);
+  const Result<bool> taken = state_->log->append(key, meta, pieces);
   if (taken && !*taken && state_->housekeeper && state_->log->wants_commit()) {
     state_->housekeeper->request();
   }

@@ -12,6 +12,7 @@
 #include "afterimage/clock.h"
 #include "foundation/platform/fault_points.h"
 #include "storage/disk/segment_log_state.h"
+#include "storage/memory/byte_pieces.h"
 
 namespace afterimage {
 
@@ -26,20 +27,20 @@ SegmentLog::~SegmentLog() {
   if (!done) state_->abandon();  // the next open scans the segment
 }
 
-Result<bool> SegmentLog::append(const TierKey& key, const EntryMeta& meta,
-                                std::span<const std::byte> value) {
+Result<bool> SegmentLog::append(const TierKey& key, const EntryMeta& meta, BytePieces value) {
+  const std::size_t size = size_of(value);
   const std::uint64_t room = state_->options.segment_bytes.value() - kDiskBlock - footer_bytes(1);
-  if (meta.form_bytes() > EntryMeta::kMaxFormBytes || meta.cost < Duration(0) ||
-      value.size() > room || record_blocks(meta, value.size()) * kDiskBlock > room) {
+  if (meta.form_bytes() > EntryMeta::kMaxFormBytes || meta.cost < Duration(0) || size > room ||
+      record_blocks(meta, size) * kDiskBlock > room) {
     return fail(
         ErrorCode::kLimitExceeded,
         fmt::format("an entry of {} bytes and {} tensors does not fit into a segment of {} bytes",
-                    value.size(), meta.tensors.size(), state_->options.segment_bytes.value()));
+                    size, meta.tensors.size(), state_->options.segment_bytes.value()));
   }
   RecordHeader header{.key = key,
-                      .blocks = static_cast<std::uint32_t>(record_blocks(meta, value.size())),
+                      .blocks = static_cast<std::uint32_t>(record_blocks(meta, size)),
                       .meta = meta,
-                      .value_bytes = value.size(),
+                      .value_bytes = size,
                       .value_checksum = Checksum::of(value)};
   const SystemClock clock;
   const Duration timeout = state_->options.append_timeout;
@@ -246,7 +247,7 @@ void SegmentLog::State::trim() {
   while (!spare.empty() && buffers() + spare.size() > options.batches) spare.pop_back();
 }
 
-Result<void> SegmentLog::State::append(RecordHeader& header, std::span<const std::byte> value) {
+Result<void> SegmentLog::State::append(RecordHeader& header, BytePieces value) {
   AFI_TRY_VOID(make_space(header.blocks));
   header.epoch = active->identity.epoch;
   header.offset = offset;
@@ -265,7 +266,7 @@ Result<void> SegmentLog::State::append(RecordHeader& header, std::span<const std
        .segment = active.get()});
   static constexpr std::array<std::byte, kDiskBlock> kZeros{};
   AFI_TRY_VOID(stage(encode_record_header(header)));
-  AFI_TRY_VOID(stage(value));
+  for (const auto piece : value) AFI_TRY_VOID(stage(piece));
   AFI_TRY_VOID(stage(std::span(kZeros).first((kDiskBlock - offset % kDiskBlock) % kDiskBlock)));
   batch.ends.push_back(&active->entries.back());
   if (batch.used == options.batch_bytes.value()) submit();

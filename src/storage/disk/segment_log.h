@@ -70,7 +70,10 @@ class SegmentLog {
   /// Whether the entry was accepted. False, with nothing changed: the device is so far behind that
   /// the append would have waited longer than append_timeout, or the budget has no memory for the
   /// copy.
-  Result<bool> append(const TierKey& key, const EntryMeta& meta, std::span<const std::byte> value);
+  Result<bool> append(const TierKey& key, const EntryMeta& meta, BytePieces value);
+  Result<bool> append(const TierKey& key, const EntryMeta& meta, std::span<const std::byte> value) {
+    return append(key, meta, BytePieces(&value, 1));
+  }
   /// kUnavailable, kCancelled: the device failed or was too slow; the entry stays.
   Result<std::optional<TierEntry>> read(const TierKey& key, MemoryBudget& room);
   /// Whether there was an entry.

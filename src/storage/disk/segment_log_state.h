@@ -61,8 +61,7 @@ struct SegmentLog::State {
   Result<bool> wait_for_batches(std::size_t needed, Duration timeout) AFI_REQUIRES(writer_mutex);
   [[nodiscard]] std::size_t buffers() const AFI_REQUIRES(writer_mutex);
   void trim() AFI_REQUIRES(writer_mutex);
-  Result<void> append(RecordHeader& header, std::span<const std::byte> value)
-      AFI_REQUIRES(writer_mutex);
+  Result<void> append(RecordHeader& header, BytePieces value) AFI_REQUIRES(writer_mutex);
   Result<void> make_space(std::uint32_t blocks) AFI_REQUIRES(writer_mutex);
   Result<void> begin_segment() AFI_REQUIRES(writer_mutex);
   Result<std::shared_ptr<BlockFile>> create_evicting(const std::string& name)

@@ -16,6 +16,7 @@
 #include "afterimage/check.h"
 #include "afterimage/secret.h"
 #include "foundation/platform/fault_points.h"
+#include "storage/memory/byte_pieces.h"
 
 namespace afterimage {
 namespace {
@@ -144,8 +145,8 @@ std::size_t encrypted_size(const EntryMeta& meta, std::size_t bytes) {
 }
 
 Result<void> encrypt_entry(const EncryptionKeys& keys, const TierKey& key, const EntryMeta& meta,
-                           std::span<const std::byte> bytes, std::span<std::byte> into) {
-  AFI_CHECK(into.size() == encrypted_size(meta, bytes.size()));
+                           BytePieces bytes, std::span<std::byte> into) {
+  AFI_CHECK(into.size() == encrypted_size(meta, size_of(bytes)));
   EntrySecret secret;
   AFI_CHECK(keys.entry_key(keys.id(), key, secret.bytes));
   AFI_TRY(const auto random, random_secret());
@@ -164,7 +165,11 @@ Result<void> encrypt_entry(const EncryptionKeys& keys, const TierKey& key, const
                                in(header.data() + kNonceAt)) == 1);
   authenticate(context.get(), key, header, EVP_EncryptUpdate);
   encrypt(context.get(), meta_block, into.data() + kEncryptionHeader);
-  encrypt(context.get(), bytes, into.data() + kEncryptionHeader + meta_block.size());
+  std::byte* to = into.data() + kEncryptionHeader + meta_block.size();
+  for (const auto piece : bytes) {
+    encrypt(context.get(), piece, to);
+    to += piece.size();
+  }
   int done = 0;
   AFI_CHECK(EVP_EncryptFinal_ex(context.get(), nullptr, &done) == 1 && done == 0);
   AFI_CHECK(

@@ -29,7 +29,12 @@ inline constexpr std::size_t kEncryptionHeader = 64;
 std::size_t encrypted_size(const EntryMeta& meta, std::size_t bytes);
 /// Requires that `into` has exactly encrypted_size() bytes.
 Result<void> encrypt_entry(const EncryptionKeys& keys, const TierKey& key, const EntryMeta& meta,
-                           std::span<const std::byte> bytes, std::span<std::byte> into);
+                           BytePieces bytes, std::span<std::byte> into);
+inline Result<void> encrypt_entry(const EncryptionKeys& keys, const TierKey& key,
+                                  const EntryMeta& meta, std::span<const std::byte> bytes,
+                                  std::span<std::byte> into) {
+  return encrypt_entry(keys, key, meta, BytePieces(&bytes, 1), into);
+}
 
 enum class DecryptStatus : unsigned char {
   kOpened,

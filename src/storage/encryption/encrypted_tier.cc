@@ -12,6 +12,7 @@
 
 #include "foundation/platform/mutex.h"
 #include "storage/encryption/encrypted_entry.h"
+#include "storage/memory/byte_pieces.h"
 
 namespace afterimage {
 
@@ -22,8 +23,7 @@ struct EncryptedTier::State {
   /// Most foreign entries (other key, or not encrypted) to remember; beyond, they are read again.
   static constexpr std::size_t kMostForeign = 65'536;
   std::unexpected<Error> refuse(ErrorCode code, std::string message);
-  Result<std::optional<TierEntry>> open(const TierKey& key, const TierEntry& encrypted,
-                                        MemoryBudget& room);
+  std::optional<TierEntry> open(const TierKey& key, TierEntry encrypted);
   void record_unopened(const TierKey& key, DecryptStatus state);
   [[nodiscard]] bool is_foreign(const TierKey& key) const;
 
@@ -31,11 +31,10 @@ struct EncryptedTier::State {
   const EncryptionKeys keys;
   MemoryBudget& memory;
   mutable Mutex mutex;
-  std::uint64_t refused AFI_GUARDED_BY(mutex) = 0;       // puts refused before the wrapped tier
-  std::uint64_t unopened AFI_GUARDED_BY(mutex) = 0;      // hits there that are misses here
-  std::uint64_t without_room AFI_GUARDED_BY(mutex) = 0;  // gets for which there was no memory
-  std::uint64_t removed AFI_GUARDED_BY(mutex) = 0;       // damaged entries removed by this tier
-  std::uint64_t other_key AFI_GUARDED_BY(mutex) = 0;     // of the unopened ones
+  std::uint64_t refused AFI_GUARDED_BY(mutex) = 0;    // puts refused before the wrapped tier
+  std::uint64_t unopened AFI_GUARDED_BY(mutex) = 0;   // hits there that are misses here
+  std::uint64_t removed AFI_GUARDED_BY(mutex) = 0;    // damaged entries removed by this tier
+  std::uint64_t other_key AFI_GUARDED_BY(mutex) = 0;  // of the unopened ones
   std::uint64_t not_encrypted AFI_GUARDED_BY(mutex) = 0;
   std::unordered_set<TierKey, TierKeyHash> foreign AFI_GUARDED_BY(mutex);
 };
@@ -65,18 +64,19 @@ std::unexpected<Error> EncryptedTier::State::refuse(ErrorCode code, std::string 
   return fail(code, std::move(message));
 }
 
-Result<void> EncryptedTier::put(const TierKey& key, const EntryMeta& meta,
-                                std::span<const std::byte> bytes) {
+Result<void> EncryptedTier::put_pieces(const TierKey& key, const EntryMeta& meta,
+                                       BytePieces pieces) {
   if (meta.form_bytes() > EntryMeta::kMaxFormBytes) {
     return state_->refuse(ErrorCode::kLimitExceeded,
                           fmt::format("{} bytes of tensor specs; at most {} are allowed",
                                       meta.form_bytes(), EntryMeta::kMaxFormBytes));
   }
-  const auto encrypted = AlignedBytes::create(encrypted_size(meta, bytes.size()), state_->memory);
+  const auto encrypted =
+      AlignedBytes::create(encrypted_size(meta, size_of(pieces)), state_->memory);
   if (!encrypted.has_value()) {
     return state_->refuse(encrypted.error().code, encrypted.error().message);
   }
-  const auto done = encrypt_entry(state_->keys, key, meta, bytes, (*encrypted)->bytes());
+  const auto done = encrypt_entry(state_->keys, key, meta, pieces, (*encrypted)->bytes());
   if (!done.has_value()) return state_->refuse(done.error().code, done.error().message);
   // Specs and cost are encrypted. The cost is also stored in the clear for load-or-compute
   // decisions.
@@ -87,9 +87,9 @@ Result<void> EncryptedTier::put(const TierKey& key, const EntryMeta& meta,
 }
 
 Result<std::optional<TierEntry>> EncryptedTier::get(const TierKey& key, MemoryBudget& room) {
-  AFI_TRY(const std::optional<TierEntry> encrypted, state_->tier.get(key, room));
+  AFI_TRY(std::optional<TierEntry> encrypted, state_->tier.get(key, room));
   if (!encrypted.has_value()) return std::nullopt;
-  return state_->open(key, *encrypted, room);
+  return state_->open(key, *std::move(encrypted));
 }
 
 std::vector<Result<std::optional<TierEntry>>> EncryptedTier::get_all(std::span<const TierKey> keys,
@@ -97,32 +97,25 @@ std::vector<Result<std::optional<TierEntry>>> EncryptedTier::get_all(std::span<c
   auto all = state_->tier.get_all(keys, room);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!all[i].has_value() || !all[i]->has_value()) continue;
-    // Frees each encrypted copy before the next entry is decrypted.
-    const TierEntry encrypted = **std::exchange(all[i], std::optional<TierEntry>());
-    all[i] = state_->open(keys[i], encrypted, room);
+    all[i] = state_->open(keys[i], **std::exchange(all[i], std::optional<TierEntry>()));
   }
   return all;
 }
 
-Result<std::optional<TierEntry>> EncryptedTier::State::open(const TierKey& key,
-                                                            const TierEntry& encrypted,
-                                                            MemoryBudget& room) {
-  const std::size_t size = encrypted.bytes.size();
-  const auto opened =
-      AlignedBytes::create(size < kEncryptionHeader ? 0 : size - kEncryptionHeader, room);
-  if (!opened.has_value()) {
-    const MutexLock lock(mutex);
-    ++without_room;
-    return std::unexpected(opened.error());
-  }
-  DecryptedEntry entry = decrypt_entry(keys, key, encrypted.bytes, (*opened)->bytes());
+std::optional<TierEntry> EncryptedTier::State::open(const TierKey& key, TierEntry encrypted) {
+  // In place: the copy is ours alone.
+  const auto begin = encrypted.bytes.data() - std::as_const(*encrypted.memory).bytes().data();
+  const auto body = encrypted.memory->bytes()
+                        .subspan(static_cast<std::size_t>(begin), encrypted.bytes.size())
+                        .subspan(std::min(encrypted.bytes.size(), kEncryptionHeader));
+  DecryptedEntry entry = decrypt_entry(keys, key, encrypted.bytes, body);
   if (entry.state != DecryptStatus::kOpened) {
     record_unopened(key, entry.state);
     return std::nullopt;
   }
   return TierEntry{.meta = std::move(entry.meta),
-                   .bytes = (*opened)->bytes().subspan(entry.bytes_begin),
-                   .memory = *opened};
+                   .bytes = body.subspan(entry.bytes_begin),
+                   .memory = std::move(encrypted.memory)};
 }
 
 void EncryptedTier::State::record_unopened(const TierKey& key, DecryptStatus state) {
@@ -162,7 +155,7 @@ TierStats EncryptedTier::stats() const {
   TierStats stats = state_->tier.stats();
   const MutexLock lock(state_->mutex);
   stats.refused += state_->refused;
-  stats.hits -= std::min(stats.hits, state_->unopened + state_->without_room);
+  stats.hits -= std::min(stats.hits, state_->unopened);
   stats.misses += state_->unopened;
   stats.damaged += state_->unopened;
   stats.erased -= std::min(stats.erased, state_->removed);

@@ -18,6 +18,8 @@ struct Checksum {
   bool operator==(const Checksum&) const = default;
 
   static Checksum of(std::span<const std::byte> bytes);
+  /// Of the bytes in order, as if they were in one place.
+  static Checksum of(std::span<const std::span<const std::byte>> pieces);
 };
 
 /// XXH3-64, for headers.

@@ -8,6 +8,7 @@
 
 #include "foundation/platform/fault_points.h"
 #include "foundation/platform/mutex.h"
+#include "storage/memory/byte_pieces.h"
 #include "storage/memory/checksum.h"
 
 namespace afterimage {
@@ -56,20 +57,19 @@ Result<std::shared_ptr<AlignedBytes>> HostTier::make_room(std::size_t size) {
   }
 }
 
-Result<void> HostTier::put(const TierKey& key, const EntryMeta& meta,
-                           std::span<const std::byte> bytes) {
+Result<void> HostTier::put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) {
   Result<std::shared_ptr<AlignedBytes>> memory =
       meta.form_bytes() > EntryMeta::kMaxFormBytes
           ? fail(ErrorCode::kLimitExceeded, "an entry has too many tensors")
-          : make_room(bytes.size());
+          : make_room(size_of(pieces));
   if (!memory) {
     const MutexLock lock(state_->mutex);
     ++state_->stats.refused;
     return std::unexpected(memory.error());
   }
-  // Not std::ranges::copy, which g++ 12 compiles to a loop over single bytes.
-  if (!bytes.empty()) std::memcpy((*memory)->bytes().data(), bytes.data(), bytes.size());
+  copy_pieces(pieces, (*memory)->bytes());
   const Checksum checksum = Checksum::of((*memory)->bytes());
+  const Bytes size((*memory)->bytes().size());
 
   const MutexLock lock(state_->mutex);
   if (const auto old = state_->index.find(key); old != state_->index.end()) {
@@ -78,7 +78,7 @@ Result<void> HostTier::put(const TierKey& key, const EntryMeta& meta,
   state_->order.push_back(
       {.key = key, .meta = meta, .memory = *std::move(memory), .checksum = checksum});
   state_->index[key] = std::prev(state_->order.end());
-  state_->used += Bytes(bytes.size());
+  state_->used += size;
   ++state_->stats.puts;
   return {};
 }

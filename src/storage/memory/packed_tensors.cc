@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "afterimage/payload.h"
@@ -14,15 +14,13 @@ namespace afterimage {
 static_assert(Payload::padded(1) == 64, "entries on disk use this alignment");
 
 PackedTensors pack(std::span<const TensorView> tensors) {
+  static constexpr std::array<std::byte, Payload::kAlignment> kPadding{};
   PackedTensors packed;
-  std::uint64_t total = 0;
-  for (const TensorView& tensor : tensors) total += Payload::padded(tensor.bytes().size());
-  packed.bytes.resize(total);
-  std::uint64_t at = 0;
   for (const TensorView& tensor : tensors) {
+    const std::uint64_t size = tensor.bytes().size();
     packed.forms.push_back({.dtype = tensor.dtype(), .shape = tensor.shape()});
-    std::ranges::copy(tensor.bytes(), packed.bytes.begin() + static_cast<std::ptrdiff_t>(at));
-    at += Payload::padded(tensor.bytes().size());
+    packed.pieces.push_back(tensor.bytes());
+    packed.pieces.push_back(std::span(kPadding).first(Payload::padded(size) - size));
   }
   return packed;
 }

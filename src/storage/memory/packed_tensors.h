@@ -12,10 +12,11 @@
 
 namespace afterimage {
 
-/// Tensors as one run of bytes, each starting at a multiple of 64: their layout in a Tier.
+/// Tensors one after the other, each starting at a multiple of 64: their layout in a Tier. Refers
+/// to the tensors' bytes.
 struct PackedTensors {
   std::vector<TensorSpec> forms;
-  std::vector<std::byte> bytes;
+  std::vector<std::span<const std::byte>> pieces;
 };
 PackedTensors pack(std::span<const TensorView> tensors);
 

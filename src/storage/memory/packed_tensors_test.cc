@@ -6,7 +6,10 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
+
+#include "storage/memory/byte_pieces.h"
 
 namespace afterimage {
 namespace {
@@ -21,8 +24,19 @@ TensorView view(DType dtype, const Shape& shape, std::span<const std::byte> byte
   return TensorView::over(dtype, shape, bytes).value();
 }
 
-TierEntry entry_of(const PackedTensors& packed) {
-  return {.meta = {.tensors = packed.forms}, .bytes = packed.bytes, .memory = nullptr};
+/// As a tier stores them.
+struct Stored {
+  explicit Stored(const PackedTensors& packed)
+      : forms(packed.forms), bytes(size_of(packed.pieces)) {
+    copy_pieces(packed.pieces, bytes);
+  }
+  Stored(std::vector<TensorSpec> its_forms, std::vector<std::byte> its_bytes)
+      : forms(std::move(its_forms)), bytes(std::move(its_bytes)) {}
+  std::vector<TensorSpec> forms;
+  std::vector<std::byte> bytes;
+};
+TierEntry entry_of(const Stored& stored) {
+  return {.meta = {.tensors = stored.forms}, .bytes = stored.bytes, .memory = nullptr};
 }
 
 TEST(PackedTensors, RoundTripAlignedTo64) {
@@ -31,7 +45,7 @@ TEST(PackedTensors, RoundTripAlignedTo64) {
   const std::vector<TensorView> tensors = {view(DType::kF32, Shape{3}, first),
                                            view(DType::kU8, Shape{0, 7}, {}),
                                            view(DType::kU8, Shape{2, 65}, second)};
-  const PackedTensors packed = pack(tensors);
+  const Stored packed(pack(tensors));
   EXPECT_EQ(packed.bytes.size(), 64U + 192U);
   const TierEntry entry = entry_of(packed);
   const TensorViews views = unpack(entry).value();
@@ -44,10 +58,16 @@ TEST(PackedTensors, RoundTripAlignedTo64) {
   }
 }
 
+TEST(PackedTensors, RefersToTheTensorsBytes) {
+  const auto bytes = counted(100, 0);
+  const std::vector<TensorView> tensors = {view(DType::kU8, Shape{100}, bytes)};
+  EXPECT_EQ(pack(tensors).pieces.front().data(), bytes.data());
+}
+
 TEST(PackedTensors, ASingleTensorNeedsNoPacking) {
   const auto bytes = counted(100, 0);
   for (const std::uint64_t size : {1U, 63U, 64U, 65U, 100U}) {
-    PackedTensors lies{.forms = {{DType::kU8, Shape{size}}}, .bytes = bytes};
+    Stored lies({{DType::kU8, Shape{size}}}, bytes);
     lies.bytes.resize(size);
     const TierEntry entry = entry_of(lies);
     const TensorViews views = unpack(entry).value();
@@ -61,7 +81,7 @@ TEST(PackedTensors, ASingleTensorNeedsNoPacking) {
 TEST(PackedTensors, SpecsThatDoNotMatchTheBytesAreCorruption) {
   const auto bytes = counted(100, 0);
   const std::vector<TensorView> tensors = {view(DType::kU8, Shape{100}, bytes)};
-  const PackedTensors packed = pack(tensors);
+  const Stored packed(pack(tensors));
   const auto refused = [&](std::vector<TensorSpec> forms) {
     TierEntry entry = entry_of(packed);
     entry.meta.tensors = std::move(forms);

@@ -8,6 +8,8 @@
 #include <new>
 #include <string>
 
+#include "afterimage/check.h"
+
 #if defined(__x86_64__)
 #include <xxh_x86dispatch.h>  // three times the speed of the plain symbols
 #else
@@ -33,6 +35,7 @@ Result<Payload> Payload::copy_of(std::span<const TensorView> tensors, Reservatio
                                          std::to_string(room.bytes().value()));
   }
   Payload payload;
+  payload.charged_ = needed;
   payload.room_ = std::move(room);
   payload.bytes_.reset(static_cast<std::byte*>(::operator new(
       std::max<std::uint64_t>(needed.value(), 1), std::align_val_t(kAlignment), std::nothrow)));
@@ -40,6 +43,7 @@ Result<Payload> Payload::copy_of(std::span<const TensorView> tensors, Reservatio
     return fail(ErrorCode::kNoSpace,
                 "the machine has no memory for " + std::to_string(needed.value()) + " bytes");
   }
+  payload.stored_bytes_ = {payload.bytes_.get(), needed.value()};
   std::byte* at = payload.bytes_.get();
   for (const TensorView& tensor : tensors) {
     const std::uint64_t size = tensor.bytes().size();
@@ -49,6 +53,19 @@ Result<Payload> Payload::copy_of(std::span<const TensorView> tensors, Reservatio
     payload.views_.push_back(view);
     at += padded(size);
   }
+  payload.stored_ = payload.checksum();
+  return payload;
+}
+
+Payload Payload::taken_over(std::shared_ptr<AlignedBytes> memory, std::span<const std::byte> stored,
+                            TensorViews tensors, Reservation room) {
+  AFI_CHECK(room.bytes() == Bytes(memory->bytes().size()));
+  Payload payload;
+  payload.charged_ = room.bytes();
+  memory->charge(std::move(room));
+  payload.memory_ = std::move(memory);
+  payload.stored_bytes_ = stored;
+  payload.views_ = std::move(tensors);
   payload.stored_ = payload.checksum();
   return payload;
 }
@@ -63,7 +80,8 @@ Payload::Checksum Payload::checksum() const {
     std::ranges::copy(view.shape().extents(), header.begin() + 2);
     seed = XXH3_64bits_withSeed(header.data(), sizeof header, seed);
   }
-  const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes_.get(), room_.bytes().value(), seed);
+  const XXH128_hash_t hash =
+      XXH3_128bits_withSeed(stored_bytes_.data(), stored_bytes_.size(), seed);
   return {.low = hash.low64, .high = hash.high64};
 }
 

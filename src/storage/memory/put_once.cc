@@ -19,7 +19,8 @@ PutOnce::Outcome PutOnce::put(const TierKey& key, std::span<const TensorView> te
   if (!tier_.is_pending(key) && !tier_.holds(key)) {
     PackedTensors packed = pack(tensors);
     const EntryMeta meta{.tensors = std::move(packed.forms), .cost = cost};
-    outcome = tier_.put(key, meta, packed.bytes).has_value() ? Outcome::kPut : Outcome::kRefused;
+    outcome =
+        tier_.put_pieces(key, meta, packed.pieces).has_value() ? Outcome::kPut : Outcome::kRefused;
   }
   const MutexLock lock(mutex_);
   under_way_.erase(key);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "foundation/platform/huge_pages.h"
+#include "storage/memory/byte_pieces.h"
 
 namespace afterimage {
 
@@ -27,6 +28,12 @@ std::size_t TierKeyHash::operator()(const TierKey& key) const noexcept {
   std::memcpy(&word, key.bytes.data(), sizeof word);
   return static_cast<std::size_t>(word + static_cast<std::uint64_t>(key.entry_class) *
                                              0x9E3779B97F4A7C15U);
+}
+
+Result<void> Tier::put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) {
+  std::vector<std::byte> joined(size_of(pieces));
+  copy_pieces(pieces, joined);
+  return put(key, meta, joined);
 }
 
 std::vector<Result<std::optional<TierEntry>>> Tier::get_all(std::span<const TierKey> keys,

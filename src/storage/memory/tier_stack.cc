@@ -39,8 +39,7 @@ TierStack::~TierStack() = default;
 
 std::size_t TierStack::places() const { return state_->tiers.size(); }
 
-Result<void> TierStack::put(const TierKey& key, const EntryMeta& meta,
-                            std::span<const std::byte> bytes) {
+Result<void> TierStack::put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) {
   Result<void> refused;
   bool taken = false;
   if (state_->keys == Keys::kAreReplaced) {
@@ -50,7 +49,7 @@ Result<void> TierStack::put(const TierKey& key, const EntryMeta& meta,
     ++stripe.erasures;
   }
   for (Tier* const tier : state_->tiers) {
-    const auto done = tier->put(key, meta, bytes);
+    const auto done = tier->put_pieces(key, meta, pieces);
     if (!done.has_value() && state_->keys == Keys::kAreReplaced)
       static_cast<void>(tier->erase(key));
     taken |= done.has_value();

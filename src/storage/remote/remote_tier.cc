@@ -3,10 +3,10 @@
 #include "storage/remote/remote_tier.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <utility>
 
+#include "storage/memory/byte_pieces.h"
 #include "storage/remote/manifest.h"
 #include "storage/remote/presence_cache.h"
 #include "storage/remote/remote_entries.h"
@@ -96,9 +96,9 @@ bool RemoteTier::State::send(const TierKey& key, const WriteJob& job) {
   return done.has_value();
 }
 
-Result<void> RemoteTier::put(const TierKey& key, const EntryMeta& meta,
-                             std::span<const std::byte> bytes) {
+Result<void> RemoteTier::put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) {
   State& s = *state_;
+  const std::size_t size = size_of(pieces);
   const auto refuse = [&](Error error, bool backlogged) {
     const MutexLock lock(s.mutex);
     ++s.stats.refused;
@@ -106,9 +106,9 @@ Result<void> RemoteTier::put(const TierKey& key, const EntryMeta& meta,
     return std::unexpected(std::move(error));
   };
   const Bytes most = std::min(s.options.largest, s.memory.capacity());
-  if (Bytes(bytes.size()) > most || meta.form_bytes() > EntryMeta::kMaxFormBytes) {
+  if (Bytes(size) > most || meta.form_bytes() > EntryMeta::kMaxFormBytes) {
     return refuse(
-        {ErrorCode::kLimitExceeded, "an entry of " + std::to_string(bytes.size()) + " bytes and " +
+        {ErrorCode::kLimitExceeded, "an entry of " + std::to_string(size) + " bytes and " +
                                         std::to_string(meta.tensors.size()) +
                                         " tensors exceeds the limit of the remote tier"},
         false);
@@ -117,14 +117,14 @@ Result<void> RemoteTier::put(const TierKey& key, const EntryMeta& meta,
   Result<std::shared_ptr<AlignedBytes>> copy = nullptr;
   while (true) {
     const std::uint64_t seen = s.queue.done();
-    copy = AlignedBytes::create(bytes.size(), s.memory);
+    copy = AlignedBytes::create(size, s.memory);
     if (copy.has_value()) break;
     const Duration left = until - s.clock.now();
     if (left <= Duration(0) || !s.queue.wait_for_space(seen, left)) {
       return refuse({ErrorCode::kUnavailable, kBacklogReason}, true);
     }
   }
-  if (!bytes.empty()) std::memcpy((*copy)->bytes().data(), bytes.data(), bytes.size());
+  copy_pieces(pieces, (*copy)->bytes());
   s.queue.push(key, {.meta = meta, .value = *std::move(copy)});
   const MutexLock lock(s.mutex);
   ++s.stats.puts;

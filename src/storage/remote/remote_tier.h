@@ -64,7 +64,10 @@ class RemoteTier final : public Tier {
   RemoteTier& operator=(const RemoteTier&) = delete;
 
   Result<void> put(const TierKey& key, const EntryMeta& meta,
-                   std::span<const std::byte> bytes) override;
+                   std::span<const std::byte> bytes) override {
+    return put_pieces(key, meta, {&bytes, 1});
+  }
+  Result<void> put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) override;
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& budget) override;
   std::vector<Result<std::optional<TierEntry>>> get_all(std::span<const TierKey> keys,
                                                         MemoryBudget& budget) override;
