@@ -12,6 +12,7 @@ Importable without vLLM; the base classes are then stand-ins with the same metho
 
 from typing import TYPE_CHECKING, Any
 
+from afterimage.vllm.counts import stats
 from afterimage.vllm.encoder_cache_manager import EncoderCacheManager, EncoderDecoderCacheManager
 from afterimage.vllm.launch import launch_settings
 
@@ -45,4 +46,5 @@ __all__ = [
     "SecondaryTier",
     "launch_settings",
     "set_weights_epoch",
+    "stats",
 ]

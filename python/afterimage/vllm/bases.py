@@ -9,7 +9,7 @@ imported only by the classes that need it.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 try:
@@ -56,6 +56,20 @@ except ImportError:
         def _get_connector_metadata(self) -> Any:
             assert self._connector_metadata is not None
             return self._connector_metadata
+
+
+try:  # since vLLM 0.32
+    from vllm.distributed.ec_transfer.ec_connector.metrics import ECConnectorPromMetrics, ECConnectorStats
+except ImportError:
+
+    @dataclass
+    class ECConnectorStats:  # type: ignore[no-redef]
+        data: dict[str, Any] = field(default_factory=dict)
+
+    class ECConnectorPromMetrics:  # type: ignore[no-redef]
+        def __init__(self, vllm_config: Any, metric_types: Any, labelnames: list[str], per_engine_labelvalues: Any) -> None:
+            self._gauge_cls, self._counter_cls = (metric_types[each] for each in metric_types)
+            self._labelnames, self.per_engine_labelvalues = labelnames, per_engine_labelvalues
 
 
 try:
@@ -121,7 +135,9 @@ __all__ = [
     "CachePolicyBase",
     "ECConnectorBase",
     "ECConnectorMetadata",
+    "ECConnectorPromMetrics",
     "ECConnectorRole",
+    "ECConnectorStats",
     "JobResult",
     "LookupResult",
     "RequestOffloadingContext",
