@@ -16,7 +16,7 @@ import afterimage.vllm
 import numpy as np
 import pytest
 from afterimage.vllm.bases import LookupResult
-from test_vllm_ec_connector import Engine, output
+from test_vllm_ec_connector import Engine, X, content, output
 from test_vllm_kv_tier import finished, job, open_tier
 
 UNREACHABLE = "redis://127.0.0.1:1"
@@ -30,10 +30,10 @@ def answers(engine: Engine) -> bool:
     """Two steps that need X: whether the second one found it. Encodes as vLLM would."""
     found = []
     for value in (1, 1):
-        promised = engine.scheduler.has_cache_item("X")
+        promised = engine.scheduler.has_cache_item(X)
         engine.scheduler.build_connector_meta(None)
-        step = engine.step({"X": output(value)})
-        assert (step["X"] == 1).all()
+        step = engine.step({X: output(value)})
+        assert (step[X] == 1).all()
         engine.settle()
         found.append(promised)
     return found[-1]
@@ -152,9 +152,9 @@ def test_a_key_of_somebody_else_finds_nothing_on_disk(tmp_path: Path) -> None:
     for key, expected in ((keys[0], False), (keys[0], True), (keys[1], False)):
         shutil.rmtree(tmp_path / "host", ignore_errors=True)
         engine = Engine(tmp_path, disk_folder=str(tmp_path / "disk"), disk_bytes=1 << 25, encrypt_key_file=str(key))
-        engine.scheduler.has_cache_item("X")
+        engine.scheduler.has_cache_item(X)
         engine.settle()
-        assert engine.scheduler.has_cache_item("X") == expected
+        assert engine.scheduler.has_cache_item(X) == expected
         engine.scheduler.build_connector_meta(None)
         assert answers(engine)
         engine.close()
@@ -188,7 +188,7 @@ def test_a_full_file_system_is_one_warning(tmp_path: Path, caplog: pytest.LogCap
 
     monkeypatch.setattr(os, "replace", full)
     for number in range(3):
-        engine.step({f"item{number}": output(number)})
+        engine.step({content(f"item{number}"): output(number)})
     assert [file.name for file in (tmp_path / "host" / "items").iterdir() if file.is_file()] == [".lock"]
     (message,) = warnings(caplog)
     assert "No space left on device" in message

@@ -9,6 +9,7 @@ imported only by the classes that need it.
 from __future__ import annotations
 
 import enum
+import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -130,6 +131,37 @@ def model_of(vllm_config: Any) -> VllmModel:
     )
 
 
+_CHANGE_ENCODINGS = (
+    "media_io_kwargs",
+    "mm_processor_kwargs",
+    "mm_device_do_normalize",
+    "mm_encoder_attn_backend",
+    "mm_encoder_attn_dtype",
+    "mm_encoder_fp8_scale_path",
+)
+
+
+def encoding_of(vllm_config: Any) -> str:
+    """What changes an encoder's output besides model, weights and item, and is not part of vLLM's own hash of an item."""
+    model = vllm_config.model_config
+    multimodal = getattr(model, "multimodal_config", None)
+    settings = {name: getattr(multimodal, name, None) for name in _CHANGE_ENCODINGS}
+    settings |= {"hf_overrides": getattr(model, "hf_overrides", None), "vllm": "", "device": ""}
+    try:
+        from vllm import __version__
+        from vllm.platforms import current_platform
+
+        settings |= {"vllm": __version__, "device": str(current_platform.device_type)}
+    except ImportError:
+        pass
+    return json.dumps(settings, sort_keys=True, default=_named)
+
+
+def _named(value: Any) -> str:
+    """The same in all processes: without the address that the text of a function has."""
+    return f"{value.__module__}.{value.__qualname__}" if callable(value) else str(value)
+
+
 __all__ = [
     "HAVE_EC_CONNECTOR",
     "CachePolicyBase",
@@ -143,5 +175,6 @@ __all__ = [
     "RequestOffloadingContext",
     "SecondaryTierManager",
     "VllmModel",
+    "encoding_of",
     "model_of",
 ]

@@ -8,7 +8,9 @@ Scheduler  has_cache_item() takes a lease before it promises an item, so an evic
 Workers    Rank 0 copies newly encoded items into the shared folder; every rank loads the promised items.
 Below      The scheduler's process copies saved items to disk and servers, and promotes them before it promises them.
            So machines that share servers encode an item once, unless they do so at the same time.
-Keys       Item, model, revision, dtype and weights epoch: nothing has to be cleared after a weight update.
+Keys       Item, model, revision, dtype, all settings of vLLM that change an encoder's output, its version, and the
+           weights epoch: nothing has to be cleared after a weight update. Items are identified by content: an
+           identifier that is not a digest is not cached, and without afterimage.vllm.uuids nothing is.
 Errors     A folder, disk, server or key that cannot be used: a warning that says what to do, and the engine runs without
            it. Only a promised item whose file somebody removes before it is loaded raises.
 
@@ -20,6 +22,7 @@ all sharing machines have), encrypt_key_file, weights_epoch, wait_seconds (2.0: 
 from __future__ import annotations
 
 import math
+import re
 import time
 from array import array
 from collections.abc import Callable
@@ -29,15 +32,19 @@ from pathlib import Path
 from typing import Any
 
 from afterimage._core import Namespace
-from afterimage.errors import Unavailable
-from afterimage.vllm.bases import ECConnectorBase, ECConnectorMetadata, ECConnectorRole, model_of
+from afterimage.errors import InvalidArgument, Unavailable
+from afterimage.vllm.bases import HAVE_EC_CONNECTOR, ECConnectorBase, ECConnectorMetadata, ECConnectorRole, encoding_of, model_of
 from afterimage.vllm.below import Below, open_below, secret_in
 from afterimage.vllm.counts import DEFAULT_FOLDER, TIERS, Counts
 from afterimage.vllm.log import log
 from afterimage.vllm.metrics import ReuseMetrics, ReuseStats, changes_of
 from afterimage.vllm.shared_files import AbsentFiles, Lease, SharedFiles, read_tensor
+from afterimage.vllm.uuids import is_verifying
 
 _EPOCH_FILE = "weights-epoch"
+# A digest of vLLM's hasher or a verified uuid, perhaps after the name of an adapter. vLLM numbers items where its own
+# caches are off; such a number means another item after each start.
+_CONTENT = re.compile(r"(.*:)?([0-9a-f]{64}|[0-9a-f]{128})", re.DOTALL)
 _QUEUED_SAVES = 64
 _ABANDONED_AFTER_SECONDS = 60.0
 _TIERS_CHECKED_EVERY_SECONDS = 1.0
@@ -82,6 +89,7 @@ class ECConnector(ECConnectorBase):
         super().__init__(vllm_config, role)
         self._schedules = role == ECConnectorRole.SCHEDULER
         self._model = model_of(vllm_config)
+        self._encoding = encoding_of(vllm_config)
         self._spaces: dict[str, Namespace] = {}
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="afterimage-ec")
         self._files: SharedFiles | AbsentFiles = AbsentFiles()
@@ -114,6 +122,11 @@ class ECConnector(ECConnectorBase):
         folder = Path(settings.get("folder", DEFAULT_FOLDER))
         self._epoch_file = folder / _EPOCH_FILE
         self._configured_epoch = str(settings.get("weights_epoch", ""))
+        if HAVE_EC_CONNECTOR and not is_verifying():
+            raise InvalidArgument(
+                "vLLM did not load the plug-in afterimage of the group vllm.general_plugins, so clients' uuids are not verified "
+                "and could name other items; VLLM_PLUGINS, if set, must include afterimage"
+            )
         self._wait_seconds = float(settings.get("wait_seconds", 2.0))
         self._secret = secret_in(settings.get("secret_file"))
         host_bytes, disk_bytes = int(settings.get("host_bytes", 4 << 30)), int(settings.get("disk_bytes", 64 << 30))
@@ -188,12 +201,12 @@ class ECConnector(ECConnectorBase):
             name, revision, dtype, quantization = self._model
             space = Namespace(name, name, weights_epoch=epoch, adapter=f"{revision}/{dtype}/{quantization}", secret=self._secret)
             self._spaces = {epoch: space}
-        return space.derive("afterimage/vllm-item/1", {"identifier": identifier})
+        return space.derive("afterimage/vllm-item/2", {"identifier": identifier, "encoding": self._encoding})
 
     # Scheduler.
 
     def has_cache_item(self, identifier: str) -> bool:
-        if not self.is_consumer or self._is_off():
+        if not self.is_consumer or self._is_off() or not _is_content(identifier):
             return False
         if identifier in self._promised:
             return True
@@ -214,7 +227,7 @@ class ECConnector(ECConnectorBase):
         ready = True
         for feature in request.mm_features:
             position = feature.mm_position
-            if position.offset + position.length > num_computed_tokens:
+            if position.offset + position.length > num_computed_tokens and _is_content(feature.identifier):
                 ready = not self._promote(feature.identifier, self._key(feature.identifier, epoch)) and ready
         return ready
 
@@ -322,6 +335,8 @@ class ECConnector(ECConnectorBase):
         if (tensor := read_tensor(lease.path, lease.name)) is not None:
             parts = [tensor.dtype.encode(), array("q", tensor.shape), tensor.data, array("d", [tensor.seconds])]
             self._below.tier.put(key, parts, cost_seconds=tensor.seconds)
+            if self._below.disk is not None:
+                self._below.disk.flush()  # vLLM kills an engine that takes more than five seconds to end
         self._files.release(lease)
 
     # Workers.
@@ -336,7 +351,7 @@ class ECConnector(ECConnectorBase):
             return
         meta = self._connector_metadata
         epoch = meta.epoch if isinstance(meta, LoadsOfStep) else self._epoch()
-        if epoch is None or mm_hash in self._saves:
+        if epoch is None or mm_hash in self._saves or not _is_content(mm_hash):
             return
         name = self._key(mm_hash, epoch).hex()
         if not self._files.holds(name):
@@ -399,6 +414,10 @@ class ECConnector(ECConnectorBase):
             return "cpu"
         name = current_platform.device_type or "cpu"
         return f"{name}:{current_platform.current_device()}" if current_platform.is_cuda_alike() else name
+
+
+def _is_content(identifier: str) -> bool:
+    return _CONTENT.fullmatch(identifier) is not None
 
 
 def _reason(error: Exception) -> str:

@@ -28,7 +28,7 @@ class ReuseStats(ECConnectorStats):
     """Counts of an interval, and whether tiers are off at its end."""
 
     def reset(self) -> None:
-        self.data = {}
+        self.data: dict[str, Any] = {}
 
     def is_empty(self) -> bool:
         return not self.data
