@@ -21,9 +21,11 @@ all sharing machines have), encrypt_key_file, weights_epoch, wait_seconds (2.0: 
 
 from __future__ import annotations
 
+import atexit
 import math
 import re
 import time
+import weakref
 from array import array
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -84,6 +86,16 @@ class _Save:
     data: Any
 
 
+# An engine in the caller's process may never be shut down.
+_open: weakref.WeakSet[ECConnector] = weakref.WeakSet()
+
+
+@atexit.register
+def _shut_down_at_exit() -> None:
+    for connector in list(_open):
+        connector.shutdown()
+
+
 class ECConnector(ECConnectorBase):
     def __init__(self, vllm_config: Any, role: ECConnectorRole) -> None:
         super().__init__(vllm_config, role)
@@ -112,6 +124,7 @@ class ECConnector(ECConnectorBase):
         self._known_off: dict[str, str] = {}
         self._tiers_checked = -math.inf
         self._check_tiers()
+        _open.add(self)
         # Worker.
         self._new: list[_Save] = []
         self._began = self._encoded = 0.0

@@ -88,7 +88,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         import afterimage.vllm
 
         report["stats"] = afterimage.vllm.stats(folder)
-    llm.llm_engine.engine_core.shutdown()
+    llm.llm_engine.engine_core.shutdown(timeout=60)  # a worker on a busy machine takes longer than the default
     return report
 
 
