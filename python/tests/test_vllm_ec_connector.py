@@ -173,6 +173,8 @@ def test_other_weights_and_models_miss(tmp_path: Path) -> None:
     assert not engine.scheduler.has_cache_item(X)
     engine.step({X: output(2)})
     assert (engine.step({X: None})[X] == 2).all()
+    (tmp_path / "host" / "weights-epoch").unlink()
+    assert (engine.step({X: None})[X] == 2).all(), "the weights did not change when the file was removed"
     other = connector(tmp_path, ECConnectorRole.SCHEDULER, model="other")
     assert not other.has_cache_item(X)
     other.shutdown()

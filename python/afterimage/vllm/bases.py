@@ -131,6 +131,14 @@ def model_of(vllm_config: Any) -> VllmModel:
     )
 
 
+def vllm_version() -> str:
+    try:
+        from vllm import __version__
+    except ImportError:
+        return ""
+    return str(__version__)
+
+
 _CHANGE_ENCODINGS = (
     "media_io_kwargs",
     "mm_processor_kwargs",
@@ -146,12 +154,11 @@ def encoding_of(vllm_config: Any) -> str:
     model = vllm_config.model_config
     multimodal = getattr(model, "multimodal_config", None)
     settings = {name: getattr(multimodal, name, None) for name in _CHANGE_ENCODINGS}
-    settings |= {"hf_overrides": getattr(model, "hf_overrides", None), "vllm": "", "device": ""}
+    settings |= {"hf_overrides": getattr(model, "hf_overrides", None), "vllm": vllm_version(), "device": ""}
     try:
-        from vllm import __version__
         from vllm.platforms import current_platform
 
-        settings |= {"vllm": __version__, "device": str(current_platform.device_type)}
+        settings["device"] = str(current_platform.device_type)
     except ImportError:
         pass
     return json.dumps(settings, sort_keys=True, default=_named)
@@ -177,4 +184,5 @@ __all__ = [
     "VllmModel",
     "encoding_of",
     "model_of",
+    "vllm_version",
 ]

@@ -87,12 +87,12 @@ class _Save:
 
 
 # An engine in the caller's process may never be shut down.
-_open: weakref.WeakSet[ECConnector] = weakref.WeakSet()
+_connectors: weakref.WeakSet[ECConnector] = weakref.WeakSet()
 
 
 @atexit.register
 def _shut_down_at_exit() -> None:
-    for connector in list(_open):
+    for connector in list(_connectors):
         connector.shutdown()
 
 
@@ -100,8 +100,6 @@ class ECConnector(ECConnectorBase):
     def __init__(self, vllm_config: Any, role: ECConnectorRole) -> None:
         super().__init__(vllm_config, role)
         self._schedules = role == ECConnectorRole.SCHEDULER
-        self._model = model_of(vllm_config)
-        self._encoding = encoding_of(vllm_config)
         self._spaces: dict[str, Namespace] = {}
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="afterimage-ec")
         self._files: SharedFiles | AbsentFiles = AbsentFiles()
@@ -110,6 +108,7 @@ class ECConnector(ECConnectorBase):
         self._warned: set[str] = set()
         self._is_closed = False
         try:
+            self._model, self._encoding = model_of(vllm_config), encoding_of(vllm_config)
             self._open(dict(vllm_config.ec_transfer_config.ec_connector_extra_config or {}))
         except Exception as error:  # a cache that cannot be opened must not end the engine
             self._off["settings"] = str(error)
@@ -124,7 +123,7 @@ class ECConnector(ECConnectorBase):
         self._known_off: dict[str, str] = {}
         self._tiers_checked = -math.inf
         self._check_tiers()
-        _open.add(self)
+        _connectors.add(self)
         # Worker.
         self._new: list[_Save] = []
         self._began = self._encoded = 0.0
@@ -134,7 +133,7 @@ class ECConnector(ECConnectorBase):
     def _open(self, settings: dict[str, Any]) -> None:
         folder = Path(settings.get("folder", DEFAULT_FOLDER))
         self._epoch_file = folder / _EPOCH_FILE
-        self._configured_epoch = str(settings.get("weights_epoch", ""))
+        self._last_epoch = str(settings.get("weights_epoch", ""))
         if HAVE_EC_CONNECTOR and not is_verifying():
             raise InvalidArgument(
                 "vLLM did not load the plug-in afterimage of the group vllm.general_plugins, so clients' uuids are not verified "
@@ -201,12 +200,13 @@ class ECConnector(ECConnectorBase):
     def _epoch(self) -> str | None:
         """None: unknown. An item of other weights would be wrong, so nothing is looked up or saved then."""
         try:
-            return self._epoch_file.read_text(encoding="utf-8")
+            self._last_epoch = self._epoch_file.read_text(encoding="utf-8")
         except FileNotFoundError:
-            return self._configured_epoch
+            pass  # never set, or removed: the weights did not change with it
         except (OSError, ValueError) as error:
             self._warn_once(f"Afterimage cannot read the weights epoch and caches nothing until it can: {error}")
             return None
+        return self._last_epoch
 
     def _key(self, identifier: str, epoch: str) -> bytes:
         space = self._spaces.get(epoch)

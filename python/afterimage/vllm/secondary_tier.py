@@ -10,7 +10,8 @@ Either folder or remote may be left out. Without remote, a look-up returns at on
 while it asks the servers about a block that it has not seen.
 
 Keys     vLLM's block hash and group under the model, its dtypes, layout, parallelism, the bytes of a block and the
-         weights epoch (setting weights_epoch): blocks of another model or of older weights never match.
+         weights epoch (setting weights_epoch), and vLLM's version: blocks of another model or of older weights never
+         match. vLLM does not tell a tier the engine's mm_processor_kwargs: with others, set another weights_epoch.
 Errors   An unreadable or damaged block fails its job's keys and nothing else. A folder, servers or a key that cannot
          be used: a warning, and vLLM runs without this tier.
 Threads  Called by vLLM's scheduler; the tier's own threads wait for disk and servers.
@@ -27,7 +28,7 @@ from typing import Any
 
 from afterimage._core import Namespace, Tier
 from afterimage.errors import InvalidArgument
-from afterimage.vllm.bases import JobResult, LookupResult, RequestOffloadingContext, SecondaryTierManager, model_of
+from afterimage.vllm.bases import JobResult, LookupResult, RequestOffloadingContext, SecondaryTierManager, model_of, vllm_version
 from afterimage.vllm.below import Below, open_below, secret_in
 from afterimage.vllm.log import log
 
@@ -121,7 +122,7 @@ class SecondaryTier(SecondaryTierManager):
         self._blocks = view.cast("B") if view.nbytes else view
         layout = _layout_of(spec)
         self._space = Namespace(layout["model"], layout["model"], weights_epoch=weights_epoch, secret=secret_in(secret_file))
-        self._fields: dict[str, str | int | bytes] = {**layout, "block_bytes": self._row}
+        self._fields: dict[str, str | int | bytes] = {**layout, "block_bytes": self._row, "vllm": vllm_version()}
 
     def _key(self, key: bytes) -> bytes:
         return self._space.derive("afterimage/vllm-block/1", {**self._fields, "key": bytes(key)})
