@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,10 @@ def test_hits_are_counted_by_tier_and_read_by_another_process(tmp_path: Path) ->
     assert found["loaded_bytes"] >= 2 * output(1).nbytes
     assert found["saved_seconds"] > 0
     assert found["off"] == {}
+    live = engine.scheduler._files.process_folder
+    assert live is not None
+    shutil.copytree(live, live.with_name("of a process that was killed"))
+    assert afterimage.vllm.stats(str(tmp_path / "host"))["engines"] == 1
     engine.close()
     assert afterimage.vllm.stats(str(tmp_path / "host"))["engines"] == 0
 

@@ -21,6 +21,7 @@ import json
 import os
 import shutil
 import struct
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,6 +67,7 @@ class SharedFiles:
         self._leases = self.folder / "leases" / uuid.uuid4().hex
         self._verified: dict[str, _Seen] = {}
         self._alive = -1
+        self._joining = threading.Lock()
         self._join()
 
     @property
@@ -74,7 +76,12 @@ class SharedFiles:
         return self._leases
 
     def _join(self) -> None:
-        """Makes the folders, and marks this process as alive in them."""
+        """Makes the folders, and marks this process as alive in them, unless they are there."""
+        with self._joining:
+            if not (self._leases / "alive").exists():
+                self._make_folders()
+
+    def _make_folders(self) -> None:
         if self._alive >= 0:
             os.close(self._alive)
             self._alive = -1
@@ -92,8 +99,7 @@ class SharedFiles:
         """
         if self.holds(name):
             return False
-        if not (self._leases / "alive").exists():
-            self._join()
+        self._join()
         header = json.dumps({"name": name, "dtype": dtype, "shape": list(shape), "seconds": seconds}).encode()
         offset = -(-(_FIXED.size + len(header)) // 64) * 64
         body = bytearray(offset - _FIXED.size)
