@@ -11,25 +11,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from runs import ROUNDS, Engine, Run
 
 FOLDER = Path(__file__).resolve().parent
-ROUNDS = [[[1], [2], [1, 3]], [[1], [4]], [[2]]]
-
-
-class Run(NamedTuple):
-    """The reports of the jobs that one process ran, and what it wrote."""
-
-    reports: list[dict[str, Any]]
-    output: str
-    status: int
-
-
-Engine = Callable[..., Run]
 
 
 @pytest.fixture(scope="session")

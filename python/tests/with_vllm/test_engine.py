@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROUNDS, Engine, Run
+from runs import ROUNDS, Engine, Run
 
 PICTURES = 4  # in ROUNDS
 _SMALLEST_NOISE = 1e-5
