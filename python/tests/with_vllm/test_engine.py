@@ -165,7 +165,7 @@ def test_a_cache_in_trouble_never_stops_the_engine(plain: Plain, engine: Engine,
         assert sum(report["encoded"]) == PICTURES, f"{name}: another key finds nothing, and each picture is encoded once"
     assert run.output.count("caches no encoder outputs") == 3
     assert run.output.count("runs without its disk tier") == 2
-    assert run.output.count("runs without its remote tier") == 1
+    assert "runs without its remote tier" in run.output
     assert "the setting host_bytes has no space" in run.output
 
 
