@@ -5,8 +5,8 @@
 NB_MODULE(_core, module) {
   using namespace afterimage::python;
   module.doc() = "Implementation of the package afterimage; import that instead.";
-  // What a daemon thread or another extension still holds when the interpreter ends is no leak of these bindings. Tests
-  // turn the warnings on.
+  // What a daemon thread or another extension still holds when the interpreter ends is no leak of
+  // these bindings. Tests turn the warnings on.
   nb::set_leak_warnings(false);
   module.def("set_leak_warnings", &nb::set_leak_warnings, nb::arg("enabled"),
              "Whether nanobind reports, when the interpreter ends, what is still referenced.");

@@ -422,8 +422,8 @@ void bind_prefix(nb::module_& module) {
            nb::arg("within") = nb::none(),
            nb::sig(
                "def claim(self, space: NamespaceId, layout: KvLayout, tokens: object, spans: "
-               "collections.abc.Sequence[MediaSpan] = (), *, wait: bool = True, within: Namespace | "
-               "None = None) -> PrefillLeader"),
+               "collections.abc.Sequence[MediaSpan] = (), *, wait: bool = True, within: Namespace "
+               "| None = None) -> PrefillLeader"),
            "The longest legal resume point. wait: wait for a caller that is prefilling more of "
            "this prompt.\n"
            "\n"
