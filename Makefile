@@ -122,7 +122,7 @@ test-transformers: ## test afterimage.transformers, with torch and transformers
 	$(call install,test)
 	python/test.sh transformers
 
-test-vllm: ## test afterimage.vllm, with vLLM itself
+test-vllm: ## test afterimage.vllm with vLLM's classes and its engine on a CPU (VLLM_PACKAGE=vllm==0.33.0: another distribution)
 	$(call install,test)
 	python/test.sh vllm
 

@@ -6,7 +6,8 @@
 #
 #   python/test.sh                 the package alone, its README and examples, and mypy
 #   python/test.sh transformers    afterimage.transformers, with torch and transformers (gigabytes)
-#   python/test.sh vllm            afterimage.vllm against vLLM itself (gigabytes)
+#   python/test.sh vllm            afterimage.vllm with vLLM's classes and its engine, on a CPU (gigabytes, kept in build/vllm)
+#   VLLM_PACKAGE=vllm==0.33.0 python/test.sh vllm      the same with another distribution of vLLM, in build/vllm==0.33.0
 #   python/test.sh bench           bench/python_bindings.py and bench/transformers_ttft.py, optimised
 #   VLLM=1 python/test.sh bench    the first benchmark also against vLLM's own class
 #   SANITIZE=1 python/test.sh      the package tests with AddressSanitizer and UndefinedBehaviorSanitizer
@@ -17,9 +18,14 @@ out=$root/build/python-test
 [ -z "${SANITIZE:-}" ] || out=$out-sanitize
 env=$out/$what
 mkdir -p "$out"
-rm -rf "$env"
-python3 -m venv "$env"
-"$env/bin/pip" install -q --upgrade pip
+if [ "$what" = vllm ]; then
+  env=$root/build/${VLLM_PACKAGE:-vllm}/env
+  "$root/python/install-vllm.sh" "$env"
+else
+  rm -rf "$env"
+  python3 -m venv "$env"
+  "$env/bin/pip" install -q --upgrade pip
+fi
 
 # Tests use a quick build; benchmarks and releases (python/build.sh) use an optimised one.
 if [ -n "${SANITIZE:-}" ]; then
@@ -34,13 +40,13 @@ else
     -C cmake.define.AFTERIMAGE_QUICK_BUILD=ON
 fi
 case $what in
-  package) extras=test ;;
+  package | vllm) extras=test ;;
   bench) extras=test,${VLLM:+vllm,}transformers ;;
   *) extras=test,$what ;;
 esac
 "$env/bin/pip" install -q -C build-dir="$out/objects" "$@" "$root/python[$extras]"
 
-export PYTHONDEVMODE=1
+[ "$what" = vllm ] || export PYTHONDEVMODE=1
 if [ -n "${SANITIZE:-}" ]; then
   # The interpreter is not instrumented, so the runtime is preloaded; its own allocations are not our leaks.
   LD_PRELOAD=$(clang++-19 -print-file-name=libclang_rt.asan-x86_64.so)

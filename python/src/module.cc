@@ -5,6 +5,11 @@
 NB_MODULE(_core, module) {
   using namespace afterimage::python;
   module.doc() = "Implementation of the package afterimage; import that instead.";
+  // What a daemon thread or another extension still holds when the interpreter ends is no leak of
+  // these bindings. Tests turn the warnings on.
+  nb::set_leak_warnings(false);
+  module.def("set_leak_warnings", &nb::set_leak_warnings, nb::arg("enabled"),
+             "Whether nanobind reports, when the interpreter ends, what is still referenced.");
   bind_types(module);
   bind_identity(module);
   bind_tiers(module);  // before the classes that take a tier

@@ -10,15 +10,19 @@
 #include "afterimage/eviction_policy.h"
 #include "afterimage/prefill_once.h"
 #include "bindings.h"
+#include "caches/prefix/prefix_archive.h"
 
 namespace afterimage::python {
 
 namespace {
 
 struct PrefixStore {
-  explicit PrefixStore(Bytes capacity) : budget(capacity) {}
+  explicit PrefixStore(Bytes capacity) : budget(capacity), transfer(std::max(capacity, 64_MiB)) {}
 
   MemoryBudget budget;
+  MemoryBudget transfer;        // for transfers from the tier
+  std::shared_ptr<Tier> below;  // nullptr: none
+  std::unique_ptr<PrefixArchive> archive;
   std::unique_ptr<PrefixCache> cache;
   std::unique_ptr<PrefillOnce> front;
 };
@@ -71,8 +75,23 @@ struct Prefill {
   StorePtr store;
   KvLayout layout;
   Sequence prompt;
+  std::optional<ArchivedPrompt> archived;  // if there is a tier
   std::optional<PrefillLeader> leader;
 };
+
+/// Loads the part of the prompt that the tier has and memory lacks.
+Result<void> load(Prefill& prefill, const NamespaceId& root) {
+  if (!prefill.archived.has_value()) return {};
+  const PrefixMatch& match = prefill.leader->match();
+  PrefixMatch own(TokenCount(0), {});  // matches nothing: it says whose insertion this is
+  const bool loaded = prefill.store->archive->promote(
+      *prefill.archived, match.matched(), match.resume(), [&](const KvSlice& kv) -> Result<void> {
+        AFI_TRY_VOID(
+            prefill.store->front->insert(root, prefill.layout, prefill.prompt, kv, &own));
+        return {};
+      });
+  return loaded ? prefill.leader->look_again() : Result<void>();
+}
 
 class PyPrefillLeader {
  public:
@@ -92,6 +111,11 @@ class PyPrefillLeader {
   }
 
   [[nodiscard]] std::uint32_t resume() const { return leader().match().resume().value(); }
+
+  [[nodiscard]] std::uint32_t capture_from() const {
+    const TokenCount resume = leader().match().resume();
+    return (prefill_->archived.has_value() ? PrefixArchive::capture_from(resume) : resume).value();
+  }
 
   [[nodiscard]] std::vector<std::uint32_t> snapshots() const {
     std::vector<std::uint32_t> positions;
@@ -151,7 +175,11 @@ class PyPrefillLeader {
     }
     const std::shared_ptr<Prefill> busy = prefill_;
     PrefillLeader taken = take();  // no other thread may use it meanwhile
-    const auto done = without_gil([&] { return taken.commit(captured); });
+    const auto done = without_gil([&] {
+      auto committed = taken.commit(captured);
+      if (busy->archived.has_value()) busy->store->archive->keep(*busy->archived, captured);
+      return committed;
+    });
     busy->leader = std::move(taken);
     const PrefixInsertion added = or_raise(done);
     nb::dict report;
@@ -189,13 +217,17 @@ Sequence prompt_of(nb::handle tokens, std::vector<MediaSpan> spans) {
 class PyPrefixCache {
  public:
   PyPrefixCache(std::uint64_t budget, const std::string& policy, std::uint64_t max_sequences,
-                bool verify_hits) {
+                bool verify_hits, const nb::object& tier) {
     auto store = std::make_shared<PrefixStore>(Bytes(budget));
     store->cache = or_raise(PrefixCache::create(
         {.max_sequences = EntryCount(max_sequences), .policy = or_raise(make_policy(policy))},
         store->budget));
     store->front = std::make_unique<PrefillOnce>(*store->cache,
                                                  PrefillOnceOptions{.verify_hits = verify_hits});
+    if (!tier.is_none()) {
+      store->below = tier_of(tier);
+      store->archive = std::make_unique<PrefixArchive>(*store->below, store->transfer);
+    }
     store_ = std::move(store);
   }
 
@@ -205,15 +237,27 @@ class PyPrefixCache {
   }
 
   PyPrefillLeader claim(const NamespaceId& space, const KvLayout& layout, nb::handle tokens,
-                        std::vector<MediaSpan> spans, bool wait) {
+                        std::vector<MediaSpan> spans, bool wait, const SpaceHolder* within) {
     or_raise(check_layout(layout));
-    auto prefill = std::make_shared<Prefill>(
-        Prefill{open(), layout, prompt_of(tokens, std::move(spans)), std::nullopt});
+    auto prefill = std::make_shared<Prefill>(Prefill{
+        open(), layout, prompt_of(tokens, std::move(spans)), std::nullopt, std::nullopt});
+    if (prefill->store->archive != nullptr) {
+      if (within == nullptr) {
+        raise(ErrorCode::kInvalidArgument,
+              "expected within=, the Namespace of the prefix: keys in a tier are made with its "
+              "secret");
+      }
+      prefill->archived.emplace(or_raise(
+          ArchivedPrompt::of(within->space, space, prefill->layout, prefill->prompt)));
+    }
     const PrefillRequest request{
         .space = space, .layout = &prefill->layout, .prompt = &prefill->prompt};
     PrefillOnce& front = *prefill->store->front;
-    prefill->leader.emplace(or_raise(
-        without_gil([&] { return wait ? front.wait_and_lead(request) : front.lead(request); })));
+    or_raise(without_gil([&]() -> Result<void> {
+      AFI_TRY(PrefillLeader leader, wait ? front.wait_and_lead(request) : front.lead(request));
+      prefill->leader.emplace(std::move(leader));
+      return load(*prefill, space);
+    }));
     return PyPrefillLeader(std::move(prefill));
   }
 
@@ -226,6 +270,11 @@ class PyPrefixCache {
 
   bool erase(const NamespaceId& space) {
     const StorePtr store = open();
+    if (store->archive != nullptr) {
+      raise(ErrorCode::kUnsupported,
+            "a tier cannot list the entries of a namespace, so they cannot be erased: use a "
+            "Namespace with another weights_epoch");
+    }
     return without_gil([&] { return store->front->erase(space); });
   }
 
@@ -247,6 +296,9 @@ class PyPrefixCache {
     stats["resident_bytes"] = cache.resident.value();
     stats["budget_bytes"] = store->budget.capacity().value();
     stats["waited"] = store->front->stats().followed;
+    const PrefixArchiveStats archive =
+        store->archive == nullptr ? PrefixArchiveStats() : store->archive->stats();
+    stats["promoted"] = archive.promoted;
     return stats;
   }
 
@@ -315,6 +367,9 @@ void bind_prefix(nb::module_& module) {
       "concurrent\n"
       "callers wait for it.")
       .def_prop_ro("resume", &PyPrefillLeader::resume, "Tokens whose KV is restored; 0: none.")
+      .def_prop_ro("capture_from", &PyPrefillLeader::capture_from,
+                   "The first row to commit: with a tier, which stores whole blocks, it may lie "
+                   "before resume.")
       .def_prop_ro("snapshots", &PyPrefillLeader::snapshots,
                    "Lengths at which sliding and recurrent groups should be captured.")
       .def("kv", &PyPrefillLeader::kv,
@@ -349,28 +404,41 @@ void bind_prefix(nb::module_& module) {
       "Prefill once: a cache of KV, looked up by the longest common prefix of prompts, media "
       "included.\n"
       "\n"
+      "With tier=, KV outlives the process and is shared with those that use the tier.\n"
+      "\n"
       "Shape    The layout's: bytes of rows and states, in the engine's format.\n"
       "Unit     Bytes, under a hard budget.\n"
       "Threads  Any. The GIL is released while waiting, copying and verifying.")
-      .def(nb::init<std::uint64_t, const std::string&, std::uint64_t, bool>(),
+      .def(nb::init<std::uint64_t, const std::string&, std::uint64_t, bool, const nb::object&>(),
            nb::arg("budget_bytes"), nb::kw_only(), nb::arg("policy") = "worth",
-           nb::arg("max_sequences") = EntryCount::max().value(), nb::arg("verify_hits") = true)
+           nb::arg("max_sequences") = EntryCount::max().value(), nb::arg("verify_hits") = true,
+           nb::arg("tier") = nb::none(),
+           nb::sig("def __init__(self, budget_bytes: int, *, policy: str = 'worth', "
+                   "max_sequences: int = 18446744073709551615, verify_hits: bool = True, tier: "
+                   "Tier | None = None) -> None"),
+           "tier: below memory, opened with holds=\"prefix_kv\"; claims then need within=.")
       .def("claim", &PyPrefixCache::claim, nb::arg("space"), nb::arg("layout"), nb::arg("tokens"),
            nb::arg("spans") = std::vector<MediaSpan>(), nb::kw_only(), nb::arg("wait") = true,
+           nb::arg("within") = nb::none(),
            nb::sig(
                "def claim(self, space: NamespaceId, layout: KvLayout, tokens: object, spans: "
-               "collections.abc.Sequence[MediaSpan] = (), *, wait: bool = True) -> PrefillLeader"),
+               "collections.abc.Sequence[MediaSpan] = (), *, wait: bool = True, within: Namespace "
+               "| None = None) -> PrefillLeader"),
            "The longest legal resume point. wait: wait for a caller that is prefilling more of "
            "this prompt.\n"
            "\n"
-           "tokens: a tensor of i32 or i64, or ints.")
+           "tokens: a tensor of i32 or i64, or ints. within: with a tier, the Namespace whose "
+           "prefix_root()\n"
+           "space is.")
       .def("explain", &PyPrefixCache::explain, nb::arg("space"), nb::arg("tokens"),
            nb::arg("spans") = std::vector<MediaSpan>(),
            nb::sig("def explain(self, space: NamespaceId, tokens: object, spans: "
                    "collections.abc.Sequence[MediaSpan] = ()) -> str"),
            "Explains, as text, where a prompt would resume and why.")
       .def("erase", &PyPrefixCache::erase, nb::arg("space"),
-           "Removes all entries of the namespace.")
+           "Removes all entries of the namespace.\n"
+           "\n"
+           "Unsupported: with a tier, whose entries it could not remove.")
       .def("close", &PyPrefixCache::close,
            "Closes the cache; existing leaders stay usable. May "
            "be called twice.")

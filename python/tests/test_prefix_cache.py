@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import afterimage as ai
 import numpy as np
@@ -130,3 +131,48 @@ def test_threads_that_share_prefixes(root: ai.NamespaceId) -> None:
         list(threads.map(work, range(6)))
     assert cache.stats()["resident_bytes"] <= 1 << 14
     assert cache.stats()["tokens_reused"] > 0
+
+
+def long(tokens: int = 200) -> list[int]:
+    return [at % 50 + 1 for at in range(tokens)]
+
+
+def fill_whole(cache: ai.PrefixCache, space: ai.Namespace, tokens: list[int]) -> int:
+    """Prefills what is missing, with one group of full rows, and checks every restored row."""
+    flat = ai.KvLayout([ai.LayerGroup("full", row_bytes=ROW)])
+    with cache.claim(space.prefix_root(), flat, tokens, within=space) as leader:
+        resume = leader.resume
+        for slices, _ in leader.kv():
+            for first, count, data in slices:
+                assert np.asarray(data).tobytes() == rows(tokens, first, first + count).tobytes()
+        if resume < len(tokens):
+            leader.commit(len(tokens), leader.capture_from, [rows(tokens, leader.capture_from, len(tokens))], cost_seconds=0.1)
+        return resume
+
+
+def test_kv_outlives_the_process_in_a_tier(space: ai.Namespace, tmp_path: Path) -> None:
+    """All of the prompt but its last token, which an engine has to compute; then a longer one."""
+    for tokens, expected in ((200, 0), (200, 199), (250, 200), (250, 249)):
+        with ai.DiskTier(str(tmp_path), capacity_bytes=1 << 26, holds="prefix_kv") as tier:
+            cache = ai.PrefixCache(1 << 20, tier=tier)
+            assert fill_whole(cache, space, long(tokens)) == expected
+            assert cache.stats()["promoted"] == (expected > 0)
+            tier.flush()
+            cache.close()
+
+
+def test_a_tier_of_another_secret_has_nothing(space: ai.Namespace, tmp_path: Path) -> None:
+    with ai.DiskTier(str(tmp_path), capacity_bytes=1 << 26, holds="prefix_kv") as tier:
+        assert fill_whole(ai.PrefixCache(1 << 20, tier=tier), space, long()) == 0
+        tier.flush()
+        stranger = ai.Namespace("model", "encoder", secret=bytes(32))
+        assert fill_whole(ai.PrefixCache(1 << 20, tier=tier), stranger, long()) == 0
+
+
+def test_a_cache_with_a_tier_asks_for_the_namespace_and_erases_nothing(space: ai.Namespace, tmp_path: Path) -> None:
+    with ai.DiskTier(str(tmp_path), capacity_bytes=1 << 26, holds="prefix_kv") as tier:
+        cache = ai.PrefixCache(1 << 20, tier=tier)
+        with pytest.raises(ai.errors.InvalidArgument, match="within="):
+            cache.claim(space.prefix_root(), layout(), long())
+        with pytest.raises(ai.errors.Unsupported, match="weights_epoch"):
+            cache.erase(space.prefix_root())

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,9 +15,17 @@ import numpy as np
 import pytest
 from afterimage.vllm import ECConnector, set_weights_epoch
 from afterimage.vllm.bases import ECConnectorRole
-from afterimage.vllm.shared_files import SharedFiles
+from afterimage.vllm.shared_files import SharedFiles, read_tensor
 
 ROW = np.float32
+
+
+def content(name: str) -> str:
+    """An identifier as vLLM's hasher makes it."""
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+X, Y = content("X"), content("Y")
 
 
 class OnNumpy(ECConnector):
@@ -29,8 +38,8 @@ class OnNumpy(ECConnector):
         return np.frombuffer(bytes(data), dtype).reshape(shape)
 
 
-def connector(folder: Path, role: ECConnectorRole, ec_role: str = "ec_both", **settings: Any) -> OnNumpy:
-    settings = {"folder": str(folder / "host"), "host_bytes": 1 << 20, **settings}
+def connector(place: Path, role: ECConnectorRole, ec_role: str = "ec_both", **settings: Any) -> OnNumpy:
+    settings = {"folder": str(place / "host"), "host_bytes": 1 << 20, **settings}
     config = SimpleNamespace(
         ec_transfer_config=SimpleNamespace(
             is_ec_producer=ec_role != "ec_consumer",
@@ -38,7 +47,9 @@ def connector(folder: Path, role: ECConnectorRole, ec_role: str = "ec_both", **s
             ec_connector_extra_config=settings,
             get_from_extra_config=settings.get,
         ),
-        model_config=SimpleNamespace(model=settings.pop("model", "m"), revision=None, dtype="float32"),
+        model_config=SimpleNamespace(
+            model=settings.pop("model", "m"), revision=None, dtype="float32", multimodal_config=settings.pop("multimodal", None)
+        ),
     )
     return OnNumpy(config, role)
 
@@ -46,9 +57,9 @@ def connector(folder: Path, role: ECConnectorRole, ec_role: str = "ec_both", **s
 class Engine:
     """One scheduler and one worker in lockstep."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        self.scheduler = connector(folder, ECConnectorRole.SCHEDULER, **settings)
-        self.worker = connector(folder, ECConnectorRole.WORKER, **settings)
+    def __init__(self, place: Path, **settings: Any) -> None:
+        self.scheduler = connector(place, ECConnectorRole.SCHEDULER, **settings)
+        self.worker = connector(place, ECConnectorRole.WORKER, **settings)
 
     def step(self, items: dict[str, np.ndarray | None]) -> dict[str, np.ndarray]:
         """Schedules the items in order; items that are not promised are encoded to the given array."""
@@ -71,9 +82,11 @@ class Engine:
             assert made is not None, f"{item} was expected to be found"
             cache[item] = made
             self.worker.save_caches(cache, item)
-        self.worker._threads.submit(lambda: None).result()  # wait until it is written
         sent, received = self.worker.get_finished(set())
         self.worker.clear_connector_metadata()
+        self.worker._threads.submit(lambda: None).result()  # wait until it is written
+        later, _ = self.worker.get_finished(set())
+        sent = (sent or set()) | (later or set())
         self.scheduler.update_connector_output(SimpleNamespace(finished_sending=sent, finished_recving=received))
         assert set(items) <= set(cache), "an item that was neither encoded nor loaded ends the engine"
         return cache
@@ -86,6 +99,13 @@ class Engine:
         self.worker.shutdown()
 
 
+def leases(engine: Engine) -> list[str]:
+    """The scheduler's leases, without the files that mark its process and count its hits."""
+    folder = engine.scheduler._files.process_folder
+    assert folder is not None
+    return [file.name for file in folder.iterdir() if file.name not in ("alive", "counts", "off.json")]
+
+
 def output(value: float, rows: int = 16, width: int = 64) -> np.ndarray:
     return np.full((rows, width), value, ROW)
 
@@ -93,31 +113,31 @@ def output(value: float, rows: int = 16, width: int = 64) -> np.ndarray:
 def test_another_request_loads_a_saved_item_with_dtype_and_shape(tmp_path: Path) -> None:
     engine = Engine(tmp_path)
     wide = np.arange(16 * 256, dtype=np.float16).reshape(16, 256)
-    engine.step({"image": output(1), "deepstack": wide, "empty": np.zeros((0, 8), ROW)})
-    found = engine.step({"image": None, "deepstack": None, "empty": None})
-    assert (found["image"] == 1).all()
-    assert found["deepstack"].dtype == np.float16
-    assert (found["deepstack"] == wide).all()
-    assert found["empty"].shape == (0, 8)
+    engine.step({content("image"): output(1), content("deepstack"): wide, content("empty"): np.zeros((0, 8), ROW)})
+    found = engine.step({content("image"): None, content("deepstack"): None, content("empty"): None})
+    assert (found[content("image")] == 1).all()
+    assert found[content("deepstack")].dtype == np.float16
+    assert (found[content("deepstack")] == wide).all()
+    assert found[content("empty")].shape == (0, 8)
     engine.close()
 
 
 def test_a_promised_item_is_loaded_although_the_same_step_evicts_it(tmp_path: Path) -> None:
     """The store holds one item, X; a request needs Y, which is encoded and saved, and X, a hit."""
     engine = Engine(tmp_path, host_bytes=5000)
-    engine.step({"X": output(1)})
+    engine.step({X: output(1)})
     scheduler, files = engine.scheduler, engine.worker._files
-    assert scheduler.has_cache_item("X")
-    request = SimpleNamespace(mm_features=[SimpleNamespace(identifier="Y"), SimpleNamespace(identifier="X")])
-    files.erase(scheduler._key("X", "").hex())  # an eviction at any time
+    assert scheduler.has_cache_item(X)
+    request = SimpleNamespace(mm_features=[SimpleNamespace(identifier=Y), SimpleNamespace(identifier=X)])
+    files.erase(scheduler._key(X, "").hex())  # an eviction at any time
     for index in (0, 1):
         scheduler.update_state_after_alloc(request, index)
     meta = scheduler.build_connector_meta(None)
-    assert list(meta.loads) == ["X"]
+    assert list(meta.loads) == [X]
     engine.worker.bind_connector_metadata(meta)
     cache: dict[str, np.ndarray] = {}
     engine.worker.start_load_caches(cache)
-    assert (cache["X"] == 1).all()
+    assert (cache[X] == 1).all()
     engine.close()
 
 
@@ -126,60 +146,61 @@ def test_a_full_store_keeps_every_promise(tmp_path: Path) -> None:
     chance = np.random.default_rng(1)
     for _ in range(200):
         items = chance.choice(8, size=3, replace=False)
-        wanted = {f"item{number}": output(number) for number in items}
+        wanted = {content(f"item{number}"): output(number) for number in items}
         found = engine.step(dict(wanted))
         for number in items:
-            assert (found[f"item{number}"] == number).all()
+            assert (found[content(f"item{number}")] == number).all()
         assert engine.worker._files.used_bytes() <= 3 * 4300
     engine.close()
 
 
 def test_unused_leases_are_released(tmp_path: Path) -> None:
     engine = Engine(tmp_path)
-    engine.step({"X": output(1)})
-    leases = engine.scheduler._files._leases
-    assert engine.scheduler.has_cache_item("X")
-    assert len(list(leases.iterdir())) == 2  # and the marker of this live process
+    engine.step({X: output(1)})
+    assert engine.scheduler.has_cache_item(X)
+    assert len(leases(engine)) == 1
     engine.scheduler.build_connector_meta(None)
-    assert len(list(leases.iterdir())) == 1
-    engine.step({"X": None})
-    assert len(list(leases.iterdir())) == 1
+    assert not leases(engine)
+    engine.step({X: None})
+    assert not leases(engine)
     engine.close()
 
 
 def test_other_weights_and_models_miss(tmp_path: Path) -> None:
     engine = Engine(tmp_path)
-    engine.step({"X": output(1)})
+    engine.step({X: output(1)})
     set_weights_epoch("2", str(tmp_path / "host"))
-    assert not engine.scheduler.has_cache_item("X")
-    engine.step({"X": output(2)})
-    assert (engine.step({"X": None})["X"] == 2).all()
+    assert not engine.scheduler.has_cache_item(X)
+    engine.step({X: output(2)})
+    assert (engine.step({X: None})[X] == 2).all()
+    (tmp_path / "host" / "weights-epoch").unlink()
+    assert (engine.step({X: None})[X] == 2).all(), "the weights did not change when the file was removed"
     other = connector(tmp_path, ECConnectorRole.SCHEDULER, model="other")
-    assert not other.has_cache_item("X")
+    assert not other.has_cache_item(X)
     other.shutdown()
     engine.close()
 
 
-@pytest.mark.parametrize("harm", ["torn", "flipped", "foreign", "empty"])
+@pytest.mark.parametrize("harm", ["torn", "flipped", "foreign", content("empty")])
 def test_damaged_items_are_never_promised(tmp_path: Path, harm: str) -> None:
     engine = Engine(tmp_path)
-    engine.step({"X": output(1)})
-    path = engine.scheduler._files.folder / engine.scheduler._key("X", "").hex()
+    engine.step({X: output(1)})
+    path = engine.scheduler._files.folder / engine.scheduler._key(X, "").hex()
     whole = path.read_bytes()
-    damaged = {"torn": whole[:-9], "flipped": whole[:-1] + b"\1", "foreign": b"not ours" * 99, "empty": b""}[harm]
+    damaged = {"torn": whole[:-9], "flipped": whole[:-1] + b"\1", "foreign": b"not ours" * 99, content("empty"): b""}[harm]
     path.unlink()
     path.write_bytes(damaged)
-    assert not engine.scheduler.has_cache_item("X")
+    assert not engine.scheduler.has_cache_item(X)
     assert not path.exists()
     engine.close()
 
 
 def test_producers_and_consumers_keep_their_roles(tmp_path: Path) -> None:
     consumer = connector(tmp_path, ECConnectorRole.WORKER, "ec_consumer")
-    consumer.save_caches({"X": output(1)}, "X")
+    consumer.save_caches({X: output(1)}, X)
     assert consumer.get_finished(set()) == (None, None)
     producer = connector(tmp_path, ECConnectorRole.SCHEDULER, "ec_producer")
-    assert not producer.has_cache_item("X")
+    assert not producer.has_cache_item(X)
     consumer.shutdown()
     producer.shutdown()
 
@@ -188,7 +209,7 @@ def test_requests_are_deferred_while_disk_items_are_promoted(tmp_path: Path) -> 
     disk = {"disk_folder": str(tmp_path / "disk"), "disk_bytes": 1 << 25}
     engine = Engine(tmp_path, **disk)
     shape = (16, 64)
-    engine.step({"X": output(3)})
+    engine.step({X: output(3)})
     engine.settle()
     engine.close()  # a later process after a reboot: memory is empty
     for file in (tmp_path / "host" / "items").iterdir():
@@ -196,12 +217,12 @@ def test_requests_are_deferred_while_disk_items_are_promoted(tmp_path: Path) -> 
             file.unlink()
     engine = Engine(tmp_path, **disk)
     position = SimpleNamespace(offset=0, length=16)
-    request = SimpleNamespace(mm_features=[SimpleNamespace(identifier="X", mm_position=position)])
+    request = SimpleNamespace(mm_features=[SimpleNamespace(identifier=X, mm_position=position)])
     engine.scheduler.ensure_cache_available(request, 0)
     engine.settle()
     assert engine.scheduler.ensure_cache_available(request, 0)
     assert engine.scheduler.ensure_cache_available(request, 16)
-    found = engine.step({"X": None})["X"]
+    found = engine.step({X: None})[X]
     assert found.shape == shape
     assert (found == 3).all()
     engine.close()
@@ -210,9 +231,9 @@ def test_requests_are_deferred_while_disk_items_are_promoted(tmp_path: Path) -> 
 def test_an_item_already_on_disk_takes_no_lease(tmp_path: Path) -> None:
     engine = Engine(tmp_path, disk_folder=str(tmp_path / "disk"), disk_bytes=1 << 25)
     for _ in range(2):
-        engine.step({"X": output(3)})
+        engine.step({X: output(3)})
         engine.settle()
-        assert len(list(engine.scheduler._files._leases.iterdir())) == 1  # the marker of this live process
+        assert not leases(engine)
         for file in (tmp_path / "host" / "items").iterdir():
             if file.is_file():
                 file.unlink()
@@ -226,10 +247,10 @@ def test_a_failed_save_does_not_end_the_engine(tmp_path: Path, monkeypatch: pyte
         raise OSError("the folder is gone")
 
     monkeypatch.setattr(engine.worker._files, "put", refuse)
-    engine.step({"X": output(1)})
+    engine.step({X: output(1)})
     monkeypatch.undo()
-    engine.step({"X": output(2)})
-    found = engine.step({"X": None})["X"]
+    engine.step({X: output(2)})
+    found = engine.step({X: None})[X]
     assert (found == 2).all()
     engine.close()
 
@@ -246,7 +267,7 @@ def test_only_leases_of_dead_processes_are_dropped(tmp_path: Path) -> None:
     (dead / "x").write_bytes(b"1234")
     other = SharedFiles(tmp_path, 1 << 20)
     assert not dead.exists()
-    loaded = files.load(lease)
+    loaded = read_tensor(lease.path, lease.name)
     assert loaded is not None
     assert bytes(loaded.data) == b"abc"
     assert not other.put("huge", "u8", (1 << 20,), bytes(1 << 20))
@@ -255,6 +276,36 @@ def test_only_leases_of_dead_processes_are_dropped(tmp_path: Path) -> None:
     files.close()
 
 
-def test_an_unusable_folder_is_an_error_at_start(tmp_path: Path) -> None:
-    with pytest.raises((OSError, ai.Error)):
-        connector(Path("/proc/nothing"), ECConnectorRole.SCHEDULER)
+def test_an_item_of_an_archive_without_seconds_is_promoted(tmp_path: Path) -> None:
+    """Archives of earlier versions have three tensors an item: dtype, shape and data."""
+    disk = {"disk_folder": str(tmp_path / "disk"), "disk_bytes": 1 << 25}
+    engine = Engine(tmp_path, **disk)
+    assert engine.scheduler._below is not None
+    key = engine.scheduler._key(X, "")
+    engine.scheduler._below.tier.put(key, [b"float32", np.array([2, 3], np.int64), np.ones(6, ROW).view(np.uint8)])
+    engine.scheduler._below.tier.flush()
+    assert not engine.scheduler.has_cache_item(X)
+    engine.settle()
+    assert engine.step({X: None})[X].shape == (2, 3)
+    engine.close()
+
+
+@pytest.mark.parametrize("identifier", ["renderer0-mm-1-image-0", "my picture", "", "abc" * 21, X.upper(), X + "\n"])
+def test_an_identifier_that_is_no_digest_is_never_cached(tmp_path: Path, identifier: str) -> None:
+    """Bug: with its own caches off, vLLM numbers items from 0 at each start, so the cache served those of another start."""
+    engine = Engine(tmp_path)
+    engine.step({identifier: output(1)})
+    assert not engine.scheduler.has_cache_item(identifier)
+    assert not [file for file in (tmp_path / "host" / "items").iterdir() if file.is_file() and file.name != ".lock"]
+    engine.close()
+
+
+def test_other_settings_of_the_processor_and_the_encoder_miss(tmp_path: Path) -> None:
+    """Bug: vLLM's hash of an item has a request's settings, not the engine's: a start with others found stale outputs."""
+    engine = Engine(tmp_path)
+    engine.step({X: output(1)})
+    for change in ({"mm_processor_kwargs": {"max_pixels": 1}}, {"media_io_kwargs": {"image": {}}}, {"mm_encoder_attn_dtype": "fp8"}):
+        other = connector(tmp_path, ECConnectorRole.SCHEDULER, multimodal=SimpleNamespace(**change))
+        assert not other.has_cache_item(X)
+        other.shutdown()
+    engine.close()

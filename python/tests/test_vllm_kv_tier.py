@@ -27,9 +27,10 @@ def spec(model: str = "m") -> Any:
     return SimpleNamespace(vllm_config=config)
 
 
-def open_tier(folder: Path, blocks: np.ndarray, **settings: Any) -> SecondaryTier:
+def open_tier(place: Path, blocks: np.ndarray, **settings: Any) -> SecondaryTier:
     model = settings.pop("model", "m")
-    return SecondaryTier(spec(model), memoryview(blocks), "SecondaryTier", folder=str(folder), capacity_bytes=1 << 25, **settings)
+    settings = {"folder": str(place), "capacity_bytes": 1 << 25, **settings}
+    return SecondaryTier(spec(model), memoryview(blocks), "SecondaryTier", **settings)
 
 
 def job(number: int, keys: list[bytes], blocks: list[int]) -> Any:
@@ -88,13 +89,17 @@ def test_other_models_block_sizes_and_weights_miss(tmp_path: Path) -> None:
     tier.shutdown()
 
 
-def test_unidentified_models_and_read_only_views_are_rejected(tmp_path: Path) -> None:
+def test_unidentified_models_and_read_only_views_are_not_cached(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     blocks = np.ones((BLOCKS, BLOCK_BYTES), np.int8)
-    with pytest.raises(ai.errors.InvalidArgument, match="without the model"):
-        SecondaryTier(SimpleNamespace(), memoryview(blocks), "t", folder=str(tmp_path), capacity_bytes=1 << 25)
+    tier = SecondaryTier(SimpleNamespace(), memoryview(blocks), "t", folder=str(tmp_path), capacity_bytes=1 << 25)
+    assert "without the model" in caplog.text
     blocks.setflags(write=False)
-    with pytest.raises(ai.errors.InvalidArgument, match="writable"):
-        open_tier(tmp_path, blocks)
+    locked = open_tier(tmp_path, blocks)
+    assert "writable" in caplog.text
+    for each in (tier, locked):
+        each.submit_store(job(1, [b"k"], [0]))
+        assert not finished(each)[1].success
+        each.shutdown()
 
 
 class Chunk:

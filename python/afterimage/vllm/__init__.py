@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Plug-ins for vLLM 0.27 to 0.32, enabled by class names in its configuration (launch_settings sets them all).
+"""Plug-ins for vLLM 0.27 to 0.33, enabled by class names in its configuration (launch_settings sets them all).
 
     EncoderCacheManager   the scheduler's accounting of encoder outputs
     ECConnector           encoder outputs in host memory and on disk, with leases at look-up
     SecondaryTier         KV blocks on disk, below vLLM's host tier
     CachePolicy           eviction in vLLM's host tier
+    stats                 what the engines of this machine reused; python -m afterimage.vllm doctor checks an installation
+
+vLLM loads uuids.verify_uuids by itself: clients' uuids then never stand for content that they do not name.
 
 Importable without vLLM; the base classes are then stand-ins with the same methods.
 """
 
 from typing import TYPE_CHECKING, Any
 
+from afterimage.vllm.counts import stats
 from afterimage.vllm.encoder_cache_manager import EncoderCacheManager, EncoderDecoderCacheManager
 from afterimage.vllm.launch import launch_settings
 
@@ -45,4 +49,5 @@ __all__ = [
     "SecondaryTier",
     "launch_settings",
     "set_weights_epoch",
+    "stats",
 ]

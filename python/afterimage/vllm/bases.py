@@ -2,14 +2,15 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """vLLM's base classes, or stand-ins with the same methods where vLLM is not installed.
 
-The plug-ins match the calls of vLLM 0.27 to 0.32; make test-vllm checks them against the installed vLLM. This module is
+The plug-ins match the calls of vLLM 0.27 to 0.33; make test-vllm checks them against the installed vLLM. This module is
 imported only by the classes that need it.
 """
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 try:
@@ -56,6 +57,20 @@ except ImportError:
         def _get_connector_metadata(self) -> Any:
             assert self._connector_metadata is not None
             return self._connector_metadata
+
+
+try:  # since vLLM 0.32
+    from vllm.distributed.ec_transfer.ec_connector.metrics import ECConnectorPromMetrics, ECConnectorStats
+except ImportError:
+
+    @dataclass
+    class ECConnectorStats:  # type: ignore[no-redef]
+        data: dict[str, Any] = field(default_factory=dict)
+
+    class ECConnectorPromMetrics:  # type: ignore[no-redef]
+        def __init__(self, vllm_config: Any, metric_types: Any, labelnames: list[str], per_engine_labelvalues: Any) -> None:
+            self._gauge_cls, self._counter_cls = (metric_types[each] for each in metric_types)
+            self._labelnames, self.per_engine_labelvalues = labelnames, per_engine_labelvalues
 
 
 try:
@@ -116,16 +131,58 @@ def model_of(vllm_config: Any) -> VllmModel:
     )
 
 
+def vllm_version() -> str:
+    try:
+        from vllm import __version__
+    except ImportError:
+        return ""
+    return str(__version__)
+
+
+_CHANGE_ENCODINGS = (
+    "media_io_kwargs",
+    "mm_processor_kwargs",
+    "mm_device_do_normalize",
+    "mm_encoder_attn_backend",
+    "mm_encoder_attn_dtype",
+    "mm_encoder_fp8_scale_path",
+)
+
+
+def encoding_of(vllm_config: Any) -> str:
+    """What changes an encoder's output besides model, weights and item, and is not part of vLLM's own hash of an item."""
+    model = vllm_config.model_config
+    multimodal = getattr(model, "multimodal_config", None)
+    settings = {name: getattr(multimodal, name, None) for name in _CHANGE_ENCODINGS}
+    settings |= {"hf_overrides": getattr(model, "hf_overrides", None), "vllm": vllm_version(), "device": ""}
+    try:
+        from vllm.platforms import current_platform
+
+        settings["device"] = str(current_platform.device_type)
+    except ImportError:
+        pass
+    return json.dumps(settings, sort_keys=True, default=_named)
+
+
+def _named(value: Any) -> str:
+    """The same in all processes: without the address that the text of a function has."""
+    return f"{value.__module__}.{value.__qualname__}" if callable(value) else str(value)
+
+
 __all__ = [
     "HAVE_EC_CONNECTOR",
     "CachePolicyBase",
     "ECConnectorBase",
     "ECConnectorMetadata",
+    "ECConnectorPromMetrics",
     "ECConnectorRole",
+    "ECConnectorStats",
     "JobResult",
     "LookupResult",
     "RequestOffloadingContext",
     "SecondaryTierManager",
     "VllmModel",
+    "encoding_of",
     "model_of",
+    "vllm_version",
 ]

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""The tiers below host memory: a disk, Redis servers shared by machines, or both."""
+"""The tiers below host memory: a disk, Redis servers shared by machines, or both.
+
+Errors   A tier that cannot be opened is left out, with the reason. A cache in trouble must not end the engine.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +35,16 @@ class Below:
             return False
         return self.servers.holds(key) or None
 
+    def source_of(self, key: bytes) -> str:
+        """The tier that a read of this key asks first."""
+        return "disk" if self.disk is not None and self.disk.may_contain(key) else "remote"
+
+    def degraded(self) -> dict[str, str]:
+        """Why a tier is not used at the moment, by tier."""
+        known = (("disk", self.disk), ("remote", self.servers))
+        reasons = {name: str(tier.stats()["degraded_reason"]) for name, tier in known if tier is not None}
+        return {name: reason for name, reason in reasons.items() if reason}
+
     def close(self) -> None:
         for tier in (self.tier, self.disk, self.servers):
             if tier is not None:
@@ -50,15 +64,19 @@ def open_below(
     holds: str,
     encrypt_key_file: str | None = None,
     remote_timeout: float = 0.05,
-) -> Below | None:
-    """None: neither is configured. remote: redis://[user@]host:port[,...]; password in AFTERIMAGE_REMOTE_PASSWORD."""
-    near: Tier | None = None
-    far: Tier | None = None
-    if disk:
-        near = DiskTier(disk, capacity_bytes=disk_bytes, memory_bytes=memory_bytes, holds=holds, encrypt_key_file=encrypt_key_file)
-    if remote:
-        far = RemoteTier(
-            remote,
+) -> tuple[Below | None, dict[str, str]]:
+    """The tiers that can be opened, None if there is none; and why the others cannot, by tier ("disk", "remote").
+
+    remote: redis://[user@]host:port[,...]; password in AFTERIMAGE_REMOTE_PASSWORD.
+    """
+
+    def open_disk() -> Tier:
+        Path(str(disk)).mkdir(mode=0o700, parents=True, exist_ok=True)
+        return DiskTier(str(disk), capacity_bytes=disk_bytes, memory_bytes=memory_bytes, holds=holds, encrypt_key_file=encrypt_key_file)
+
+    def open_servers() -> Tier:
+        return RemoteTier(
+            str(remote),
             password=os.environ.get(_PASSWORD, ""),
             holds=holds,
             put_timeout_seconds=_PUT_TIMEOUT_SECONDS,
@@ -66,10 +84,22 @@ def open_below(
             memory_bytes=memory_bytes,
             encrypt_key_file=encrypt_key_file,
         )
+
+    off: dict[str, str] = {}
+    near = _opened("disk", open_disk, off) if disk else None
+    far = _opened("remote", open_servers, off) if remote else None
     tiers = [tier for tier in (near, far) if tier is not None]
     if not tiers:
+        return None, off
+    return Below(tiers[0] if len(tiers) == 1 else TierStack(tiers, memory_bytes=memory_bytes), near, far), off
+
+
+def _opened(name: str, opening: Callable[[], Tier], off: dict[str, str]) -> Tier | None:
+    try:
+        return opening()
+    except Exception as error:  # also settings of a wrong type
+        off[name] = str(error)
         return None
-    return Below(tiers[0] if len(tiers) == 1 else TierStack(tiers, memory_bytes=memory_bytes), near, far)
 
 
 def secret_in(path: str | None) -> bytes:

@@ -8,7 +8,11 @@ Scheduler  has_cache_item() takes a lease before it promises an item, so an evic
 Workers    Rank 0 copies newly encoded items into the shared folder; every rank loads the promised items.
 Below      The scheduler's process copies saved items to disk and servers, and promotes them before it promises them.
            So machines that share servers encode an item once, unless they do so at the same time.
-Keys       Item, model, revision, dtype and weights epoch: nothing has to be cleared after a weight update.
+Keys       Item, model, revision, dtype, all settings of vLLM that change an encoder's output, its version, and the
+           weights epoch: nothing has to be cleared after a weight update. Items are identified by content: an
+           identifier that is not a digest is not cached, and without afterimage.vllm.uuids nothing is.
+Errors     A folder, disk, server or key that cannot be used: a warning that says what to do, and the engine runs without
+           it. Only a promised item whose file somebody removes before it is loaded raises.
 
 Settings (ec_connector_extra_config): folder (default /dev/shm/afterimage), host_bytes (4 GiB), disk_folder and
 disk_bytes (none), remote (none: redis://host:port), remote_timeout (0.05 seconds a call), secret_file (32 bytes that
@@ -17,27 +21,45 @@ all sharing machines have), encrypt_key_file, weights_epoch, wait_seconds (2.0: 
 
 from __future__ import annotations
 
-import logging
+import atexit
+import math
+import re
 import time
+import weakref
+from array import array
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from afterimage._core import Namespace
-from afterimage.errors import Unavailable
-from afterimage.vllm.bases import ECConnectorBase, ECConnectorMetadata, ECConnectorRole, model_of
+from afterimage.errors import InvalidArgument, Unavailable
+from afterimage.vllm.bases import HAVE_EC_CONNECTOR, ECConnectorBase, ECConnectorMetadata, ECConnectorRole, encoding_of, model_of
 from afterimage.vllm.below import Below, open_below, secret_in
-from afterimage.vllm.shared_files import Lease, SharedFiles
+from afterimage.vllm.counts import DEFAULT_FOLDER, TIERS, Counts
+from afterimage.vllm.log import log
+from afterimage.vllm.metrics import ReuseMetrics, ReuseStats, changes_of
+from afterimage.vllm.shared_files import AbsentFiles, Lease, SharedFiles, read_tensor
+from afterimage.vllm.uuids import is_verifying
 
-_log = logging.getLogger(__name__)
-_DEFAULT_FOLDER = "/dev/shm/afterimage"
 _EPOCH_FILE = "weights-epoch"
+# A digest of vLLM's hasher or a verified uuid, perhaps after the name of an adapter. vLLM numbers items where its own
+# caches are off; such a number means another item after each start.
+_CONTENT = re.compile(r"(.*:)?([0-9a-f]{64}|[0-9a-f]{128})", re.DOTALL)
 _QUEUED_SAVES = 64
 _ABANDONED_AFTER_SECONDS = 60.0
+_TIERS_CHECKED_EVERY_SECONDS = 1.0
+_REMEMBERED_SOURCES = 10_000
+_TO_DO = {
+    "host": "make the setting folder one that this user can write, on a file system with hard links",
+    "disk": "make the setting disk_folder one that this user can write and no other engine uses, and encrypt_key_file its key",
+    "remote": "correct the setting remote, start its servers, and make encrypt_key_file their key",
+    "settings": "correct ec_connector_extra_config",
+}
 
 
-def set_weights_epoch(epoch: str, folder: str = _DEFAULT_FOLDER) -> None:
+def set_weights_epoch(epoch: str, folder: str = DEFAULT_FOLDER) -> None:
     """Sets the epoch of the weights in use from now on. Call it while no request runs, as during a weight update."""
     Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     unfinished = Path(folder) / f".{_EPOCH_FILE}"
@@ -47,58 +69,144 @@ def set_weights_epoch(epoch: str, folder: str = _DEFAULT_FOLDER) -> None:
 
 @dataclass
 class LoadsOfStep(ECConnectorMetadata):
-    """The items that workers load in one step, and the weights epoch under which they save."""
+    """The items that workers load in one step, and the weights epoch under which they save (None: unknown, save nothing)."""
 
-    epoch: str = ""
+    epoch: str | None = ""
     loads: dict[str, Lease] = field(default_factory=dict)
+
+
+@dataclass
+class _Save:
+    """A newly encoded item, copied from the device."""
+
+    identifier: str
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    data: Any
+
+
+# An engine in the caller's process may never be shut down.
+_connectors: weakref.WeakSet[ECConnector] = weakref.WeakSet()
+
+
+@atexit.register
+def _shut_down_at_exit() -> None:
+    for connector in list(_connectors):
+        connector.shutdown()
 
 
 class ECConnector(ECConnectorBase):
     def __init__(self, vllm_config: Any, role: ECConnectorRole) -> None:
         super().__init__(vllm_config, role)
-        settings = dict(vllm_config.ec_transfer_config.ec_connector_extra_config or {})
-        folder = settings.get("folder", _DEFAULT_FOLDER)
-        self._files = SharedFiles(Path(folder) / "items", int(settings.get("host_bytes", 4 << 30)))
-        self._epoch_file = Path(folder) / _EPOCH_FILE
-        self._configured_epoch = str(settings.get("weights_epoch", ""))
-        self._model = model_of(vllm_config)
-        self._wait_seconds = float(settings.get("wait_seconds", 2.0))
+        self._schedules = role == ECConnectorRole.SCHEDULER
         self._spaces: dict[str, Namespace] = {}
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="afterimage-ec")
-        self._secret = secret_in(settings.get("secret_file"))
+        self._files: SharedFiles | AbsentFiles = AbsentFiles()
         self._below: Below | None = None
-        if role == ECConnectorRole.SCHEDULER:
-            self._below = open_below(
-                settings.get("disk_folder"),
-                int(settings.get("disk_bytes", 64 << 30)),
-                settings.get("remote"),
-                memory_bytes=256 << 20,
-                holds="encoder_output",
-                encrypt_key_file=settings.get("encrypt_key_file"),
-                remote_timeout=float(settings.get("remote_timeout", 0.05)),
-            )
+        self._off: dict[str, str] = {}
+        self._warned: set[str] = set()
+        self._is_closed = False
+        try:
+            self._model, self._encoding = model_of(vllm_config), encoding_of(vllm_config)
+            self._open(dict(vllm_config.ec_transfer_config.ec_connector_extra_config or {}))
+        except Exception as error:  # a cache that cannot be opened must not end the engine
+            self._off["settings"] = str(error)
+        self._counts = Counts(self._files.process_folder if self._schedules else None)
         # Scheduler: promised in this step, being loaded by workers, being promoted from the tiers below.
         self._promised: dict[str, Lease] = {}
         self._loads: dict[str, Lease] = {}
         self._loading: list[tuple[float, str, Lease]] = []
         self._promotions: dict[str, tuple[float, Future[None]]] = {}
+        self._sources: dict[str, str] = {}
+        self._reported: dict[str, float] = {f"off_{tier}": 0.0 for tier in TIERS}
+        self._known_off: dict[str, str] = {}
+        self._tiers_checked = -math.inf
+        self._check_tiers()
+        _connectors.add(self)
         # Worker.
+        self._new: list[_Save] = []
+        self._began = self._encoded = 0.0
         self._saves: dict[str, Future[bool]] = {}
         self._loaded: set[str] = set()
 
+    def _open(self, settings: dict[str, Any]) -> None:
+        folder = Path(settings.get("folder", DEFAULT_FOLDER))
+        self._epoch_file = folder / _EPOCH_FILE
+        self._last_epoch = str(settings.get("weights_epoch", ""))
+        if HAVE_EC_CONNECTOR and not is_verifying():
+            raise InvalidArgument(
+                "vLLM did not load the plug-in afterimage of the group vllm.general_plugins, so clients' uuids are not verified "
+                "and could name other items; VLLM_PLUGINS, if set, must include afterimage"
+            )
+        self._wait_seconds = float(settings.get("wait_seconds", 2.0))
+        self._secret = secret_in(settings.get("secret_file"))
+        host_bytes, disk_bytes = int(settings.get("host_bytes", 4 << 30)), int(settings.get("disk_bytes", 64 << 30))
+        remote_timeout = float(settings.get("remote_timeout", 0.05))
+        try:
+            self._files = SharedFiles(folder / "items", host_bytes)
+        except OSError as error:
+            self._off["host"] = str(error)
+            return  # items reach workers through the folder, whichever tier has them
+        if self._schedules:
+            self._below, off = open_below(
+                settings.get("disk_folder"),
+                disk_bytes,
+                settings.get("remote"),
+                memory_bytes=256 << 20,
+                holds="encoder_output",
+                encrypt_key_file=settings.get("encrypt_key_file"),
+                remote_timeout=remote_timeout,
+            )
+            self._off.update(off)
+
     def shutdown(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
         self._threads.shutdown(wait=True)
+        if self._schedules:
+            self._tiers_checked = -math.inf
+            self._check_tiers()
+            log.info("Afterimage: %s", self._counts.sentence())
         if self._below is not None:
             self._below.close()
+            self._below = None
         self._files.close()
+
+    def _is_off(self) -> bool:
+        return isinstance(self._files, AbsentFiles)
+
+    def _check_tiers(self) -> None:
+        """Warns of each tier that cannot be used, once until it works again. Workers leave that to the scheduler."""
+        now = time.monotonic()
+        if not self._schedules or now - self._tiers_checked < _TIERS_CHECKED_EVERY_SECONDS:
+            return
+        self._tiers_checked = now
+        off = {**self._off, **(self._below.degraded() if self._below is not None else {})}
+        if off == self._known_off:
+            return
+        for name, reason in off.items():
+            if name not in self._known_off:
+                what = "caches no encoder outputs" if self._is_off() else f"runs without its {name} tier"
+                log.warning("Afterimage %s: %s. The engine answers as usual. To use it, %s.", what, reason.rstrip("."), _TO_DO[name])
+        for name in self._known_off.keys() - off.keys():
+            log.warning("Afterimage uses its %s tier again.", name)
+        self._known_off = off
+        self._counts.set_off(off)
 
     # Identity.
 
-    def _epoch(self) -> str:
+    def _epoch(self) -> str | None:
+        """None: unknown. An item of other weights would be wrong, so nothing is looked up or saved then."""
         try:
-            return self._epoch_file.read_text(encoding="utf-8")
-        except OSError:
-            return self._configured_epoch
+            self._last_epoch = self._epoch_file.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            pass  # never set, or removed: the weights did not change with it
+        except (OSError, ValueError) as error:
+            self._warn_once(f"Afterimage cannot read the weights epoch and caches nothing until it can: {error}")
+            return None
+        return self._last_epoch
 
     def _key(self, identifier: str, epoch: str) -> bytes:
         space = self._spaces.get(epoch)
@@ -106,38 +214,46 @@ class ECConnector(ECConnectorBase):
             name, revision, dtype, quantization = self._model
             space = Namespace(name, name, weights_epoch=epoch, adapter=f"{revision}/{dtype}/{quantization}", secret=self._secret)
             self._spaces = {epoch: space}
-        return space.derive("afterimage/vllm-item/1", {"identifier": identifier})
+        return space.derive("afterimage/vllm-item/2", {"identifier": identifier, "encoding": self._encoding})
 
     # Scheduler.
 
     def has_cache_item(self, identifier: str) -> bool:
-        if not self.is_consumer:
+        if not self.is_consumer or self._is_off() or not _is_content(identifier):
             return False
         if identifier in self._promised:
             return True
-        key = self._key(identifier, self._epoch())
+        if (epoch := self._epoch()) is None:
+            return False
+        key = self._key(identifier, epoch)
         lease = self._files.lease(key.hex())
         if lease is None:
-            self._promote(key)
+            self._promote(identifier, key)
             return False
         self._promised[identifier] = lease
         return True
 
     def ensure_cache_available(self, request: Any, num_computed_tokens: int) -> bool:
         """Defers a request while its items are being promoted, for wait_seconds at most."""
-        if self._below is None or not self.is_consumer:
+        if self._below is None or not self.is_consumer or (epoch := self._epoch()) is None:
             return True
-        epoch, ready = self._epoch(), True
+        ready = True
         for feature in request.mm_features:
             position = feature.mm_position
-            if position.offset + position.length > num_computed_tokens:
-                ready = not self._promote(self._key(feature.identifier, epoch)) and ready
+            if position.offset + position.length > num_computed_tokens and _is_content(feature.identifier):
+                ready = not self._promote(feature.identifier, self._key(feature.identifier, epoch)) and ready
         return ready
 
     def update_state_after_alloc(self, request: Any, index: int) -> None:
         identifier = request.mm_features[index].identifier
-        if (lease := self._promised.get(identifier)) is not None:
-            self._loads[identifier] = lease
+        if (lease := self._promised.get(identifier)) is None:
+            self._counts.add("encoded")
+            return
+        if identifier not in self._loads:
+            self._counts.add(f"hits_{self._sources.pop(identifier, 'host')}")
+            self._counts.add("loaded_bytes", lease.bytes)
+            self._counts.add("saved_seconds", lease.seconds)
+        self._loads[identifier] = lease
 
     def build_connector_meta(self, scheduler_output: Any) -> LoadsOfStep:
         loads, self._loads = self._loads, {}
@@ -148,15 +264,34 @@ class ECConnector(ECConnectorBase):
                 self._files.release(lease)
         self._loading += [(now, identifier, lease) for identifier, lease in loads.items()]
         self._release(lambda began, _: now - began > _ABANDONED_AFTER_SECONDS)
-        return LoadsOfStep(epoch=self._epoch(), loads=loads)
+        self._check_tiers()
+        return LoadsOfStep(epoch=None if self._is_off() else self._epoch(), loads=loads)
 
     def update_connector_output(self, connector_output: Any) -> None:
         loaded = connector_output.finished_recving or set()
         self._release(lambda _, identifier: identifier in loaded)
-        if self._below is not None:
-            epoch = self._epoch()
-            for identifier in connector_output.finished_sending or ():
-                self._threads.submit(self._store_below, self._key(identifier, epoch))
+        saved = connector_output.finished_sending or ()
+        self._counts.add("saved", len(saved))
+        if self._below is not None and (epoch := self._epoch()) is not None:
+            for identifier in saved:
+                self._submit(self._store_below, self._key(identifier, epoch))
+
+    def get_ec_connector_stats(self) -> ReuseStats | None:
+        """What the scheduler counted since the last call."""
+        if not self._schedules:
+            return None
+        off = set(self._known_off) | ({"host"} if self._is_off() else set())
+        now = {**self._counts.get(), **{f"off_{tier}": float(tier in off) for tier in TIERS}}
+        changes, self._reported = changes_of(self._reported, now), now
+        return ReuseStats(data=changes) if changes else None
+
+    @classmethod
+    def build_ec_connector_stats(cls, data: dict[str, Any] | None = None) -> ReuseStats:
+        return ReuseStats(data=data or {})
+
+    @classmethod
+    def build_prom_metrics(cls, vllm_config: Any, metric_types: Any, labelnames: list[str], per_engine_labelvalues: Any) -> ReuseMetrics:
+        return ReuseMetrics(vllm_config, metric_types, labelnames, per_engine_labelvalues)
 
     def request_finished(self, request: Any) -> tuple[bool, dict[str, Any] | None]:
         return False, None
@@ -167,7 +302,22 @@ class ECConnector(ECConnectorBase):
                 self._files.release(lease)
         self._loading = [each for each in self._loading if not done(each[0], each[1])]
 
-    def _promote(self, key: bytes) -> bool:
+    def _submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        def guarded() -> Any:
+            try:
+                return work(*arguments)
+            except Exception as error:  # costs a hit, not the engine
+                self._warn_once(f"Afterimage could not {work.__name__.strip('_').replace('_', ' ')}: {_reason(error)}")
+                return None
+
+        return self._threads.submit(guarded)
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            log.warning("%s", message)
+
+    def _promote(self, identifier: str, key: bytes) -> bool:
         """Whether to wait for the item: it is being promoted, and not for too long yet."""
         name, now = key.hex(), time.monotonic()
         if self._below is None or self._files.holds(name):
@@ -176,57 +326,84 @@ class ECConnector(ECConnectorBase):
             if self._below.has(key) is False:
                 return False
             self._promotions = {each: known for each, known in self._promotions.items() if now - known[0] < _ABANDONED_AFTER_SECONDS}
-            self._promotions[name] = (now, self._threads.submit(self._load_from_below, key))
+            if len(self._sources) >= _REMEMBERED_SOURCES:
+                self._sources.clear()
+            self._promotions[name] = (now, self._submit(self._load_from_below, identifier, key))
         began, promotion = self._promotions[name]
         return not promotion.done() and now - began < self._wait_seconds
 
-    def _load_from_below(self, key: bytes) -> None:
+    def _load_from_below(self, identifier: str, key: bytes) -> None:
         assert self._below is not None
+        source = self._below.source_of(key)
         if (found := self._below.tier.get(key)) is not None:
-            dtype, shape, data = found
-            self._files.put(
-                key.hex(), bytes(memoryview(dtype)).decode(), tuple(memoryview(shape).tolist()), memoryview(data)
-            )
+            dtype, shape, data, *more = found
+            seconds = memoryview(more[0]).tolist()[0] if more else 0.0
+            if self._files.put(key.hex(), bytes(memoryview(dtype)).decode(), tuple(memoryview(shape).tolist()), memoryview(data), seconds):
+                self._sources[identifier] = source
 
     def _store_below(self, key: bytes) -> None:
         assert self._below is not None
         if self._below.tier.holds(key) or (lease := self._files.lease(key.hex())) is None:
             return
-        if (tensor := self._files.load(lease)) is not None:
-            self._below.tier.put(key, [tensor.dtype.encode(), _extents(tensor.shape), tensor.data])
+        if (tensor := read_tensor(lease.path, lease.name)) is not None:
+            parts = [tensor.dtype.encode(), array("q", tensor.shape), tensor.data, array("d", [tensor.seconds])]
+            self._below.tier.put(key, parts, cost_seconds=tensor.seconds)
+            if self._below.disk is not None:
+                self._below.disk.flush()  # vLLM kills an engine that takes more than five seconds to end
         self._files.release(lease)
 
     # Workers.
 
+    def bind_connector_metadata(self, connector_metadata: Any) -> None:
+        super().bind_connector_metadata(connector_metadata)
+        self._began = time.monotonic()
+
     def save_caches(self, encoder_cache: dict[str, Any], mm_hash: str, **kwargs: Any) -> None:
         """Copies the output from the device now; another thread writes it. Under pressure it is not saved."""
-        if not self.is_producer or not self._first_rank() or len(self._saves) >= _QUEUED_SAVES:
+        if not self.is_producer or self._is_off() or not self._first_rank() or len(self._saves) + len(self._new) >= _QUEUED_SAVES:
             return
         meta = self._connector_metadata
         epoch = meta.epoch if isinstance(meta, LoadsOfStep) else self._epoch()
+        if epoch is None or mm_hash in self._saves or not _is_content(mm_hash):
+            return
         name = self._key(mm_hash, epoch).hex()
-        if mm_hash not in self._saves and not self._files.holds(name):
-            dtype, shape, data = self._to_host(encoder_cache[mm_hash])
-            self._saves[mm_hash] = self._threads.submit(self._files.put, name, dtype, shape, data)
+        if not self._files.holds(name):
+            self._new.append(_Save(mm_hash, name, *self._to_host(encoder_cache[mm_hash])))
+        self._encoded = time.monotonic()
 
     def start_load_caches(self, encoder_cache: dict[str, Any], **kwargs: Any) -> None:
         for identifier, lease in self._get_connector_metadata().loads.items():
             if identifier not in encoder_cache:
-                tensor = self._files.load(lease)
+                tensor = read_tensor(lease.path, lease.name)
                 if tensor is None:
                     raise Unavailable(f"the encoder output of {identifier} was promised but cannot be read: {lease.path}")
                 encoder_cache[identifier] = self._to_device(tensor.dtype, tensor.shape, tensor.data)
             self._loaded.add(identifier)
+        self._began = time.monotonic()
 
     def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
         """Items that were saved, and items that were loaded."""
-        saved = {identifier for identifier, save in self._saves.items() if save.done()}
-        for identifier in saved:
-            # An item that cannot be saved is encoded again later; that must not end the engine.
-            if (error := self._saves.pop(identifier).exception()) is not None:
-                _log.warning("%s was not saved: %s", identifier, error)
+        self._start_saves()
+        finished = {identifier: save for identifier, save in self._saves.items() if save.done()}
+        for identifier in finished:
+            del self._saves[identifier]
+        saved = {identifier for identifier, save in finished.items() if save.result()}
         loaded, self._loaded = self._loaded, set()
         return saved or None, loaded or None
+
+    def _start_saves(self) -> None:
+        """Writes the items that this step encoded. Encoding them took the time from the last load to the last save."""
+        new, self._new = self._new, []
+        rows = sum(save.shape[0] for save in new if save.shape)
+        for save in new:
+            seconds = (self._encoded - self._began) * save.shape[0] / rows if rows and save.shape else 0.0
+            self._saves[save.identifier] = self._submit(self._save_item, save, seconds)
+
+    def _save_item(self, save: _Save, seconds: float) -> bool:
+        if self._files.put(save.name, save.dtype, save.shape, save.data, seconds) or self._files.holds(save.name):
+            return True
+        self._warn_once("Afterimage does not save some encoder outputs: the setting host_bytes has no space for them")
+        return False
 
     def _first_rank(self) -> bool:
         return int(getattr(getattr(self._vllm_config, "parallel_config", None), "rank", 0) or 0) == 0
@@ -240,7 +417,7 @@ class ECConnector(ECConnectorBase):
     def _to_device(self, dtype: str, shape: tuple[int, ...], data: memoryview) -> Any:
         import torch
 
-        flat = torch.frombuffer(bytearray(data), dtype=torch.uint8) if len(data) else torch.empty(0, dtype=torch.uint8)
+        flat = torch.frombuffer(data, dtype=torch.uint8) if len(data) else torch.empty(0, dtype=torch.uint8)
         return flat.view(getattr(torch, dtype)).view(shape).to(self._device())
 
     def _device(self) -> Any:
@@ -252,7 +429,10 @@ class ECConnector(ECConnectorBase):
         return f"{name}:{current_platform.current_device()}" if current_platform.is_cuda_alike() else name
 
 
-def _extents(shape: tuple[int, ...]) -> Any:
-    from array import array
+def _is_content(identifier: str) -> bool:
+    return _CONTENT.fullmatch(identifier) is not None
 
-    return array("q", shape)
+
+def _reason(error: Exception) -> str:
+    """Without the file's name, which differs from item to item."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)

@@ -10,23 +10,27 @@ Either folder or remote may be left out. Without remote, a look-up returns at on
 while it asks the servers about a block that it has not seen.
 
 Keys     vLLM's block hash and group under the model, its dtypes, layout, parallelism, the bytes of a block and the
-         weights epoch (setting weights_epoch): blocks of another model or of older weights never match.
-Errors   An unreadable or damaged block fails its job's keys and nothing else.
+         weights epoch (setting weights_epoch), and vLLM's version: blocks of another model or of older weights never
+         match. vLLM does not tell a tier the engine's mm_processor_kwargs: with others, set another weights_epoch.
+Errors   An unreadable or damaged block fails its job's keys and nothing else. A folder, servers or a key that cannot
+         be used: a warning, and vLLM runs without this tier.
 Threads  Called by vLLM's scheduler; the tier's own threads wait for disk and servers.
 """
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Collection, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from queue import SimpleQueue
 from typing import Any
 
-from afterimage._core import Namespace
+from afterimage._core import Namespace, Tier
 from afterimage.errors import InvalidArgument
-from afterimage.vllm.bases import JobResult, LookupResult, RequestOffloadingContext, SecondaryTierManager, model_of
-from afterimage.vllm.below import open_below, secret_in
+from afterimage.vllm.bases import JobResult, LookupResult, RequestOffloadingContext, SecondaryTierManager, model_of, vllm_version
+from afterimage.vllm.below import Below, open_below, secret_in
+from afterimage.vllm.log import log
 
 try:
     from vllm.v1.kv_offload.base import Medium as _Medium
@@ -34,6 +38,7 @@ try:
     _STORAGE: Any = _Medium.STORAGE
 except (ImportError, AttributeError):
     _STORAGE = None
+_COUNTS_BYTES = "transfer_bytes" in inspect.signature(JobResult).parameters  # newer versions of vLLM count them
 
 
 def _layout_of(spec: Any) -> dict[str, str]:
@@ -86,32 +91,38 @@ class SecondaryTier(SecondaryTierManager):
         newer.pop("locality", None)
         super().__init__(offloading_spec, primary_kv_view, tier_type, **newer)
         self.locality = None
-        strides = primary_kv_view.strides
-        if not primary_kv_view.c_contiguous or primary_kv_view.readonly or not strides:
-            raise InvalidArgument("expected a writable, C-contiguous view of [blocks, bytes per block]")
-        self._row = strides[0]
-        self._blocks = primary_kv_view.cast("B") if primary_kv_view.nbytes else primary_kv_view
-        layout = _layout_of(offloading_spec)
-        self._space = Namespace(layout["model"], layout["model"], weights_epoch=weights_epoch, secret=secret_in(secret_file))
-        self._fields: dict[str, str | int | bytes] = {**layout, "block_bytes": self._row}
-        memory = (threads + 1) * self._row + (64 << 20)
-        below = open_below(
-            folder,
-            capacity_bytes,
-            remote,
-            memory_bytes=memory,
-            holds="prefix_kv",
-            encrypt_key_file=encrypt_key_file,
-            remote_timeout=remote_timeout,
-        )
-        if below is None:
-            raise InvalidArgument("expected a folder, or remote servers, or both: there is nowhere to store blocks")
-        self._below, self._tier = below, below.tier
+        self._below: Below | None = None
+        try:
+            self._identify(offloading_spec, primary_kv_view, weights_epoch, secret_file)
+            self._below, off = open_below(
+                folder,
+                capacity_bytes,
+                remote,
+                memory_bytes=(threads + 1) * self._row + (64 << 20),
+                holds="prefix_kv",
+                encrypt_key_file=encrypt_key_file,
+                remote_timeout=remote_timeout,
+            )
+            if self._below is None and not off:
+                off = {"settings": "expected a folder, or remote servers, or both"}
+        except Exception as error:  # vLLM serves without this tier
+            off = {"settings": str(error)}
+        for name, reason in off.items():
+            log.warning("Afterimage keeps no KV blocks below host memory (%s): %s. vLLM runs without that; correct it and start again.", name, reason)
         self._asking: set[bytes] = set()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="afterimage-kv")
         self._finished: SimpleQueue[Any] = SimpleQueue()
         self._running: set[Future[None]] = set()
         self._storing: set[bytes] = set()
+
+    def _identify(self, spec: Any, view: memoryview, weights_epoch: str, secret_file: str | None) -> None:
+        if not view.c_contiguous or view.readonly or not view.strides:
+            raise InvalidArgument("expected a writable, C-contiguous view of [blocks, bytes per block]")
+        self._row = view.strides[0]
+        self._blocks = view.cast("B") if view.nbytes else view
+        layout = _layout_of(spec)
+        self._space = Namespace(layout["model"], layout["model"], weights_epoch=weights_epoch, secret=secret_in(secret_file))
+        self._fields: dict[str, str | int | bytes] = {**layout, "block_bytes": self._row, "vllm": vllm_version()}
 
     def _key(self, key: bytes) -> bytes:
         return self._space.derive("afterimage/vllm-block/1", {**self._fields, "key": bytes(key)})
@@ -120,57 +131,66 @@ class SecondaryTier(SecondaryTierManager):
         return self._blocks[int(number) * self._row : (int(number) + 1) * self._row]
 
     def lookup(self, key: bytes, req_context: Any = None) -> Any:
+        if self._below is None:
+            return LookupResult.MISS
         ours = self._key(key)
         known = self._below.has(ours)
         if known:
             return LookupResult.HIT
         if known is None:
-            self._ask(ours)
+            self._ask(self._below, ours)
         return LookupResult.RETRY if known is None or ours in self._storing else LookupResult.MISS
 
-    def _ask(self, key: bytes) -> None:
+    def _ask(self, below: Below, key: bytes) -> None:
         if key not in self._asking:
             self._asking.add(key)
-            future = self._threads.submit(self._below.probe, key)
+            future = self._threads.submit(below.probe, key)
             future.add_done_callback(lambda _: self._asking.discard(key))
 
     def submit_store(self, job_metadata: Any) -> None:
-        keys = [self._key(key) for key in job_metadata.keys]
-        self._storing.update(keys)
-        self._submit(self._store, job_metadata, keys)
+        self._submit(self._store, job_metadata, storing=True)
 
     def submit_load(self, job_metadata: Any) -> None:
-        self._submit(self._load, job_metadata, [self._key(key) for key in job_metadata.keys])
+        self._submit(self._load, job_metadata, storing=False)
 
-    def _submit(self, work: Any, job: Any, keys: list[bytes]) -> None:
+    def _submit(self, work: Any, job: Any, *, storing: bool) -> None:
+        if self._below is None:
+            self._finished.put(JobResult(job.job_id, False))
+            return
+        keys = [self._key(key) for key in job.keys]
+        if storing:
+            self._storing.update(keys)
         blocks = job.chunk_ids if hasattr(job, "chunk_ids") else job.block_ids
-        future = self._threads.submit(work, job.job_id, list(job.keys), keys, [int(block) for block in blocks])
+        future = self._threads.submit(work, self._below.tier, job.job_id, list(job.keys), keys, [int(block) for block in blocks])
         self._running.add(future)
         future.add_done_callback(self._running.discard)
 
-    def _store(self, job: int, _: list[Any], keys: list[bytes], blocks: list[int]) -> None:
+    def _store(self, tier: Tier, job: int, _: list[Any], keys: list[bytes], blocks: list[int]) -> None:
         began, kept = time.monotonic(), 0
         try:
             for key, block in zip(keys, blocks, strict=True):
-                kept += self._tier.holds(key) or self._tier.put(key, self._block(block))
-            self._tier.flush()  # a stored block must be visible
+                kept += tier.holds(key) or tier.put(key, self._block(block))
+            tier.flush()  # a stored block must be visible
         except Exception:
             kept = 0
         finally:
             self._storing.difference_update(keys)
-            self._finished.put(JobResult(job, kept == len(keys), transfer_time=time.monotonic() - began))
+            self._finish(job, began, kept, whole=kept == len(keys))
 
-    def _load(self, job: int, names: list[Any], keys: list[bytes], blocks: list[int]) -> None:
+    def _load(self, tier: Tier, job: int, names: list[Any], keys: list[bytes], blocks: list[int]) -> None:
         began, loaded = time.monotonic(), []
         try:
             for name, key, block in zip(names, keys, blocks, strict=True):
-                if self._tier.get_into(key, self._block(block)):
+                if tier.get_into(key, self._block(block)):
                     loaded.append(name)
         finally:
             whole = len(loaded) == len(keys)
-            self._finished.put(
-                JobResult(job, whole, successful_keys=None if whole else loaded, transfer_time=time.monotonic() - began)
-            )
+            self._finish(job, began, len(loaded), whole=whole, successful_keys=None if whole else loaded)
+
+    def _finish(self, job: int, began: float, blocks: int, *, whole: bool, **fields: Any) -> None:
+        if _COUNTS_BYTES:
+            fields["transfer_bytes"] = blocks * self._row
+        self._finished.put(JobResult(job, whole, transfer_time=time.monotonic() - began, **fields))
 
     def get_finished_jobs(self) -> Iterable[Any]:
         finished = []
@@ -192,4 +212,5 @@ class SecondaryTier(SecondaryTierManager):
 
     def shutdown(self) -> None:
         self._threads.shutdown(wait=True)
-        self._below.close()
+        if self._below is not None:
+            self._below.close()

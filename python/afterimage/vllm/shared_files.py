@@ -6,9 +6,11 @@ A lease is a hard link. Eviction, by any process, removes a file's name; the byt
 lease is released. So a leased tensor can always be loaded.
 
 File     b"AFIHOST1", 4 bytes length of the header, 4 bytes offset of the data (both little endian), XXH3-128 of all
-         that follows; then the header (JSON: name, dtype, shape), zeros, and the data at a multiple of 64.
+         that follows; then the header (JSON: name, dtype, shape, seconds that computing it took), zeros, and the
+         data at a multiple of 64.
 Unit     Bytes of files, leased ones included; never more than the capacity.
-Errors   A damaged, foreign or torn file is a miss and is removed.
+Errors   A damaged, foreign or torn file is a miss and is removed. A folder that disappears is made again by the next
+         put; until then every look-up misses.
 Threads  Any threads and processes: writers hold the folder's lock.
 """
 
@@ -16,9 +18,10 @@ from __future__ import annotations
 
 import fcntl
 import json
-import mmap
 import os
+import shutil
 import struct
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,14 +32,16 @@ from afterimage._core import checksum
 
 _MAGIC = b"AFIHOST1"
 _FIXED = struct.Struct("<8sII16s")
+_REMEMBERED = 100_000  # files whose checksum need not be verified again
 
 
 class SharedTensor(NamedTuple):
-    """A tensor in a file; data is read-only and lies in the page cache."""
+    """A tensor that was read from a file, and the seconds that computing it took (0: unknown)."""
 
     dtype: str
     shape: tuple[int, ...]
     data: memoryview
+    seconds: float
 
 
 class Lease(NamedTuple):
@@ -44,25 +49,58 @@ class Lease(NamedTuple):
 
     name: str
     path: str
+    bytes: int
+    seconds: float
+
+
+class _Seen(NamedTuple):
+    """A file whose checksum was right."""
+
+    inode: int
+    bytes: int
+    seconds: float
 
 
 class SharedFiles:
     def __init__(self, folder: str | os.PathLike[str], capacity_bytes: int) -> None:
         self.folder, self.capacity = Path(folder), capacity_bytes
         self._leases = self.folder / "leases" / uuid.uuid4().hex
-        self._verified: dict[str, tuple[int, int]] = {}
+        self._verified: dict[str, _Seen] = {}
+        self._alive = -1
+        self._joining = threading.Lock()
+        self._join()
+
+    @property
+    def process_folder(self) -> Path:
+        """A folder of this process alone; it is removed when the process has ended."""
+        return self._leases
+
+    def _join(self) -> None:
+        """Makes the folders, and marks this process as alive in them, unless they are there."""
+        with self._joining:
+            if not (self._leases / "alive").exists():
+                self._make_folders()
+
+    def _make_folders(self) -> None:
+        if self._alive >= 0:
+            os.close(self._alive)
+            self._alive = -1
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._locked():
             self._drop_leases_of_dead_processes()
-            self._leases.mkdir(mode=0o700, parents=True)
+            self._leases.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._alive = os.open(self._leases / "alive", os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(self._alive, fcntl.LOCK_EX)
 
-    def put(self, name: str, dtype: str, shape: tuple[int, ...], data: Any) -> bool:
-        """Copies a tensor in, evicting the least recently leased or put. False: no space, or it exists already."""
-        if (self.folder / name).exists():
+    def put(self, name: str, dtype: str, shape: tuple[int, ...], data: Any, seconds: float = 0.0) -> bool:
+        """Copies a tensor in, evicting the least recently leased or put. False: no space, or it exists already.
+
+        OSError: the folder cannot be written.
+        """
+        if self.holds(name):
             return False
-        header = json.dumps({"name": name, "dtype": dtype, "shape": list(shape)}).encode()
+        self._join()
+        header = json.dumps({"name": name, "dtype": dtype, "shape": list(shape), "seconds": seconds}).encode()
         offset = -(-(_FIXED.size + len(header)) // 64) * 64
         body = bytearray(offset - _FIXED.size)
         body[: len(header)] = header
@@ -79,44 +117,56 @@ class SharedFiles:
                 os.replace(unfinished, self.folder / name)
             except OSError:
                 unfinished.unlink(missing_ok=True)
-                return False
+                raise
         return True
 
     def lease(self, name: str) -> Lease | None:
         """A lease that guarantees load(), or None. Each file's checksum is verified once."""
         path = self._leases / f"{name}.{uuid.uuid4().hex}"
         try:
+            if not self._leases.exists() and self.holds(name):
+                self._join()  # somebody removed the folder
             os.link(self.folder / name, path)
         except OSError:
             return None
-        lease = Lease(name, str(path))
-        status = os.stat(path)
-        seen = (status.st_ino, status.st_size)
-        if self._verified.get(name) != seen:
-            if self._read(lease.path, name, verify=True) is None:
-                self.release(lease)
-                (self.folder / name).unlink(missing_ok=True)
-                return None
-            self._verified[name] = seen
-        os.utime(path)
-        return lease
+        try:
+            seen = self._verify(path, name)
+            if seen is not None:
+                os.utime(path)
+                return Lease(name, str(path), seen.bytes, seen.seconds)
+            (self.folder / name).unlink(missing_ok=True)
+        except OSError:
+            pass
+        _unlink(path)
+        return None
 
-    def load(self, lease: Lease) -> SharedTensor | None:
-        return self._read(lease.path, lease.name, verify=False)
+    def _verify(self, path: Path, name: str) -> _Seen | None:
+        status, seen = os.stat(path), self._verified.get(name)
+        if seen is None or (seen.inode, seen.bytes) != (status.st_ino, status.st_size):
+            if (tensor := read_tensor(str(path), name, verify=True)) is None:
+                return None
+            seen = _Seen(status.st_ino, status.st_size, tensor.seconds)
+            if len(self._verified) >= _REMEMBERED:
+                self._verified.clear()
+            self._verified[name] = seen
+        return seen
 
     def release(self, lease: Lease) -> None:
         """May be called twice."""
-        Path(lease.path).unlink(missing_ok=True)
+        _unlink(Path(lease.path))
 
     def holds(self, name: str) -> bool:
-        return (self.folder / name).exists()
+        try:
+            return (self.folder / name).exists()
+        except OSError:
+            return False
 
     def erase(self, name: str) -> None:
         (self.folder / name).unlink(missing_ok=True)
 
     def close(self) -> None:
         if self._alive >= 0:
-            self._remove_folder(self._leases)
+            _remove_folder(self._leases)
             os.close(self._alive)
             self._alive = -1
 
@@ -136,25 +186,19 @@ class SharedFiles:
         """Size and last use by inode: a file with leases counts once, and a file that is only leased counts too."""
         found: dict[int, tuple[int, float]] = {}
         for folder in (self.folder, *(self.folder / "leases").glob("*")):
-            for entry in os.scandir(folder):
-                if entry.is_file(follow_symlinks=False):
-                    try:
-                        status = entry.stat(follow_symlinks=False)
-                    except FileNotFoundError:
-                        continue
-                    found[status.st_ino] = (status.st_size, status.st_mtime)
+            for _, status in _regular_files(folder):
+                found[status.st_ino] = (status.st_size, status.st_mtime)
         return found
 
     def _evict_for(self, size: int) -> bool:
         used = self.used_bytes()
         if used + size <= self.capacity:
             return True
-        evictable = []
-        for entry in os.scandir(self.folder):
-            if entry.is_file(follow_symlinks=False) and entry.name != ".lock":
-                status = entry.stat(follow_symlinks=False)
-                if status.st_nlink == 1:  # evicting a leased file frees nothing
-                    evictable.append((status.st_mtime, entry.name, status.st_size))
+        evictable = [
+            (status.st_mtime, name, status.st_size)
+            for name, status in _regular_files(self.folder)
+            if name != ".lock" and status.st_nlink == 1  # evicting a leased file frees nothing
+        ]
         if used - sum(each for _, _, each in evictable) + size > self.capacity:
             return False
         for _, name, freed in sorted(evictable):
@@ -164,43 +208,86 @@ class SharedFiles:
             used -= freed
         return True
 
-    def _read(self, path: str, name: str, *, verify: bool) -> SharedTensor | None:
-        try:
-            with open(path, "rb") as file:
-                mapped = memoryview(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
-        except (OSError, ValueError):
-            return None
-        if len(mapped) < _FIXED.size:
-            return None
-        magic, length, offset, stored = _FIXED.unpack(mapped[: _FIXED.size])
-        if magic != _MAGIC or not _FIXED.size + length <= offset <= len(mapped):
-            return None
-        if verify and checksum(mapped[_FIXED.size :]) != stored:
-            return None
-        try:
-            header = json.loads(bytes(mapped[_FIXED.size : _FIXED.size + length]))
-            found = SharedTensor(header["dtype"], tuple(header["shape"]), mapped[offset:])
-        except (ValueError, KeyError, TypeError):
-            return None
-        return found if header["name"] == name else None
-
     def _drop_leases_of_dead_processes(self) -> None:
         for folder in (self.folder / "leases").glob("*"):
             try:
                 alive = os.open(folder / "alive", os.O_RDWR)
             except OSError:
-                self._remove_folder(folder)
+                _remove_folder(folder)
                 continue
             try:
                 fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._remove_folder(folder)
+                _remove_folder(folder)
             except BlockingIOError:
                 pass
             finally:
                 os.close(alive)
 
-    @staticmethod
-    def _remove_folder(folder: Path) -> None:
-        for entry in list(folder.glob("*")):
-            entry.unlink(missing_ok=True)
-        folder.rmdir()
+
+class AbsentFiles:
+    """In place of SharedFiles where its folder cannot be used: holds nothing and takes nothing."""
+
+    process_folder: Path | None = None
+
+    def put(self, name: str, dtype: str, shape: tuple[int, ...], data: Any, seconds: float = 0.0) -> bool:
+        return False
+
+    def lease(self, name: str) -> Lease | None:
+        return None
+
+    def release(self, lease: Lease) -> None:
+        pass
+
+    def holds(self, name: str) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass
+
+
+def read_tensor(path: str, name: str, *, verify: bool = False) -> SharedTensor | None:
+    """Reads rather than maps the file: a mapped file that another process cuts short would end this one."""
+    try:
+        with open(path, "rb") as file:
+            whole = memoryview(bytearray(os.fstat(file.fileno()).st_size))
+            if file.readinto(whole) != len(whole) or len(whole) < _FIXED.size:
+                return None
+    except OSError:
+        return None
+    magic, length, offset, stored = _FIXED.unpack(whole[: _FIXED.size])
+    if magic != _MAGIC or not _FIXED.size + length <= offset <= len(whole):
+        return None
+    if verify and checksum(whole[_FIXED.size :]) != stored:
+        return None
+    try:
+        header = json.loads(bytes(whole[_FIXED.size : _FIXED.size + length]))
+        found = SharedTensor(header["dtype"], tuple(header["shape"]), whole[offset:], float(header.get("seconds", 0.0)))
+    except (ValueError, KeyError, TypeError):
+        return None
+    return found if header["name"] == name else None
+
+
+def _regular_files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Other processes end and remove their folders at any time."""
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        try:
+            if entry.is_file(follow_symlinks=False):
+                yield entry.name, entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        pass
+
+
+def _remove_folder(folder: Path) -> None:
+    """As far as possible: what somebody else put there may stay."""
+    shutil.rmtree(folder, ignore_errors=True)

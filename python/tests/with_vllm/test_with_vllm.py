@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import random
 from collections import OrderedDict
@@ -11,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import afterimage.vllm
+import afterimage.vllm.uuids
 import numpy as np
 import pytest
 import torch
@@ -114,6 +115,10 @@ def test_signatures_match_vllms_base_class(mine: type, base: type) -> None:
             assert taken[: len(wanted)] == wanted, name
 
 
+X = "0" * 64  # an identifier as vLLM's hasher makes it
+afterimage.vllm.uuids.verify_uuids()  # as vLLM does at its start
+
+
 def connector(folder: Path, role: ECConnectorRole) -> Any:
     transfer = ECTransferConfig(
         ec_connector="ECConnector",
@@ -121,7 +126,7 @@ def connector(folder: Path, role: ECConnectorRole) -> Any:
         ec_role="ec_both",
         ec_connector_extra_config={"folder": str(folder), "host_bytes": 1 << 24},
     )
-    model = SimpleNamespace(model="m", revision=None, dtype=torch.bfloat16, quantization=None)
+    model = SimpleNamespace(model="m", revision=None, dtype=torch.bfloat16, quantization=None, multimodal_config=None)
     return ECConnectorFactory.create_connector(SimpleNamespace(ec_transfer_config=transfer, model_config=model), role)
 
 
@@ -129,17 +134,18 @@ def connector(folder: Path, role: ECConnectorRole) -> Any:
 def test_encoder_outputs_go_from_one_worker_to_another(tmp_path: Path, dtype: torch.dtype) -> None:
     scheduler, worker = connector(tmp_path, ECConnectorRole.SCHEDULER), connector(tmp_path, ECConnectorRole.WORKER)
     made = torch.randn(64, 96).to(dtype).t()
-    worker.save_caches({"X": made}, "X")
+    worker.save_caches({X: made}, X)
+    worker.get_finished(set())
     worker._threads.submit(lambda: None).result()
-    assert worker.get_finished(set())[0] == {"X"}
-    assert scheduler.has_cache_item("X")
-    scheduler.update_state_after_alloc(SimpleNamespace(mm_features=[SimpleNamespace(identifier="X")]), 0)
+    assert worker.get_finished(set())[0] == {X}
+    assert scheduler.has_cache_item(X)
+    scheduler.update_state_after_alloc(SimpleNamespace(mm_features=[SimpleNamespace(identifier=X)]), 0)
     worker.bind_connector_metadata(scheduler.build_connector_meta(None))
     cache: dict[str, torch.Tensor] = {}
     worker._device = lambda: "cpu"
     worker.start_load_caches(cache)
-    assert cache["X"].dtype == dtype
-    assert torch.equal(cache["X"], made)
+    assert cache[X].dtype == dtype
+    assert torch.equal(cache[X], made)
     scheduler.shutdown()
     worker.shutdown()
 
@@ -190,3 +196,34 @@ def test_vllm_accepts_the_launch_settings(tmp_path: Path) -> None:
     from vllm.engine.arg_utils import EngineArgs
 
     assert set(settings) <= set(inspect.signature(EngineArgs).parameters)
+
+
+def picture_with(content: bytes) -> Any:
+    from PIL import Image
+    from vllm.multimodal.media import MediaWithBytes
+
+    return MediaWithBytes(Image.new("RGB", (2, 2), (content[0], 0, 0)), content)
+
+
+def hashes(pictures: list[Any], uuids: list[str | None]) -> list[str]:
+    from vllm.multimodal.parse import MultiModalDataParser
+    from vllm.multimodal.processing.inputs import ProcessorInputs
+
+    items = MultiModalDataParser().parse_mm_data({"image": pictures})
+    return ProcessorInputs([], items, {"image": uuids}).get_mm_hashes("model", "blake3")["image"]
+
+
+def test_a_uuid_cannot_name_the_picture_of_another_client() -> None:
+    """vllm-project/vllm#55439, and the same with a hash of vLLM's as the uuid."""
+    mine, other = picture_with(b"mine"), picture_with(b"other")
+    (own,) = hashes([mine], [None])
+    assert hashes([mine], ["a uuid"]) == [own]
+    assert hashes([other], ["a uuid"]) != [own]
+    assert hashes([other], [own]) == hashes([other], [None]) != [own]
+
+
+def test_a_digest_as_uuid_is_verified() -> None:
+    digest = "sha256:" + hashlib.sha256(b"mine").hexdigest()
+    assert hashes([picture_with(b"mine")], [digest]) == [digest]
+    with pytest.raises(ValueError, match="but it has"):
+        hashes([picture_with(b"other")], [digest])
