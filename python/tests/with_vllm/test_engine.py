@@ -16,11 +16,11 @@ PICTURES = 4  # in ROUNDS
 _SMALLEST_NOISE = 1e-5
 
 
-def with_plugins(folder: Path, **settings: Any) -> dict[str, Any]:
+def with_plugins(place: Path, **settings: Any) -> dict[str, Any]:
     """A job with the EC connector and the encoder cache manager."""
-    connector = {"folder": str(folder / "host"), "host_bytes": 1 << 26, **settings}
+    connector = {"folder": str(place / "host"), "host_bytes": 1 << 26, **settings}
     return {
-        "stats_folder": str(folder / "host"),
+        "stats_folder": connector["folder"],
         "settings": {
             "ec_manager_config": {"encoder_cache_manager_cls": "afterimage.vllm.EncoderCacheManager"},
             "ec_transfer_config": {
@@ -33,8 +33,8 @@ def with_plugins(folder: Path, **settings: Any) -> dict[str, Any]:
     }
 
 
-def on_disk(folder: Path, **settings: Any) -> dict[str, Any]:
-    return with_plugins(folder, disk_folder=str(folder / "not" / "yet" / "disk"), disk_bytes=1 << 26, **settings)
+def on_disk(place: Path, **settings: Any) -> dict[str, Any]:
+    return with_plugins(place, disk_folder=str(place / "not" / "yet" / "disk"), disk_bytes=1 << 26, **settings)
 
 
 def distance(one: list[Any], other: list[Any]) -> float:
