@@ -24,6 +24,9 @@
 namespace afterimage {
 namespace {
 
+using testing::ClockConformance;
+using testing::ClockFactory;
+
 std::vector<std::byte> bytes(std::string_view text) {
   std::vector<std::byte> out(text.size());
   std::memcpy(out.data(), text.data(), text.size());
@@ -38,9 +41,9 @@ TEST(ManualClock, StandsStillUntilItIsMoved) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Clocks, testing::ClockConformance,
-    ::testing::Values(testing::ClockFactory{"system", [] { return std::make_unique<SystemClock>(); }},
-                      testing::ClockFactory{"manual", [] { return std::make_unique<ManualClock>(); }}),
+    Clocks, ClockConformance,
+    ::testing::Values(ClockFactory{"system", [] { return std::make_unique<SystemClock>(); }},
+                      ClockFactory{"manual", [] { return std::make_unique<ManualClock>(); }}),
     [](const auto& tested) { return tested.param.name; });
 
 TEST(Rfc3339, WritesEveryDigit) {
