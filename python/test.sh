@@ -7,6 +7,8 @@
 #   python/test.sh                 the package alone, its README and examples, and mypy
 #   python/test.sh transformers    afterimage.transformers, with torch and transformers (gigabytes)
 #   python/test.sh vllm            afterimage.vllm against vLLM itself (gigabytes)
+#   python/test.sh sglang          afterimage.sglang against SGLang's classes (gigabytes)
+#   python/test.sh lmcache         afterimage.lmcache with LMCache, then LMCache's own tests on it (gigabytes)
 #   python/test.sh bench           bench/python_bindings.py and bench/transformers_ttft.py, optimised
 #   VLLM=1 python/test.sh bench    the first benchmark also against vLLM's own class
 #   SANITIZE=1 python/test.sh      the package tests with AddressSanitizer and UndefinedBehaviorSanitizer
@@ -34,11 +36,12 @@ else
     -C cmake.define.AFTERIMAGE_QUICK_BUILD=ON
 fi
 case $what in
-  package) extras=test ;;
+  package | sglang | lmcache) extras=test ;;
   bench) extras=test,${VLLM:+vllm,}transformers ;;
   *) extras=test,$what ;;
 esac
 "$env/bin/pip" install -q -C build-dir="$out/objects" "$@" "$root/python[$extras]"
+case $what in sglang | lmcache) "$root/python/install-$what.sh" "$env" "$out/$what-tests" ;; esac
 
 export PYTHONDEVMODE=1
 if [ -n "${SANITIZE:-}" ]; then
@@ -56,6 +59,16 @@ case $what in
   package)
     "$env/bin/pytest" -q -p no:cacheprovider .
     [ -n "${SANITIZE:-}" ] || "$env/bin/mypy" --strict --config-file ../pyproject.toml --cache-dir "$out/mypy" ../examples
+    ;;
+  lmcache)
+    unset PYTHONDEVMODE
+    "$env/bin/pytest" -q -p no:cacheprovider -W default with_lmcache
+    cd "$out/lmcache-tests"
+    export PYTHONPATH="$root/python/tests/with_lmcache"
+    set -- tests/v1/distributed
+    "$env/bin/pytest" -q -p no:cacheprovider -W ignore -p on_afterimage "$1/test_native_connector_l2_adapter.py" \
+      "$1/test_resp_l2_adapter_integration.py" "$1/test_fs_l2_adapter_delete.py" \
+      "$1/test_distributed_storage_manager.py" "$1/serde/test_serde_fs_e2e.py"
     ;;
   *) "$env/bin/pytest" -q -p no:cacheprovider -W default "with_$what" ;;  # warnings of other packages are not errors
 esac
