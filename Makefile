@@ -25,7 +25,7 @@ SOURCES = git ls-files '*.h' '*.cc'
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama drill traces test test-trained test-release tsan python test-frameworks test-llama-server test-python test-transformers test-vllm bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
+.PHONY: help run llama drill traces test test-trained test-release tsan python test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -125,6 +125,14 @@ test-transformers: ## test afterimage.transformers, with torch and transformers
 test-vllm: ## test afterimage.vllm with vLLM's classes and its engine on a CPU (VLLM_PACKAGE=vllm==0.33.0: another distribution)
 	$(call install,test)
 	python/test.sh vllm
+
+test-sglang: ## test afterimage.sglang with SGLang's classes, without a GPU
+	$(call install,test)
+	python/test.sh sglang
+
+test-lmcache: ## test afterimage.lmcache with LMCache, and run LMCache's own tests of L2 connectors on it
+	$(call install,test)
+	python/test.sh lmcache
 
 bench-python: ## benchmark the Python binding (VLLM=1: also vLLM's own class) and transformers' time to first token
 	$(call install,test)

@@ -8,6 +8,8 @@
 #   python/test.sh transformers    afterimage.transformers, with torch and transformers (gigabytes)
 #   python/test.sh vllm            afterimage.vllm with vLLM's classes and its engine, on a CPU (gigabytes, kept in build/vllm)
 #   VLLM_PACKAGE=vllm==0.33.0 python/test.sh vllm      the same with another distribution of vLLM, in build/vllm==0.33.0
+#   python/test.sh sglang          afterimage.sglang against SGLang's classes (gigabytes)
+#   python/test.sh lmcache         afterimage.lmcache with LMCache, then LMCache's own tests on it (gigabytes)
 #   python/test.sh bench           bench/python_bindings.py and bench/transformers_ttft.py, optimised
 #   VLLM=1 python/test.sh bench    the first benchmark also against vLLM's own class
 #   SANITIZE=1 python/test.sh      the package tests with AddressSanitizer and UndefinedBehaviorSanitizer
@@ -40,11 +42,12 @@ else
     -C cmake.define.AFTERIMAGE_QUICK_BUILD=ON
 fi
 case $what in
-  package | vllm) extras=test ;;
+  package | vllm | sglang | lmcache) extras=test ;;
   bench) extras=test,${VLLM:+vllm,}transformers ;;
   *) extras=test,$what ;;
 esac
 "$env/bin/pip" install -q -C build-dir="$out/objects" "$@" "$root/python[$extras]"
+case $what in sglang | lmcache) "$root/python/install-$what.sh" "$env" "$out/$what-tests" ;; esac
 
 [ "$what" = vllm ] || export PYTHONDEVMODE=1
 if [ -n "${SANITIZE:-}" ]; then
@@ -62,6 +65,16 @@ case $what in
   package)
     "$env/bin/pytest" -q -p no:cacheprovider .
     [ -n "${SANITIZE:-}" ] || "$env/bin/mypy" --strict --config-file ../pyproject.toml --cache-dir "$out/mypy" ../examples
+    ;;
+  lmcache)
+    unset PYTHONDEVMODE
+    "$env/bin/pytest" -q -p no:cacheprovider -W default with_lmcache
+    cd "$out/lmcache-tests"
+    export PYTHONPATH="$root/python/tests/with_lmcache"
+    set -- tests/v1/distributed
+    "$env/bin/pytest" -q -p no:cacheprovider -W ignore -p on_afterimage "$1/test_native_connector_l2_adapter.py" \
+      "$1/test_resp_l2_adapter_integration.py" "$1/test_fs_l2_adapter_delete.py" \
+      "$1/test_distributed_storage_manager.py" "$1/serde/test_serde_fs_e2e.py"
     ;;
   *) "$env/bin/pytest" -q -p no:cacheprovider -W default "with_$what" ;;  # warnings of other packages are not errors
 esac

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""A pytest plug-in that runs LMCache's own tests, unmodified, on TierConnector.
+
+    pytest -p on_afterimage TESTS...        in LMCache's source distribution, without its package
+
+It replaces the storage below LMCache's adapters: the mock connector, the Redis connector, the file system adapter and
+the mock adapter. At the end it prints a table of the files: passed, failed with the reason, not applicable.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from afterimage.lmcache import TierConnector
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "testing"))
+import redis_cluster  # noqa: E402
+
+# Tests that cannot tell anything about a connector, with the reason.
+NOT_APPLICABLE = {
+    "test_delete_after_close_does_not_raise": "asks the file system adapter to notice a delete() after close(); NativeConnectorL2Adapter waits 30 s",
+    "test_restore_of_existing_key_does_not_renotify": "NativeConnectorL2Adapter notifies its listener again, with size 0, for any connector",
+}
+
+_folders: list[tempfile.TemporaryDirectory[str]] = []
+_made = Counter[str]()
+
+
+class OnDisk(TierConnector):
+    def __init__(self) -> None:
+        _folders.append(tempfile.TemporaryDirectory(prefix="afterimage-lmcache-"))
+        _made["disk"] += 1
+        super().__init__(f"{_folders[-1].name}/store", 1 << 28)
+
+
+class OnServers(TierConnector):
+    def __init__(self, host: str, port: int, workers: int, *_: Any, **__: Any) -> None:
+        _made["remote"] += 1
+        super().__init__(remote=f"redis://{host}:{port}", threads=workers, remote_timeout=20)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if redis_cluster.installed():
+        servers = redis_cluster.Servers()
+        servers.__enter__()
+        config.add_cleanup(lambda: servers.__exit__(None, None, None))
+        host, port = servers.url.removeprefix("redis://").split(",")[0].split(":")
+        os.environ["REDIS_HOST"], os.environ["REDIS_PORT"] = host, port
+    import lmcache.lmcache_redis
+    from lmcache.v1.distributed.l2_adapters import factory
+    from lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter import NativeConnectorL2Adapter
+
+    lmcache.lmcache_redis.LMCacheRedisClient = OnServers
+    for name in ("fs", "mock"):
+        factory.ensure_adapter_loaded(name)
+        factory._L2_ADAPTER_FACTORY_REGISTRY[name] = lambda _, __: NativeConnectorL2Adapter(OnDisk())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    from lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter import NativeConnectorL2Adapter
+
+    for module in {item.module for item in items}:  # type: ignore[attr-defined]
+        if hasattr(module, "MockNativeConnector"):
+            module.MockNativeConnector = OnDisk
+            module.RecordingNativeConnector.__bases__ = (OnDisk,)
+        if hasattr(module, "FSL2Adapter"):
+            module.FSL2Adapter = lambda _: NativeConnectorL2Adapter(OnDisk())
+    for item in items:
+        reason = NOT_APPLICABLE.get(item.name)
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=f"not applicable: {reason}"))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    files: dict[str, Counter[str]] = {}
+    reasons: list[str] = []
+    for outcome in ("passed", "failed", "error", "skipped"):
+        for report in terminalreporter.stats.get(outcome, []):
+            file, _, test = report.nodeid.partition("::")
+            files.setdefault(Path(file).name, Counter())[outcome] += 1
+            if outcome != "passed":
+                text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr).strip().splitlines()[-1]
+                reasons.append(f"  {outcome}: {test}: {text}")
+    terminalreporter.section("LMCache's tests on Afterimage")
+    terminalreporter.line(f"{'file':44} {'passed':>7} {'failed':>7} {'not run':>8}")
+    for name, counts in sorted(files.items()):
+        terminalreporter.line(f"{name:44} {counts['passed']:7} {counts['failed'] + counts['error']:7} {counts['skipped']:8}")
+    for reason in sorted(set(reasons)):
+        terminalreporter.line(reason)
+    terminalreporter.line(f"connectors opened: {_made['disk']} on disk, {_made['remote']} on Redis")
