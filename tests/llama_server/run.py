@@ -41,7 +41,7 @@ LEFT_OUT = {
     "test_proxy": "a proxy for llama-server's web page: not offered",
     "test_rerank": "`/rerank`: not offered",
     "test_router": "one server for several models: not offered",
-    "test_security": "API keys and CORS: here tenants (docs/serve-tenants.md), with tests of their own; no CORS",
+    "test_security": "API keys and CORS: here tenants (docs/serve.md), with tests of their own; no CORS",
     "test_sleep": "unloads an idle model: not offered",
     "test_slot_save": "saves and restores slots by file name: here `--disk`, by content",
     "test_speculative": "draft models: not offered",
