@@ -282,8 +282,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("upstream", a, b, c, d, e, f);
   }
   {
-    const auto& [a, b] = s.engine;
-    count("engine", a, b);
+    const auto& [a, b, c, d, e, file] = s.engine;  // `file` is read from the command line
+    count("engine", a, b, c, d, e);
   }
   {
     const auto& [a, b, c, d, e, f, g] = s.memory;

@@ -5,9 +5,13 @@
 #include <cmath>
 
 namespace afterimage {
+namespace {
 
-nlohmann::ordered_json generation_settings(const GenerateOptions& options) {
-  using Json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
+
+}  // namespace
+
+Json generation_settings(const GenerateOptions& options) {
   const SamplingOptions& sampling = options.sampling;
   Json biases = Json::array();
   for (const auto& [token, bias] : sampling.logit_bias) {
