@@ -86,8 +86,7 @@ Result<void> load(Prefill& prefill, const NamespaceId& root) {
   PrefixMatch own(TokenCount(0), {});  // matches nothing: it says whose insertion this is
   const bool loaded = prefill.store->archive->promote(
       *prefill.archived, match.matched(), match.resume(), [&](const KvSlice& kv) -> Result<void> {
-        AFI_TRY_VOID(
-            prefill.store->front->insert(root, prefill.layout, prefill.prompt, kv, &own));
+        AFI_TRY_VOID(prefill.store->front->insert(root, prefill.layout, prefill.prompt, kv, &own));
         return {};
       });
   return loaded ? prefill.leader->look_again() : Result<void>();
@@ -239,16 +238,16 @@ class PyPrefixCache {
   PyPrefillLeader claim(const NamespaceId& space, const KvLayout& layout, nb::handle tokens,
                         std::vector<MediaSpan> spans, bool wait, const SpaceHolder* within) {
     or_raise(check_layout(layout));
-    auto prefill = std::make_shared<Prefill>(Prefill{
-        open(), layout, prompt_of(tokens, std::move(spans)), std::nullopt, std::nullopt});
+    auto prefill = std::make_shared<Prefill>(
+        Prefill{open(), layout, prompt_of(tokens, std::move(spans)), std::nullopt, std::nullopt});
     if (prefill->store->archive != nullptr) {
       if (within == nullptr) {
         raise(ErrorCode::kInvalidArgument,
               "expected within=, the Namespace of the prefix: keys in a tier are made with its "
               "secret");
       }
-      prefill->archived.emplace(or_raise(
-          ArchivedPrompt::of(within->space, space, prefill->layout, prefill->prompt)));
+      prefill->archived.emplace(
+          or_raise(ArchivedPrompt::of(within->space, space, prefill->layout, prefill->prompt)));
     }
     const PrefillRequest request{
         .space = space, .layout = &prefill->layout, .prompt = &prefill->prompt};

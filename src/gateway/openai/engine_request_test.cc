@@ -235,10 +235,14 @@ TEST(EngineRequest, APromptMayBeTokens) {
       read_api_request(ApiOperation::kCompletion, R"({"prompt":[[7],"Twice"]})").value();
   EXPECT_EQ(engine_request(read, 0)->prompt_tokens, std::vector{TokenId(7)});
   EXPECT_EQ(engine_request(read, 1)->prompt_tokens, std::vector<TokenId>());
-  for (const char* prompt : {R"("prompt":[-1])", R"("prompt":[1,"a"])", R"("prompt":[[]])",
-                             R"("prompt":[{}])", R"("prompt":[4294967296])"}) {
-    EXPECT_EQ(asked(prompt, ApiOperation::kCompletion).error().code, ErrorCode::kUnsupported)
-        << prompt;
+  const auto code_of = [](const std::string& prompt) {
+    return asked(R"("prompt":)" + prompt, ApiOperation::kCompletion).error().code;
+  };
+  for (const char* prompt : {R"([1,"a"])", "[[]]", "[{}]"}) {
+    EXPECT_EQ(code_of(prompt), ErrorCode::kUnsupported) << prompt;
+  }
+  for (const char* prompt : {"[-1]", "[4294967296]"}) {
+    EXPECT_EQ(code_of(prompt), ErrorCode::kInvalidArgument) << prompt;
   }
 }
 
