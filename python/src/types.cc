@@ -176,6 +176,17 @@ nb::tuple shape_of(const LentTensor& lent) {
   return nb::tuple(extents);
 }
 
+/// nanobind reads a buffer's strides, which arrays of ctypes leave out; a memoryview has them.
+nb::object with_strides(nb::handle object) {
+  const bool has_strides = PyBytes_Check(object.ptr()) || PyMemoryView_Check(object.ptr()) ||
+                           PyObject_CheckBuffer(object.ptr()) == 0 ||
+                           nb::hasattr(object, "__dlpack__");
+  if (has_strides) return nb::borrow(object);
+  nb::object view = nb::steal(PyMemoryView_FromObject(object.ptr()));
+  if (!view.is_valid()) throw nb::python_error();
+  return view;
+}
+
 template <typename Tag>
 void bind_digest(nb::module_& module, const char* name, const char* doc) {
   using This = Digest<Tag>;
@@ -223,7 +234,7 @@ void raise(ErrorCode code, std::string message) { raise(Error{code, std::move(me
 
 BorrowedTensor borrow_tensor(nb::handle object) {
   BorrowedTensor borrowed;
-  if (!nb::try_cast(object, borrowed.array)) {
+  if (!nb::try_cast(with_strides(object), borrowed.array)) {
     raise(ErrorCode::kInvalidArgument,
           "expected a tensor that offers the buffer protocol or DLPack (numpy.ndarray, "
           "torch.Tensor, bytes, memoryview), got " +

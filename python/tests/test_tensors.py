@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import array
+import ctypes
 import gc
 from collections.abc import Callable
 
@@ -41,6 +43,13 @@ def test_several_tensors_are_one_output(key: Key) -> None:
     assert found[-1].nbytes == 16
     with pytest.raises(IndexError):
         found[2]
+
+
+@pytest.mark.parametrize("given", [(ctypes.c_ubyte * 4)(1, 2, 3, 4), bytearray(b"\1\2\3\4"), array.array("B", [1, 2, 3, 4])])
+def test_buffers_without_strides_are_tensors(key: Key, given: object) -> None:
+    """An array of ctypes ended the process."""
+    found = ai.EncoderCache(1 << 20).get_or_encode(key("x"), lambda: given)
+    assert bytes(memoryview(found[0])) == b"\1\2\3\4"
 
 
 def test_reading_copies_nothing(key: Key) -> None:

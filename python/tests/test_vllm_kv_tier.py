@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,6 +60,33 @@ def test_blocks_are_loaded_into_their_target_also_in_a_later_process(tmp_path: P
     assert (blocks[6] == first).all()
     assert not blocks[:5].any()
     assert not tier.has_pending_work()
+    tier.shutdown()
+
+
+def test_a_block_is_stored_although_the_write_buffers_were_full(tmp_path: Path) -> None:
+    """Blocks were lost when a job stored faster than the disk writes."""
+    blocks = np.ones((BLOCKS, BLOCK_BYTES), np.int8)
+    tier = open_tier(tmp_path, blocks)
+    puts: list[str] = []
+
+    class Full:
+        def holds(self, key: bytes) -> bool:
+            return False
+
+        def put(self, key: bytes, block: object) -> bool:
+            puts.append("put")
+            return puts[-2:] == ["flush", "put"]
+
+        def flush(self) -> None:
+            puts.append("flush")
+
+        def close(self) -> None:
+            pass
+
+    tier._below = dataclasses.replace(tier._below, tier=Full())
+    tier.submit_store(job(1, [b"k0"], [0]))
+    assert finished(tier)[1].success
+    assert puts == ["put", "flush", "put", "flush"]
     tier.shutdown()
 
 

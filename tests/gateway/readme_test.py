@@ -55,11 +55,12 @@ class FirstCommands(unittest.TestCase):
     def setUp(self):
         self.port, self.admin_port = free_ports(2)
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="afterimage-readme-")))
-        block = serve_block()
+        # First, because the program and the port may have these characters in their names, too.
+        block = serve_block().replace("/tmp/", f"{self.folder}/").replace("8081", str(self.admin_port))
+        block = re.sub(r":8080\b", f":{self.port}", block)
         serve = re.compile(r"\S*afterimage serve\b")
         self.assertEqual(len(serve.findall(block)), 1, "the block starts one gateway")
         block = serve.sub(f'"{PROGRAM}" serve --port {self.port} --admin-port {self.admin_port}', block)
-        block = block.replace("8080", str(self.port)).replace("8081", str(self.admin_port)).replace("/tmp/", f"{self.folder}/")
         self.shell = subprocess.Popen(["bash", "-c", BEFORE + block + AFTER], cwd=SOURCE, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                       stderr=subprocess.DEVNULL, env={**os.environ, "NO_PROXY": "127.0.0.1"})
         self.addCleanup(self.stop)

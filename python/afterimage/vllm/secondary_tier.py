@@ -165,11 +165,18 @@ class SecondaryTier(SecondaryTierManager):
         self._running.add(future)
         future.add_done_callback(self._running.discard)
 
+    def _put(self, tier: Tier, key: bytes, block: int) -> bool:
+        """A tier refuses puts while its write buffers are full; a flush empties them."""
+        if tier.put(key, self._block(block)):
+            return True
+        tier.flush()
+        return tier.put(key, self._block(block))
+
     def _store(self, tier: Tier, job: int, _: list[Any], keys: list[bytes], blocks: list[int]) -> None:
         began, kept = time.monotonic(), 0
         try:
             for key, block in zip(keys, blocks, strict=True):
-                kept += tier.holds(key) or tier.put(key, self._block(block))
+                kept += tier.holds(key) or self._put(tier, key, block)
             tier.flush()  # a stored block must be visible
         except Exception:
             kept = 0
