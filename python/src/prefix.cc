@@ -85,8 +85,10 @@ Result<void> load(Prefill& prefill, const NamespaceId& root) {
   const PrefixMatch& match = prefill.leader->match();
   PrefixMatch own(TokenCount(0), {});  // matches nothing: it says whose insertion this is
   const bool loaded = prefill.store->archive->promote(
-      *prefill.archived, match.matched(), match.resume(), [&](const KvSlice& kv) -> Result<void> {
-        AFI_TRY_VOID(prefill.store->front->insert(root, prefill.layout, prefill.prompt, kv, &own));
+      *prefill.archived, match.matched(), match.resume(),
+      [&](const KvSlice& kv, std::vector<LoadedKv> memory) -> Result<void> {
+        AFI_TRY_VOID(prefill.store->front->insert(root, prefill.layout, prefill.prompt, kv, &own,
+                                                  std::move(memory)));
         return {};
       });
   return loaded ? prefill.leader->look_again() : Result<void>();
