@@ -107,6 +107,14 @@ def first_picture(pair, table, quick):
     add_waits(table, "first question on a new picture", done, 1.05)
 
 
+def check_prompts(pair):
+    """Both servers must read the same prompt, or the comparison means nothing."""
+    asked = body(chat("Hello, " + sentence(random.Random("check"), 50)), 2)
+    ours, theirs = (server.ask(asked)[2]["usage"]["prompt_tokens"] for server in pair)
+    if abs(ours - theirs) > 2:
+        raise SystemExit(f"llama_chats.py: one request has {ours} prompt tokens here and {theirs} at llama-server: the templates differ")
+
+
 def measure(build, command, model, mode, threads, quick):
     files = {"gemma": ROOT / "build/models/gemma-3-270m-q4_k_m.gguf", "dense": ROOT / "build/bench/dense.gguf"}
     mmproj = ROOT / "build/bench/dense.mmproj.gguf" if model == "dense" else None
@@ -115,12 +123,13 @@ def measure(build, command, model, mode, threads, quick):
         template = ["--chat-template", "gemma"] if model == "gemma" else []
         fast = ["--fast"] if mode == "fast" else []
         ours = Ours(build, folder, files[model], mmproj, threads, CONTEXT, LANES, [*template, *fast])
-        theirs = Lost(command, folder, files[model], mmproj, threads, CONTEXT, LANES, template)
+        # With Jinja llama-server takes a template's name for the template itself: every prompt would be that word.
+        theirs = Lost(command, folder, files[model], mmproj, threads, CONTEXT, LANES, ["--no-jinja", *template] if template else [])
         pair = ours, theirs
         try:
             for server in pair:
                 server.start()
-                server.ask(body(chat("Hello."), 2))
+            check_prompts(pair)
             table = Table(f"chats, {model}, {mode}, {threads} threads; load average before: {os.getloadavg()[0]:.1f}")
             rounds = 1 if quick else 3
             if model == "gemma":
