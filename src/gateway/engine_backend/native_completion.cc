@@ -132,11 +132,11 @@ class Reading {
       return {};
     };
     const Json asked = root_.value("logit_bias", Json::object());  // outlives its items()
+    constexpr const char* kForms = "logit_bias must be an object, or a list of pairs";
+    if (!asked.is_structured() && !asked.is_null()) return wrong(kForms);
     const bool is_pair = asked.is_array();
     for (const auto& [key, value] : asked.items()) {
-      if (is_pair && (!value.is_array() || value.size() != 2)) {
-        return wrong("logit_bias must be an object, or a list of pairs");
-      }
+      if (is_pair && (!value.is_array() || value.size() != 2)) return wrong(kForms);
       AFI_TRY_VOID(is_pair ? add(value[0], value[1]) : add(key, value));
     }
     AFI_TRY(const bool ignores_end, flag("ignore_eos"));

@@ -135,6 +135,8 @@ TEST_F(NativeCompletions, RefuseWhatTheyDoNotDoByName) {
         std::array{R"({"prompt":"a","post_sampling_probs":true})", "post_sampling_probs"},
         std::array{R"({"prompt":"a","temperature":-1})", "temperature"},
         std::array{R"({"prompt":"a","mirostat":2})", "mirostat"},
+        std::array{R"({"prompt":"a","logit_bias":7})", "logit_bias"},
+        std::array{R"({"prompt":"a","logit_bias":[7]})", "logit_bias"},
         std::array{R"({"prompt":"a","ignore_eos":1})", "ignore_eos"}}) {
     const auto answer = ask(body);
     ASSERT_FALSE(answer.has_value()) << body;
