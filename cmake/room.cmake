@@ -1,5 +1,5 @@
 # afterimage_room(SOURCES … [PUBLIC …] [DEPENDS room …] [LIBRARIES …] [PUBLIC_LIBRARIES …]
-#                 [TESTS …] [TEST_DEPENDS target …])
+#                 [TESTS …] [TEST_DEPENDS target …] [HOT])
 #
 # Declares one room: the folder src/<group>/<room> and a static library `afterimage_<room>`. Its headers
 # are in the same folder and are included as "<group>/<room>/x.h". The compiler finds that path through
@@ -10,9 +10,10 @@
 # "afterimage/x.h", are found the same way, and are the only installed headers.
 # DEPENDS is transitive. TESTS lists x_test.cc files, which become the program `<room>_test` with the
 # room's label. TEST_DEPENDS may list rooms above this one.
+# HOT: tests spend their time in this room; AFTERIMAGE_HOT_FLAGS are added to its sources.
 function(afterimage_room)
   cmake_parse_arguments(
-    ROOM "" "" "SOURCES;PUBLIC;DEPENDS;LIBRARIES;PUBLIC_LIBRARIES;TESTS;TEST_DEPENDS" ${ARGN})
+    ROOM "HOT" "" "SOURCES;PUBLIC;DEPENDS;LIBRARIES;PUBLIC_LIBRARIES;TESTS;TEST_DEPENDS" ${ARGN})
   file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}/src" "${CMAKE_CURRENT_SOURCE_DIR}")
   get_filename_component(group "${folder}" DIRECTORY)
   get_filename_component(room "${folder}" NAME)
@@ -22,7 +23,12 @@ function(afterimage_room)
   target_compile_features(${target} PUBLIC cxx_std_23)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${room} CXX_EXTENSIONS OFF
                                              POSITION_INDEPENDENT_CODE ON)
-  afterimage_quick_build(${target} library)
+  if(ROOM_HOT AND AFTERIMAGE_HOT_FLAGS)
+    target_compile_options(${target} PRIVATE ${AFTERIMAGE_HOT_FLAGS})
+    afterimage_quick_build(${target} hot)
+  else()
+    afterimage_quick_build(${target} library)
+  endif()
 
   set(door "${PROJECT_BINARY_DIR}/rooms/${room}")
   afterimage_link("${CMAKE_CURRENT_SOURCE_DIR}" "${door}/${group}" ${room})
