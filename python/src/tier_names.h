@@ -39,8 +39,8 @@ class TierNames {
   static Result<std::unique_ptr<TierNames>> open(TierPtr below, std::string kind,
                                                  const Secret& root, EraseMemory erase_memory);
 
-  /// nullopt: what was erased is not known, so the tier must not be used now. Entries of no
-  /// namespace: nullptr.
+  /// nullopt: the list of erasures is not up to date, so the tier must not be used now. `space` is
+  /// nullptr for entries of no namespace.
   [[nodiscard]] std::optional<Secret> secret_of(const NamespaceId* space) const;
   /// Erases a namespace, or everything, in memory and below. With servers it takes 2.2 seconds;
   /// when it returns, no process that reaches them uses the entries.
