@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -133,41 +134,43 @@ def test_new_weights_miss(architecture: Architecture) -> None:
     assert torch.equal(run(other, inputs)[1], logits)
 
 
-def logits_of_another_process(name: str, folder: Path, prompt: str) -> dict[str, Any]:
-    """What a new process with its own model computes for a prompt, with the KV and embeddings that the folder has."""
+def run_in_another_process(name: str, folder: Path, prompt: str) -> tuple[list[int], torch.Tensor, dict[str, int]]:
+    """Tokens, logits and counts of a new process with its own model, and with the KV and embeddings that the folder has."""
     script = f"""if True:
-        import torch
+        import json
+        import sys
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        import conftest
         from afterimage.transformers import Reuse
         from small_models import ARCHITECTURES, words
         from test_reuse import run
         architecture = ARCHITECTURES[{name!r}]
         with Reuse(architecture.model(), block_tokens=16, weights_epoch="1", disk={str(folder)!r}, disk_bytes=1 << 26) as reuse:
             tokens, logits = run(reuse, architecture.prompt({prompt}))
-            torch.save({{"tokens": tokens, "logits": logits, "stats": reuse.stats()}}, {str(folder) + ".pt"!r})
+            print(json.dumps([tokens, logits.numpy().tobytes().hex(), list(logits.shape), reuse.stats()]))
         """
-    subprocess.run([sys.executable, "-c", f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import conftest\n{script}"], check=True)
-    loaded: dict[str, Any] = torch.load(f"{folder}.pt")
-    return loaded
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, capture_output=True, text=True)
+    tokens, logits, shape, stats = json.loads(done.stdout)
+    return tokens, torch.frombuffer(bytearray.fromhex(logits), dtype=torch.float32).reshape(shape), stats
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_another_process_resumes_from_the_disk(name: str, tmp_path: Path) -> None:
     folder, architecture = tmp_path / "disk", ARCHITECTURES[name]
-    prompt = "[words(60, 1), 1, words(90, 2), 2, words(30, 3)]"
-    first, second = (logits_of_another_process(name, folder, prompt) for _ in range(2))
-    assert (first["stats"]["tokens_reused"], first["stats"]["images_encoded"]) == (0, 2)
-    assert second["stats"]["tokens_reused"] >= 160
-    assert second["stats"]["prompts_loaded"] == 1
-    assert second["stats"]["images_encoded"] == 0
-    longer = logits_of_another_process(name, folder, "[words(60, 1), 1, words(90, 2), 2, words(30, 3), 3, words(20, 4)]")
-    assert longer["stats"]["tokens_reused"] >= 160
-    assert longer["stats"]["images_encoded"] == 1, "the third image is new"
+    parts, more = "words(60, 1), 1, words(90, 2), 2, words(30, 3)", "3, words(20, 4)"
+    runs = [run_in_another_process(name, folder, f"[{prompt}]") for prompt in (parts, parts, f"{parts}, {more}")]
+    first, second, longer = (stats for _, _, stats in runs)
+    assert (first["tokens_reused"], first["images_encoded"]) == (0, 2)
+    assert (second["prompts_loaded"], second["images_encoded"]) == (1, 0)
+    assert second["tokens_reused"] >= 160
+    assert longer["tokens_reused"] >= 160
+    assert longer["images_encoded"] == 1, "the third image is new"
     cold = Reuse(architecture.model(), block_tokens=16, budget_bytes=0)
-    tokens, logits = run(cold, architecture.prompt([words(60, 1), 1, words(90, 2), 2, words(30, 3)]))
-    for warm in (first, second):
-        assert warm["tokens"] == tokens
-        assert torch.equal(warm["logits"], logits)
-    assert torch.equal(longer["logits"], run(cold, architecture.prompt([words(60, 1), 1, words(90, 2), 2, words(30, 3), 3, words(20, 4)]))[1])
+    prompt = [words(60, 1), 1, words(90, 2), 2, words(30, 3)]
+    for (tokens, logits, _), parts_of in zip(runs, (prompt, prompt, [*prompt, 3, words(20, 4)]), strict=True):
+        expected, expected_logits = run(cold, architecture.prompt(parts_of))
+        assert tokens == expected
+        assert torch.equal(logits, expected_logits)
 
 
 @pytest.fixture
