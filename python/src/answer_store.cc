@@ -2,13 +2,24 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "answer_store.h"
 
+#include <chrono>
 #include <iterator>
+#include <string_view>
 #include <utility>
 #include <variant>
 
 #include "afterimage/eviction_policy.h"
 
 namespace afterimage::python {
+
+namespace {
+
+/// Shorter than the wait for it, so that those who wait for a process that died take over.
+constexpr Duration kLease = std::chrono::seconds(5);
+/// Answers of the gateway are records, with other leases.
+constexpr std::string_view kAnswerForm = "python";
+
+}  // namespace
 
 Result<std::shared_ptr<AnswerStore>> AnswerStore::open(const AnswerStoreArgs& args) {
   std::shared_ptr<AnswerStore> store(new AnswerStore(args.budget));
@@ -27,6 +38,10 @@ Result<void> AnswerStore::open_archive(const AnswerStoreArgs& args) {
   AFI_TRY(TierPtr below, open_below(args.below, transfer_.capacity()));
   if (below == nullptr) return {};
   AFI_TRY(below_, InvalidationPlace::open(std::move(below), "answers", args.secret));
+  if (below_->servers() != nullptr && args.coalesce_timeout > Duration(0)) {
+    leases_ = std::make_unique<RedisLeases>(
+        *below_->servers(), RedisLeasesOptions{.lease = kLease, .timeout = args.coalesce_timeout});
+  }
   AFI_TRY(archive_, AnswerArchive::open({.tier = below_->tier(),
                                          .transfer = transfer_,
                                          .cache = *cache_,
@@ -34,7 +49,9 @@ Result<void> AnswerStore::open_archive(const AnswerStoreArgs& args) {
                                          .erasures = below_->file(),
                                          .clock = clock_,
                                          .wall = wall_,
-                                         .shared = below_->log()}));
+                                         .shared = below_->log(),
+                                         .wait = {},
+                                         .turns = leases_.get()}));
   if (below_->log() == nullptr) return {};
   // Servers that cannot be reached now are tried again by the poller, and cost hits only.
   static_cast<void>(archive_->refresh());
@@ -114,6 +131,9 @@ Result<AnswerLookup> AnswerStore::lead(AnswerLeader leader, Question& question,
                                        const AnswerArchive::ReadLease& before,
                                        const AnswerOnce::Generate& generate) {
   if (auto restored = restore(question, rules, leader.looked())) return *std::move(restored);
+  std::unique_ptr<Lease> lease;  // dropped when the answer is stored
+  AFI_TRY(auto elsewhere, wait_for_lease_holder(question, rules, lease));
+  if (elsewhere.has_value()) return *std::move(elsewhere);
   const Duration began = clock_.now();
   AnswerLookup own{.answer = std::nullopt, .steps = leader.looked()};
   auto generated = generate();
@@ -138,6 +158,25 @@ Result<AnswerLookup> AnswerStore::lead(AnswerLeader leader, Question& question,
   }
   own.answer = std::move(answer);
   return own;
+}
+
+Result<std::optional<AnswerLookup>> AnswerStore::wait_for_lease_holder(
+    Question& question, const LookupRules& rules, std::unique_ptr<Lease>& lease) {
+  std::optional<AnswerLookup> found;
+  if (leases_ == nullptr || rules.max_age == Duration(0)) return found;
+  const auto claim = [&] { return archive_->claim(question, kAnswerForm); };
+  const auto look = [&]() -> Result<LeaseLoop::Found> {
+    found = archive_->restore_uncached(question, rules);
+    return found.has_value() ? LeaseLoop::Found::kAll : LeaseLoop::Found::kNothing;
+  };
+  LeaseLoop loop;
+  AFI_TRY(const LeaseLoop::Next next, loop.run(*leases_, claim, look, {}));
+  lease = loop.take_lease();
+  if (next == LeaseLoop::Next::kUse) {
+    ++answered_elsewhere_;
+    return found;
+  }
+  return std::optional<AnswerLookup>();
 }
 
 Result<AnswerLookup> AnswerStore::generate_uncached(std::vector<MatchStep> looked,

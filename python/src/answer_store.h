@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,6 +17,8 @@
 #include "budget_pool.h"
 #include "caches/answers/answer_archive.h"
 #include "caches/invalidation/invalidation_poller.h"
+#include "storage/memory/lease_loop.h"
+#include "storage/remote/redis_leases.h"
 #include "tiers.h"
 
 namespace afterimage::python {
@@ -25,7 +28,8 @@ struct AnswerStoreArgs {
   std::string policy;
   EntryCount max_entries;
   BelowArgs below;
-  Secret secret;  // of the processes that share answers through servers
+  Secret secret;                 // of the processes that share answers through servers
+  Duration coalesce_timeout{0};  // for another process that generates the answer; 0: no leases
 };
 
 /// An answer cache with everything it uses: single flight, and an archive if there is a tier.
@@ -46,6 +50,8 @@ class AnswerStore {
 
   [[nodiscard]] AnswerCacheStats cache_stats() const { return cache_->stats(); }
   [[nodiscard]] AnswerOnceStats once_stats() const { return front_->stats(); }
+  /// Answers of other processes that this one waited for.
+  [[nodiscard]] std::uint64_t answered_elsewhere() const { return answered_elsewhere_; }
   /// nullopt: there is no tier.
   [[nodiscard]] std::optional<AnswerArchiveStats> archive_stats() const;
 
@@ -62,6 +68,11 @@ class AnswerStore {
   Result<AnswerLookup> lead(AnswerLeader leader, Question& question, const LookupRules& rules,
                             const AnswerArchive::ReadLease& before,
                             const AnswerOnce::Generate& generate);
+  /// The answer of another process, or nullopt: this one generates it, under `lease` if there are
+  /// servers.
+  Result<std::optional<AnswerLookup>> wait_for_lease_holder(Question& question,
+                                                            const LookupRules& rules,
+                                                            std::unique_ptr<Lease>& lease);
   Result<AnswerLookup> generate_uncached(std::vector<MatchStep> looked,
                                          const AnswerOnce::Generate& generate);
 
@@ -70,6 +81,8 @@ class AnswerStore {
   const CacheBudget budget_;
   MemoryBudget transfer_{64_MiB};             // for answers on their way into memory
   std::unique_ptr<InvalidationPlace> below_;  // nullptr: nothing is below
+  std::unique_ptr<RedisLeases> leases_;       // nullptr: other processes are not waited for
+  std::atomic<std::uint64_t> answered_elsewhere_{0};
   std::unique_ptr<AnswerCache> cache_;
   BudgetPool::Place place_;
   std::unique_ptr<AnswerArchive> archive_;  // nullptr: nothing is below

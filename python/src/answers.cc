@@ -195,6 +195,7 @@ class PyAnswerCache {
     stats["asked"] = once.led;
     stats["joined"] = once.joined;
     stats["seconds_saved"] = seconds(cache.answer_time_saved);
+    stats["answered_elsewhere"] = store->answered_elsewhere();
     if (const auto archive = store->archive_stats()) add_archive(stats, *archive);
     return stats;
   }
@@ -326,7 +327,7 @@ void bind_answers(nb::module_& module) {
           "__init__",
           [](PyAnswerCache* self, const nb::object& budget_bytes, std::string policy,
              std::uint64_t max_entries, std::optional<std::string> disk, std::uint64_t disk_bytes,
-             const nb::object& tier, const nb::bytes& secret) {
+             const nb::object& tier, const nb::bytes& secret, double coalesce_timeout_seconds) {
             const AnswerStoreArgs args{
                 .budget = budget_of(budget_bytes),
                 .policy = std::move(policy),
@@ -334,7 +335,9 @@ void bind_answers(nb::module_& module) {
                 .below = {.disk = std::move(disk),
                           .disk_bytes = disk_bytes,
                           .tier = tier.is_none() ? nullptr : tier_store_of(tier)},
-                .secret = secret_of(secret)};
+                .secret = secret_of(secret),
+                .coalesce_timeout =
+                    checked_seconds(coalesce_timeout_seconds, "coalesce_timeout_seconds")};
             new (self)
                 PyAnswerCache(or_raise(without_gil([&] { return AnswerStore::open(args); })));
           },
@@ -342,17 +345,23 @@ void bind_answers(nb::module_& module) {
           nb::arg("max_entries") = 1'000'000, nb::arg("disk") = nb::none(),
           nb::arg("disk_bytes") = 1ULL << 30U, nb::arg("tier") = nb::none(),
           nb::arg("secret") = nb::bytes(Secret{}.data(), Secret{}.size()),
+          nb::arg("coalesce_timeout_seconds") = 10.0,
           nb::sig("def __init__(self, budget_bytes: int | SharedBudget, *, policy: str = 'worth', "
                   "max_entries: "
                   "int = 1000000, disk: str | None = None, disk_bytes: int = 1073741824, tier: "
-                  "Tier | None = None, secret: bytes = ...) -> None"),
+                  "Tier | None = None, secret: bytes = ..., coalesce_timeout_seconds: float = "
+                  "10.0) -> None"),
           "disk: a folder, used by one process at a time, with disk_bytes as its hard cap. tier "
           "instead of\n"
           "disk: a DiskTier, a RemoteTier or a TierStack of one of each; encryption is the "
           "tier's. The tier\n"
           "may have entries of other caches, too. secret: 32 bytes, with servers the same in all "
           "processes\n"
-          "that share answers; their erasures are shared, too.")
+          "that share answers; their erasures are shared, too. coalesce_timeout_seconds: with "
+          "servers, "
+          "how long\n"
+          "get_or_answer waits for another process that is generating the same answer; 0: it does "
+          "not.")
       .def("find", &PyAnswerCache::find, nb::arg("scope"), nb::arg("question"), nb::kw_only(),
            nb::arg("max_match") = "text:near", nb::arg("max_age_seconds") = nb::none(),
            "Looks up to the loosest match level max_match: text:exact, text:canonical or "

@@ -40,6 +40,7 @@ Result<std::unique_ptr<TierNames>> TierNames::open(TierPtr below, std::string ki
     AFI_TRY_VOID(names->read_file());
     return names;
   }
+  AFI_TRY_VOID(names->reset_file());
   names->refresh();
   names->poller_ = std::make_unique<InvalidationPoller>([it = names.get()] { it->refresh(); });
   return names;
@@ -64,6 +65,14 @@ Result<void> TierNames::read_file() {
   AFI_TRY(names_, random_secret());
   list_ = InvalidationList(names_);
   return place_->files().replace(place_->file(), list_.to_bytes());
+}
+
+/// Erasures are recorded on the servers from now on, and not in the file: what was stored under it
+/// must not be found again.
+Result<void> TierNames::reset_file() {
+  if (place_->file().empty()) return {};
+  AFI_TRY(const Secret none_yet, random_secret());
+  return place_->files().replace(place_->file(), InvalidationList(none_yet).to_bytes());
 }
 
 std::optional<Secret> TierNames::secret_of(const NamespaceId* space) const {

@@ -52,6 +52,7 @@ class TierNames {
   explicit TierNames(EraseMemory erase_memory)
       : erase_memory_(std::move(erase_memory)), list_(Secret{}) {}
   Result<void> read_file();
+  Result<void> reset_file();
   Result<void> add(const Invalidation& invalidation);
   Result<void> persist(const Invalidation& invalidation);
   void refresh();

@@ -167,20 +167,11 @@ std::pair<EntryClass, TierPtr> opened(const std::string& holds, Open&& open) {
   return {entry_class, or_raise(without_gil(std::forward<Open>(open)))};
 }
 
-Duration seconds_of(double seconds, const char* what) {
-  constexpr double kMost = 3.2e9;  // a century
-  if (!(seconds >= 0 && seconds <= kMost)) {
-    raise(ErrorCode::kInvalidArgument,
-          std::string("expected ") + what + " to be 0 to 3.2e9 seconds");
-  }
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
-
 struct PyDiskTier : PyTier {
   PyDiskTier(const std::string& folder, std::uint64_t capacity, std::uint64_t memory,
              const std::string& holds, double put_timeout,
              const std::optional<std::string>& key_file)
-      : PyTier(opened(holds, [&, timeout = seconds_of(put_timeout, "put_timeout_seconds")] {
+      : PyTier(opened(holds, [&, timeout = checked_seconds(put_timeout, "put_timeout_seconds")] {
           return open_disk_store(folder, {.capacity = Bytes(capacity), .put_timeout = timeout},
                                  Bytes(memory), key_file);
         })) {}
@@ -195,9 +186,9 @@ struct PyRemoteTier : PyTier {
             [&, options = SharedStoreOptions{
                     .url = url,
                     .password = password,
-                    .ttl = seconds_of(ttl, "ttl_seconds"),
-                    .put_timeout = seconds_of(put_timeout, "put_timeout_seconds"),
-                    .timeout = seconds_of(timeout, "timeout_seconds")}]() -> Result<TierPtr> {
+                    .ttl = checked_seconds(ttl, "ttl_seconds"),
+                    .put_timeout = checked_seconds(put_timeout, "put_timeout_seconds"),
+                    .timeout = checked_seconds(timeout, "timeout_seconds")}]() -> Result<TierPtr> {
               if (options.timeout == Duration(0)) {
                 return fail(ErrorCode::kInvalidArgument,
                             "expected timeout_seconds to be more than 0");
@@ -276,6 +267,15 @@ void bind_tier(nb::module_& module) {
 }
 
 }  // namespace
+
+Duration checked_seconds(double seconds, const char* what) {
+  constexpr double kMost = 3.2e9;  // a century
+  if (!(seconds >= 0 && seconds <= kMost)) {
+    raise(ErrorCode::kInvalidArgument,
+          std::string("expected ") + what + " to be 0 to 3.2e9 seconds");
+  }
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
 
 Result<TierPtr> open_disk_store(const std::string& folder, const DiskLimits& limits, Bytes memory,
                                 const std::optional<std::string>& key_file) {

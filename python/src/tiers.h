@@ -71,6 +71,8 @@ struct BelowArgs {
 /// nullptr: nothing. kInvalidArgument: both are given.
 Result<TierPtr> open_below(const BelowArgs& args, Bytes memory);
 
+/// From 0 to a century, or an InvalidArgument exception that names the argument.
+Duration checked_seconds(double seconds, const char* what);
 /// 32 bytes, or an InvalidArgument exception.
 Secret secret_of(const nanobind::bytes& bytes);
 
@@ -97,6 +99,10 @@ class InvalidationPlace {
   [[nodiscard]] const std::string& file() const { return file_; }
   /// nullptr: there are no servers, and the file has the list.
   [[nodiscard]] InvalidationLog* log() { return log_.get(); }
+  /// nullptr: there are none.
+  [[nodiscard]] RemoteTier* servers() {
+    return servers_ == nullptr ? nullptr : &servers_->shared->remote_tier();
+  }
 
  private:
   InvalidationPlace(TierPtr below, std::string kind)

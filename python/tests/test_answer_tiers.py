@@ -182,6 +182,58 @@ def test_processes_share_answers_and_erasures_through_servers(servers: Any, wher
             cache.close()
 
 
+def test_processes_wait_for_the_one_that_generates(servers: Any, where: ai.Scope) -> None:
+    with patient(servers.url) as near, patient(servers.url) as far, ThreadPoolExecutor(2) as threads:
+        one, other = (ai.AnswerCache(1 << 20, tier=tier, coalesce_timeout_seconds=60) for tier in (near, far))
+        eventually(lambda: not one.degraded_reason and not other.degraded_reason)
+        asked, may_answer = threading.Event(), threading.Event()
+
+        def slow() -> str:
+            asked.set()
+            assert may_answer.wait(60)
+            return "Paris."
+
+        first = threads.submit(one.get_or_answer, where, QUESTION, slow)
+        assert asked.wait(60)
+        second = threads.submit(other.get_or_answer, where, QUESTION, never)
+        may_answer.set()
+        for asking in (first, second):
+            found = asking.result(60)
+            assert found.answer is not None and found.answer.text == "Paris."
+        assert not first.result().avoided_work and second.result().avoided_work
+        assert other.stats()["answered_elsewhere"] == 1
+        one.close()
+        other.close()
+
+
+def test_a_process_that_fails_to_generate_is_taken_over_from(servers: Any, where: ai.Scope) -> None:
+    with patient(servers.url) as near, patient(servers.url) as far, ThreadPoolExecutor(2) as threads:
+        one, other = (ai.AnswerCache(1 << 20, tier=tier, coalesce_timeout_seconds=60) for tier in (near, far))
+        impatient = ai.AnswerCache(1 << 20, tier=far, coalesce_timeout_seconds=0)
+        eventually(lambda: not any(cache.degraded_reason for cache in (one, other, impatient)))
+        asked, may_fail = threading.Event(), threading.Event()
+
+        def fails() -> str:
+            asked.set()
+            assert may_fail.wait(60)
+            raise ConnectionError("no route")
+
+        first = threads.submit(one.get_or_answer, where, QUESTION, fails)
+        assert asked.wait(60)
+        second = threads.submit(other.get_or_answer, where, QUESTION, lambda: "Paris.")
+        assert not impatient.get_or_answer(where, QUESTION, lambda: "Rome.", ttl_seconds=0).avoided_work
+        may_fail.set()
+        with pytest.raises(ConnectionError):
+            first.result(60)
+        found = second.result(60)
+        assert found.answer is not None and found.answer.text == "Paris."
+        for cache in (one, other, impatient):
+            cache.close()
+    for wrong in (-1.0, float("nan")):
+        with pytest.raises(ai.errors.InvalidArgument, match="coalesce_timeout_seconds"):
+            ai.AnswerCache(1 << 20, coalesce_timeout_seconds=wrong)
+
+
 def test_nothing_is_served_while_the_servers_cannot_be_asked(servers: Any, where: ai.Scope) -> None:
     with patient(servers.url) as tier, ai.AnswerCache(1 << 20, tier=tier) as cache:
         eventually(lambda: not cache.degraded_reason)

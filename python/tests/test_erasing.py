@@ -180,6 +180,19 @@ def test_processes_that_share_servers_apply_each_others_erasures(servers: Any, s
             cache.close()
 
 
+def test_a_disk_forgets_what_it_stored_before_servers_recorded_erasures(servers: Any, tmp_path: Path, key: ai.EncoderKey) -> None:
+    """Otherwise what is erased with the servers would come back without them."""
+    assert encodings(tmp_path, lambda cache: encoded(cache, key, 1)) == 1
+    with patient(servers.url) as far, ai.DiskTier(str(tmp_path), capacity_bytes=CAPACITY) as disk, ai.TierStack([disk, far]) as stack:
+        with ai.EncoderCache(1 << 20, tier=stack, erasable=True) as cache:
+            eventually(lambda: not cache.degraded_reason)
+            assert encoded(cache, key, 2) == 2
+            cache.flush()
+            cache.clear()
+            assert cache.find(key) is None
+    assert encodings(tmp_path, lambda cache: cache.find(key)) is None
+
+
 def test_servers_that_cannot_be_asked_cost_hits_and_fail_erasing(servers: Any, space: ai.Namespace, key: ai.EncoderKey) -> None:
     with patient(servers.url) as tier, ai.EncoderCache(1 << 20, tier=tier, erasable=True) as cache:
         eventually(lambda: not cache.degraded_reason)

@@ -51,7 +51,7 @@ def device_of(tensor: torch.Tensor) -> str:
         return f"cuda/{torch.cuda.get_device_name(tensor.device)}"
     if tensor.device.type == "cpu":
         return f"cpu/{torch.backends.cpu.get_cpu_capability()}/{torch.get_num_threads()}"
-    return tensor.device.type
+    return str(tensor.device.type)
 
 
 def host(tensor: torch.Tensor) -> torch.Tensor:
