@@ -25,7 +25,7 @@ SOURCES = git ls-files '*.h' '*.cc'
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama drill traces test test-trained test-release tsan python test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
+.PHONY: help run llama drill traces test test-trained test-release tsan python test-wheel test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -110,9 +110,13 @@ bench: ## run the benchmarks: medians, and ratios to peers
 	cmake --build build/release -j $(JOBS)
 	bench/run.py build/release
 
-python: ## build the Python wheel and source distribution, in build/python
+python: ## build the Python wheels and source distribution, in build/python (PYTHONS="3.10 3.11 3.12": with exactly these)
 	$(call install,python)
-	python/build.sh build/python
+	PYTHONS="$(PYTHONS)" python/build.sh build/python
+
+test-wheel: ## install the wheels of make python, with each Python here and in a bare Debian 12 and Ubuntu 24.04 (root, debootstrap), and run README's examples
+	@ls build/python/afterimage-*.whl >/dev/null || $(MAKE) --no-print-directory python
+	python/test-wheel.sh build/python $(WHERE)
 
 test-python: ## test the Python package in a fresh virtual environment (SANITIZE=1: with ASan and UBSan)
 	$(call install,test)

@@ -23,14 +23,19 @@ struct AnswerFlightKey;  // one form of a question
 /// or fail(); dropping a leader without either makes one of the waiters the leader.
 class [[nodiscard]] AnswerLeader {
  public:
+  /// Caches an answer to the leader's question: AnswerCache::insert, or something stricter.
+  using Insert = std::function<Result<void>(Question& question)>;
+
   AnswerLeader(AnswerLeader&& other) noexcept;
   AnswerLeader& operator=(AnswerLeader other) noexcept;
   ~AnswerLeader();
 
   /// Caches the answer and hands it to the waiters. False: it was not cached (no space or admission
   /// blocked); the waiters get it all the same. kInvalidArgument: it is incomplete (truncated,
-  /// filtered); one of the waiters becomes the leader.
-  Result<bool> publish(const Answer& answer, const AnswerFacts& facts) &&;
+  /// filtered); one of the waiters becomes the leader. So it does after any error of `insert` that
+  /// is neither kNoSpace nor kUnavailable. An empty `insert` is AnswerCache::insert.
+  Result<bool> publish(const Answer& answer, const AnswerFacts& facts,
+                       const Insert& insert = {}) &&;
   /// A permanent error (is_permanent) fails all waiters; after any other, one of them becomes the
   /// leader.
   void fail(const Error& error) &&;
@@ -125,7 +130,7 @@ class AnswerOnce {
   struct State;
 
   Result<bool> publish(AnswerFlight& flight, Question& question, const Answer& answer,
-                       const AnswerFacts& facts);
+                       const AnswerFacts& facts, const AnswerLeader::Insert& insert);
   void fail(AnswerFlight& flight, const Error& error);
   Result<std::variant<AnswerLookup, AnswerLeader>> wait(AnswerWaiter waiter,
                                                         const std::stop_token& stop);

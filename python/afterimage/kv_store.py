@@ -10,6 +10,7 @@ Threads  Any. Reads and writes release the GIL.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import threading
@@ -23,6 +24,7 @@ from afterimage.errors import InvalidArgument
 log = logging.getLogger("afterimage")
 
 _PASSWORD = "AFTERIMAGE_REMOTE_PASSWORD"
+_CLEARED = "cleared"  # the file beside the pages that makes those before the last clear() unreachable
 _T = TypeVar("_T")
 
 
@@ -62,6 +64,8 @@ class KvStore:
 
         self._disk = self._opened("disk", open_disk) if folder else None
         self._servers = self._opened("remote", open_servers) if remote else None
+        self._folder = folder or None
+        self._cleared = self._read_cleared()
         tiers = [tier for tier in (self._disk, self._servers) if tier is not None]
         self._tier: Tier | None = tiers[0] if len(tiers) == 1 else TierStack(tiers, memory_bytes=memory_bytes) if tiers else None
 
@@ -89,7 +93,8 @@ class KvStore:
     def _put(self, key: bytes, page: Any) -> bool:
         def put(tier: Tier) -> bool:
             # A tier refuses puts while its write buffers are full; after a flush they are empty, because we hold _writing.
-            return tier.holds(key) or tier.put(key, page) or (self._flush() and tier.put(key, page))
+            own = self._own(key)
+            return tier.holds(own) or tier.put(own, page) or (self._flush() and tier.put(own, page))
 
         return self._guarded("put", put, False)
 
@@ -102,13 +107,13 @@ class KvStore:
 
     def get(self, key: bytes) -> tuple[Tensor, ...] | None:
         """The entry's tensors, verified and without a copy, or None."""
-        found = self._guarded("get", lambda tier: tier.get(key), None)
+        found = self._guarded("get", lambda tier: tier.get(self._own(key)), None)
         self._count("misses" if found is None else "hits")
         return found
 
     def get_into(self, key: bytes, buffer: Any) -> bool:
         """False: a miss, or an entry of another size; the buffer is unchanged."""
-        found = self._guarded("get", lambda tier: tier.get_into(key, buffer), False)
+        found = self._guarded("get", lambda tier: tier.get_into(self._own(key), buffer), False)
         self._count("hits" if found else "misses")
         return found
 
@@ -116,10 +121,11 @@ class KvStore:
         """Asks servers about all keys at once. A read may still miss: verification comes with the read."""
 
         def held(tier: Tier) -> list[bool]:
+            own = [self._own(key) for key in keys]
             if self._servers is not None:
-                unknown = [key for key in keys if self._disk is None or not self._disk.holds(key)]
+                unknown = [key for key in own if self._disk is None or not self._disk.holds(key)]
                 self._servers.probe(unknown)
-            return [tier.holds(key) for key in keys]
+            return [tier.holds(key) for key in own]
 
         return self._guarded("look-up", held, [False] * len(keys))
 
@@ -127,10 +133,43 @@ class KvStore:
         """True: no tier returns the entry any more."""
 
         def erased(tier: Tier) -> bool:
-            tier.erase(key)
+            tier.erase(self._own(key))
             return True
 
         return self._guarded("erase", erased, False)
+
+    def clear(self) -> bool:
+        """True: neither this store nor a later one on its folder finds the pages of before; eviction reclaims their space.
+
+        False without a folder, where a restart would find the servers' pages again, and where the folder cannot be
+        written. Other stores on the same servers keep finding what they have stored.
+        """
+        if self._folder is None:
+            self.failed("clear", "pages on servers cannot be listed, and there is no folder to remember that they are cleared: change the keys")
+            return False
+        cleared = os.urandom(16).hex()
+        try:
+            written = Path(self._folder, f"{_CLEARED}.new")
+            written.write_text(cleared)
+            written.replace(Path(self._folder, _CLEARED))
+        except OSError as error:
+            self.failed("clear", str(error))
+            return False
+        self._cleared = cleared
+        return True
+
+    def _read_cleared(self) -> str:
+        try:
+            return Path(self._folder, _CLEARED).read_text() if self._folder else ""
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+        except OSError as error:  # there may have been a clear(): what it made unreachable must stay so
+            log.warning("afterimage: pages of earlier processes are not used: %s", error)
+            return os.urandom(16).hex()
+
+    def _own(self, key: bytes) -> bytes:
+        """The key in the tiers: another one after each clear()."""
+        return key if not self._cleared else hashlib.sha256(f"afterimage/cleared/{self._cleared}/".encode() + key).digest()
 
     def stats(self) -> dict[str, Any]:
         """Counts of this object, why tiers are off, and each open tier's own stats()."""

@@ -6,24 +6,13 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
-#include "afterimage/answer_once.h"
-#include "afterimage/clock.h"
-#include "afterimage/eviction_policy.h"
 #include "afterimage/question.h"
+#include "answer_store.h"
 #include "bindings.h"
 
 namespace afterimage::python {
 
 namespace {
-
-struct AnswerStore {
-  explicit AnswerStore(Bytes capacity) : budget(capacity) {}
-
-  SystemClock clock;
-  MemoryBudget budget;
-  std::unique_ptr<AnswerCache> cache;
-  std::unique_ptr<AnswerOnce> front;
-};
 
 MatchLevel rung_named(std::string_view name) {
   for (const MatchLevel rung : kMatchLevels) {
@@ -107,33 +96,34 @@ nb::list steps_of(const AnswerLookup& lookup) {
 
 class PyAnswerCache {
  public:
-  PyAnswerCache(std::uint64_t budget, const std::string& policy, std::uint64_t max_entries) {
-    auto store = std::make_shared<AnswerStore>(Bytes(budget));
-    store->cache = or_raise(AnswerCache::create(
-        {.max_entries = EntryCount(max_entries), .policy = or_raise(make_policy(policy))},
-        store->budget, store->clock));
-    store->front = std::make_unique<AnswerOnce>(*store->cache, store->clock);
-    store_ = std::move(store);
+  explicit PyAnswerCache(std::shared_ptr<AnswerStore> store) : store_(std::move(store)) {}
+
+  [[nodiscard]] std::shared_ptr<AnswerStore> open() const {
+    if (store_ == nullptr) raise(ErrorCode::kInvalidArgument, "this answer cache is closed");
+    return store_;
   }
 
   AnswerLookup find(const ScopeId& scope, std::string question, std::string_view max_match,
                     std::optional<double> max_age_seconds) {
+    const auto store = open();
     Question scoped(scope, std::move(question));
     const LookupRules rules = rules_of(max_match, max_age_seconds);
-    return without_gil([&] { return store_->cache->find(scoped, rules); });
+    return without_gil([&] { return store->find(scoped, rules); });
   }
 
   void insert(const ScopeId& scope, std::string question, const Answer& answer, double cost_seconds,
               std::optional<double> ttl_seconds, std::vector<std::string> tags) {
+    const auto store = open();
     Question scoped(scope, std::move(question));
     const AnswerFacts facts = facts_of(cost_seconds, ttl_seconds, std::move(tags));
-    or_raise(without_gil([&] { return store_->cache->insert(scoped, answer, facts); }));
+    or_raise(without_gil([&] { return store->insert(scoped, answer, facts); }));
   }
 
   AnswerLookup get_or_answer(const ScopeId& scope, std::string question,
                              const nb::callable& generate, std::string_view max_match,
                              std::optional<double> max_age_seconds,
                              std::optional<double> ttl_seconds, std::vector<std::string> tags) {
+    const auto store = open();
     Question scoped(scope, std::move(question));
     const LookupRules rules = rules_of(max_match, max_age_seconds);
     const AnswerFacts facts = facts_of(0, ttl_seconds, std::move(tags));
@@ -152,24 +142,44 @@ class PyAnswerCache {
         return fail(ErrorCode::kUnavailable, "generate() raised an exception");
       }
     };
-    auto found = without_gil([&] { return store_->front->get_or_answer(scoped, rules, ask); });
+    auto found = without_gil([&] { return store->get_or_answer(scoped, rules, ask); });
     if (raised != nullptr) std::rethrow_exception(raised);
     return or_raise(std::move(found));
   }
 
   bool erase(const ScopeId& scope, std::string question) {
+    const auto store = open();
     Question scoped(scope, std::move(question));
-    return without_gil([&] { return store_->cache->erase(scoped); });
+    return or_raise(without_gil([&] { return store->erase(scoped); }));
   }
 
   std::uint64_t erase_tag(std::string tag) {
     if (tag.empty()) raise(ErrorCode::kInvalidArgument, "expected a tag, got an empty one");
-    return without_gil([&] { return store_->cache->erase({.tag = std::move(tag)}); })
-        .entries.value();
+    return erase_all({.tag = std::move(tag)});
+  }
+
+  std::uint64_t clear() { return erase_all({}); }
+
+  void flush() {
+    const auto store = open();
+    or_raise(without_gil([&] { return store->flush(); }));
+  }
+
+  void close() {
+    auto store = std::exchange(store_, nullptr);
+    const nb::gil_scoped_release released;  // closing may flush to disk
+    store.reset();
+  }
+
+  [[nodiscard]] std::string degraded_reason() const {
+    const auto archive = open()->archive_stats();
+    return archive.has_value() ? archive->degraded_reason : "";
   }
 
   [[nodiscard]] nb::dict stats() const {
-    const AnswerCacheStats cache = store_->cache->stats();
+    const auto store = open();
+    const AnswerCacheStats cache = store->cache_stats();
+    const AnswerOnceStats once = store->once_stats();
     nb::dict stats;
     for (const MatchLevel rung : kMatchLevels) {
       const RungStats& of = cache.rungs[static_cast<std::size_t>(rung)];
@@ -177,12 +187,16 @@ class PyAnswerCache {
       stats[(name + " served").c_str()] = of.served;
       stats[(name + " missed").c_str()] = of.missed;
     }
+    stats["entries"] = cache.entries.value();
+    stats["resident_bytes"] = cache.resident.value();
     stats["insertions"] = cache.insertions;
     stats["evictions"] = cache.evictions;
     stats["expired"] = cache.expired;
-    stats["asked"] = store_->front->stats().led;
-    stats["joined"] = store_->front->stats().joined;
+    stats["asked"] = once.led;
+    stats["joined"] = once.joined;
     stats["seconds_saved"] = seconds(cache.answer_time_saved);
+    stats["answered_elsewhere"] = store->answered_elsewhere();
+    if (const auto archive = store->archive_stats()) add_archive(stats, *archive);
     return stats;
   }
 
@@ -197,6 +211,20 @@ class PyAnswerCache {
     AnswerFacts facts{.cost = seconds(cost_seconds), .tags = std::move(tags)};
     if (ttl_seconds.has_value()) facts.ttl = seconds(*ttl_seconds);
     return facts;
+  }
+
+  static void add_archive(nb::dict& stats, const AnswerArchiveStats& archive) {
+    stats["tier_kept"] = archive.kept;
+    stats["tier_refused"] = archive.refused;
+    stats["tier_restored"] = archive.restored;
+    stats["tier_erased"] = archive.erased;
+    stats["tier_expired"] = archive.expired;
+    stats["tier_failed"] = archive.failed;
+  }
+
+  std::uint64_t erase_all(const AnswerFilter& filter) {
+    const auto store = open();
+    return or_raise(without_gil([&] { return store->erase(filter); })).entries.value();
   }
 
   std::shared_ptr<AnswerStore> store_;
@@ -285,12 +313,55 @@ void bind_answers(nb::module_& module) {
       module, "AnswerCache",
       "Answer once: a cache of answers, matched by exact, canonical or near-identical question "
       "text within\n"
-      "one scope.\n"
+      "one scope. With disk= or tier=, answers outlive the process; with servers, processes share "
+      "them.\n"
       "\n"
       "Unit     Bytes of answers, questions and tags, under a hard budget.\n"
+      "Erasing  Holds in the tier, too, for later processes and for those that share its servers: "
+      "see erase().\n"
+      "Errors   A failing disk or server costs hits only, except where erasing could not be "
+      "recorded.\n"
+      "         Servers that cannot be asked what was erased: nothing is served until they can.\n"
       "Threads  Any. The GIL is released while looking up and waiting.")
-      .def(nb::init<std::uint64_t, const std::string&, std::uint64_t>(), nb::arg("budget_bytes"),
-           nb::kw_only(), nb::arg("policy") = "worth", nb::arg("max_entries") = 1'000'000)
+      .def(
+          "__init__",
+          [](PyAnswerCache* self, const nb::object& budget_bytes, std::string policy,
+             std::uint64_t max_entries, std::optional<std::string> disk, std::uint64_t disk_bytes,
+             const nb::object& tier, const nb::bytes& secret, double coalesce_timeout_seconds) {
+            const AnswerStoreArgs args{
+                .budget = budget_of(budget_bytes),
+                .policy = std::move(policy),
+                .max_entries = EntryCount(max_entries),
+                .below = {.disk = std::move(disk),
+                          .disk_bytes = disk_bytes,
+                          .tier = tier.is_none() ? nullptr : tier_store_of(tier)},
+                .secret = secret_of(secret),
+                .coalesce_timeout =
+                    checked_seconds(coalesce_timeout_seconds, "coalesce_timeout_seconds")};
+            new (self)
+                PyAnswerCache(or_raise(without_gil([&] { return AnswerStore::open(args); })));
+          },
+          nb::arg("budget_bytes"), nb::kw_only(), nb::arg("policy") = "worth",
+          nb::arg("max_entries") = 1'000'000, nb::arg("disk") = nb::none(),
+          nb::arg("disk_bytes") = 1ULL << 30U, nb::arg("tier") = nb::none(),
+          nb::arg("secret") = nb::bytes(Secret{}.data(), Secret{}.size()),
+          nb::arg("coalesce_timeout_seconds") = 10.0,
+          nb::sig("def __init__(self, budget_bytes: int | SharedBudget, *, policy: str = 'worth', "
+                  "max_entries: "
+                  "int = 1000000, disk: str | None = None, disk_bytes: int = 1073741824, tier: "
+                  "Tier | None = None, secret: bytes = ..., coalesce_timeout_seconds: float = "
+                  "10.0) -> None"),
+          "disk: a folder, used by one process at a time, with disk_bytes as its hard cap. tier "
+          "instead of\n"
+          "disk: a DiskTier, a RemoteTier or a TierStack of one of each; encryption is the "
+          "tier's. The tier\n"
+          "may have entries of other caches, too. secret: 32 bytes, with servers the same in all "
+          "processes\n"
+          "that share answers; their erasures are shared, too. coalesce_timeout_seconds: with "
+          "servers, "
+          "how long\n"
+          "get_or_answer waits for another process that is generating the same answer; 0: it does "
+          "not.")
       .def("find", &PyAnswerCache::find, nb::arg("scope"), nb::arg("question"), nb::kw_only(),
            nb::arg("max_match") = "text:near", nb::arg("max_age_seconds") = nb::none(),
            "Looks up to the loosest match level max_match: text:exact, text:canonical or "
@@ -310,9 +381,29 @@ void bind_answers(nb::module_& module) {
            "The cached answer, or the one that another caller is generating, or that of "
            "generate().")
       .def("erase", &PyAnswerCache::erase, nb::arg("scope"), nb::arg("question"),
-           "False: no answer to exactly this text is cached.")
+           "Removes the answer to exactly this text. False: memory did not hold it.\n"
+           "\n"
+           "With a tier, also there: no later process finds it. With servers, no process serves "
+           "it any more when\n"
+           "the call returns, which takes 2.2 seconds.\n"
+           "\n"
+           "Unavailable: it could not be recorded; the message says what may still be served.")
       .def("erase_tag", &PyAnswerCache::erase_tag, nb::arg("tag"),
-           "Removes all answers with this tag; returns how many.")
+           "Removes all answers with this tag, like erase(); returns how many of them were in "
+           "memory.")
+      .def("clear", &PyAnswerCache::clear,
+           "Removes all answers, like erase(); returns how many of them were in memory.")
+      .def("flush", &PyAnswerCache::flush,
+           "On return, every answer cached before is durable in the tier.")
+      .def("close", &PyAnswerCache::close, "May be called twice.")
+      .def_prop_ro("degraded_reason", &PyAnswerCache::degraded_reason,
+                   "Why the tier is not used as it should be; empty: it is.")
+      .def(
+          "__enter__", [](nb::object self) { return self; },
+          nb::sig("def __enter__(self) -> AnswerCache"))
+      .def(
+          "__exit__", [](PyAnswerCache& self, nb::handle, nb::handle, nb::handle) { self.close(); },
+          nb::arg().none(), nb::arg().none(), nb::arg().none())
       .def("stats", &PyAnswerCache::stats, nb::sig("def stats(self) -> dict[str, int | float]"));
   module.def("eligibility", eligible, nb::arg("question"), nb::kw_only(),
              nb::arg("temperature") = nb::none(), nb::arg("seeded") = false, nb::arg("choices") = 1,

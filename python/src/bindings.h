@@ -17,7 +17,6 @@
 #include "afterimage/model.h"
 #include "afterimage/result.h"
 #include "afterimage/tensor.h"
-#include "afterimage/tier.h"
 
 /// Shared by all bindings: errors, and tensors in and out.
 ///
@@ -30,6 +29,9 @@ namespace nb = nanobind;
 /// Throws the Python exception of this code (afterimage/errors.py).
 [[noreturn]] void raise(const Error& error);
 [[noreturn]] void raise(ErrorCode code, std::string message);
+
+/// For a cache with a tier that was not opened as erasable.
+[[noreturn]] void raise_not_erasable();
 
 template <typename T>
 T or_raise(Result<T> result) {
@@ -72,13 +74,11 @@ struct SpaceHolder {
   Namespace space;
 };
 
-/// The tier of a Python Tier, which it keeps alive. Raises TypeError for other objects.
-std::shared_ptr<Tier> tier_of(nb::handle object);
-
 void bind_types(nb::module_& module);
 void bind_identity(nb::module_& module);
 void bind_encoder(nb::module_& module);
 void bind_ledger(nb::module_& module);
+void bind_scheduling(nb::module_& module);
 void bind_tiers(nb::module_& module);
 void bind_eviction(nb::module_& module);
 void bind_prefix(nb::module_& module);

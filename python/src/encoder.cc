@@ -10,11 +10,15 @@
 #include <stop_token>
 
 #include "afterimage/clock.h"
-#include "afterimage/disk_tier.h"
 #include "afterimage/encode_once.h"
 #include "afterimage/eviction_policy.h"
 #include "bindings.h"
+#include "budget_pool.h"
 #include "caches/encoder/encoder_archive.h"
+#include "caches/identity/fields.h"
+#include "foundation/crypto/sha256.h"
+#include "tier_names.h"
+#include "tiers.h"
 
 namespace afterimage::python {
 
@@ -22,51 +26,61 @@ namespace {
 
 /// A cache with everything it uses. Its tensors and leaders keep it alive, even past close().
 struct EncoderStore {
-  explicit EncoderStore(Bytes capacity) : budget(capacity), transfer(std::max(capacity, 64_MiB)) {}
+  explicit EncoderStore(const CacheBudget& memory)
+      : budget(memory),
+        transfer(std::max(memory.is_shared ? 0_B : memory.pool->budget().capacity(), 64_MiB)) {}
 
   SystemClock clock;
-  MemoryBudget budget;
-  MemoryBudget transfer;        // for transfers to and from the tier; batches are 16 MiB
-  std::shared_ptr<Tier> below;  // nullptr: none
+  CacheBudget budget;
+  MemoryBudget transfer;  // for transfers to and from the tier; batches are 16 MiB
+  TierPtr below;          // nullptr: none
   LoadOrCompute load_or_compute{clock};
   std::unique_ptr<EncoderArchive> archive;
   std::unique_ptr<EncoderCache> cache;
   std::unique_ptr<EncodeOnce> front;
+  BudgetPool::Place place;
+  std::unique_ptr<TierNames> names;  // nullptr: keys in the tier are the cache's own
+
+  /// nullopt: the tier must not be used now.
+  [[nodiscard]] std::optional<EncoderKey> key_below(const EncoderKey& key) const {
+    if (names == nullptr) return key;
+    const auto secret = names->secret_of(nullptr);
+    if (!secret.has_value()) return std::nullopt;
+    FieldWriter fields("afterimage/erasable-encoder-key/1");
+    fields.bytes("key", key.bytes);
+    return EncoderKey{hmac_sha256(*secret, fields.message())};
+  }
 };
 using StorePtr = std::shared_ptr<EncoderStore>;
 
 struct OpenArgs {
-  std::uint64_t budget_bytes;
+  CacheBudget budget;
   std::string policy;
   std::uint64_t max_entries;
-  std::optional<std::string> disk;
-  std::uint64_t disk_bytes;
+  BelowArgs below;
   bool verify_hits;
-  std::shared_ptr<Tier> tier;
+  bool erasable;
+  Secret secret;
 };
 
 Result<StorePtr> open_store(const OpenArgs& args) {
-  auto store = std::make_shared<EncoderStore>(Bytes(args.budget_bytes));
+  auto store = std::make_shared<EncoderStore>(args.budget);
   AFI_TRY(auto policy, make_policy(args.policy));
   AFI_TRY(store->cache, EncoderCache::create({.max_entries = EntryCount(args.max_entries),
                                               .policy = std::move(policy)},
-                                             store->budget));
-  if (args.disk.has_value() && args.tier != nullptr) {
-    return fail(ErrorCode::kInvalidArgument,
-                "expected disk or tier, got both: combine tiers in a TierStack");
-  }
-  store->below = args.tier;
-  if (args.disk.has_value()) {
-    DiskTierOptions options;
-    options.log.capacity = Bytes(args.disk_bytes);
-    AFI_TRY(store->below, DiskTier::open(*args.disk, options, store->transfer, store->clock));
-  }
+                                             store->budget.pool->budget()));
+  AFI_TRY(store->below, open_below(args.below, store->transfer.capacity()));
   if (store->below != nullptr) {
-    store->archive =
-        std::make_unique<EncoderArchive>(*store->below, store->transfer, &store->load_or_compute);
+    store->archive = std::make_unique<EncoderArchive>(*store->below->tier, store->transfer,
+                                                      &store->load_or_compute);
   }
-  store->front = std::make_unique<EncodeOnce>(*store->cache, store->clock,
-                                              EncodeOnceOptions{.verify_hits = args.verify_hits});
+  store->front = std::make_unique<EncodeOnce>(
+      *store->cache, store->clock,
+      EncodeOnceOptions{.verify_hits = args.verify_hits, .shared = args.budget.shared()});
+  AFI_TRY(store->place, args.budget.join(*store->front));
+  if (!args.erasable || store->below == nullptr) return store;
+  const auto erase_memory = [it = store.get()](const NamespaceId*) { it->front->clear(); };
+  AFI_TRY(store->names, TierNames::open(store->below, "encodings", args.secret, erase_memory));
   return store;
 }
 
@@ -121,20 +135,24 @@ Result<Embeddings> publish(EncoderStore& store, const EncoderKey& key, FlightLea
                       .bytes = {view.bytes().begin(), view.bytes().end()}});
   }
   AFI_TRY(Embeddings embeddings, std::move(leader).publish(std::move(output), facts));
-  if (store.archive != nullptr) store.archive->keep(key, embeddings.tensors(), facts.cost);
+  const auto below = store.archive == nullptr ? std::nullopt : store.key_below(key);
+  if (below.has_value()) store.archive->keep(*below, embeddings.tensors(), facts.cost);
   return embeddings;
 }
 
 /// If the tier holds the entry, publishes that instead of encoding.
 std::optional<Result<Embeddings>> load(EncoderStore& store, const EncoderKey& key,
                                        std::optional<FlightLeader>& leader, Modality modality) {
-  if (store.archive == nullptr) return std::nullopt;
-  auto loaded = store.archive->load(key);
+  const auto below = store.archive == nullptr ? std::nullopt : store.key_below(key);
+  if (!below.has_value()) return std::nullopt;
+  auto loaded = store.archive->load(*below);
   if (!loaded.has_value()) return std::nullopt;
   FlightLeader taken = std::move(*leader);
   leader.reset();
-  return std::move(taken).publish(std::move(loaded->output),
-                                  {.modality = modality, .cost = loaded->cost});
+  auto published = std::move(taken).publish(std::move(loaded->output),
+                                            {.modality = modality, .cost = loaded->cost});
+  if (store.key_below(key) != below) store.front->erase(key);  // erased while it was loaded
+  return published;
 }
 
 nb::object as_python(const StorePtr& store, const EncoderKey& key, EncodeOnce::Claim claim);
@@ -241,18 +259,34 @@ class PyEncoderCache {
 
   bool erase(const EncoderKey& key) {
     const StorePtr store = open();
-    return without_gil([&] {
-      if (store->below != nullptr) {
-        (void)store->below->erase(TierKey::of(EntryClass::kEncoderOutput, key));
-      }
-      return store->front->erase(key);
-    });
+    return or_raise(without_gil([&]() -> Result<bool> {
+      const auto below = erase_below(*store, key);
+      const bool had = store->front->erase(key);
+      if (below.has_value()) return had;
+      return fail(below.error().code,
+                  "erased from memory only; the tier may still have it: " + below.error().message);
+    }));
+  }
+
+  void clear() {
+    const StorePtr store = open();
+    if (store->below != nullptr && store->names == nullptr) raise_not_erasable();
+    or_raise(without_gil([&]() -> Result<void> {
+      if (store->names != nullptr) return store->names->erase(nullptr);
+      store->front->clear();
+      return {};
+    }));
+  }
+
+  [[nodiscard]] std::string degraded_reason() const {
+    const StorePtr store = open();
+    return store->names == nullptr ? "" : store->names->degraded_reason();
   }
 
   void flush() {
     const StorePtr store = open();
     or_raise(without_gil([&]() -> Result<void> {
-      return store->below == nullptr ? Result<void>() : store->below->flush();
+      return store->below == nullptr ? Result<void>() : store->below->tier->flush();
     }));
   }
 
@@ -274,7 +308,7 @@ class PyEncoderCache {
     stats["refused"] = cache.refused_oversize + cache.refused_in_use + cache.refused_by_floor;
     stats["entries"] = cache.entries.value();
     stats["resident_bytes"] = cache.resident.value();
-    stats["budget_bytes"] = store->budget.capacity().value();
+    stats["budget_bytes"] = store->budget.pool->budget().capacity().value();
     stats["bytes_reused"] = cache.bytes_reused.value();
     stats["seconds_saved"] = static_cast<double>(cache.encode_time_saved.count()) * 1e-9;
     stats["encoded"] = once.led;
@@ -292,6 +326,13 @@ class PyEncoderCache {
   }
 
  private:
+  static Result<void> erase_below(EncoderStore& store, const EncoderKey& key) {
+    if (store.below == nullptr) return {};
+    const auto below = store.key_below(key);
+    if (!below.has_value()) return fail(ErrorCode::kUnavailable, store.names->degraded_reason());
+    return store.below->tier->erase(EncoderArchive::place(*below));
+  }
+
   StorePtr store_;
 };
 
@@ -381,33 +422,42 @@ void bind_encoder(nb::module_& module) {
       "Threads  Any. The GIL is released while waiting, copying and verifying.")
       .def(
           "__init__",
-          [](PyEncoderCache* self, std::uint64_t budget_bytes, std::string policy,
+          [](PyEncoderCache* self, const nb::object& budget_bytes, std::string policy,
              std::uint64_t max_entries, std::optional<std::string> disk, std::uint64_t disk_bytes,
-             bool verify_hits, const nb::object& tier) {
-            const OpenArgs args{.budget_bytes = budget_bytes,
+             bool verify_hits, const nb::object& tier, bool erasable, const nb::bytes& secret) {
+            const OpenArgs args{.budget = budget_of(budget_bytes),
                                 .policy = std::move(policy),
                                 .max_entries = max_entries,
-                                .disk = std::move(disk),
-                                .disk_bytes = disk_bytes,
+                                .below = {.disk = std::move(disk),
+                                          .disk_bytes = disk_bytes,
+                                          .tier = tier.is_none() ? nullptr : tier_store_of(tier)},
                                 .verify_hits = verify_hits,
-                                .tier = tier.is_none() ? nullptr : tier_of(tier)};
+                                .erasable = erasable,
+                                .secret = secret_of(secret)};
             new (self) PyEncoderCache(or_raise(without_gil([&] { return open_store(args); })));
           },
           nb::arg("budget_bytes"), nb::kw_only(), nb::arg("policy") = "worth",
           nb::arg("max_entries") = 1'000'000, nb::arg("disk") = nb::none(),
           nb::arg("disk_bytes") = 1ULL << 30U, nb::arg("verify_hits") = true,
-          nb::arg("tier") = nb::none(),
+          nb::arg("tier") = nb::none(), nb::arg("erasable") = false,
+          nb::arg("secret") = nb::bytes(Secret{}.data(), Secret{}.size()),
           nb::sig(
-              "def __init__(self, budget_bytes: int, *, policy: str = 'worth', max_entries: int = "
+              "def __init__(self, budget_bytes: int | SharedBudget, *, policy: str = 'worth', "
+              "max_entries: int = "
               "1000000, disk: str | None = None, disk_bytes: int = 1073741824, verify_hits: bool = "
-              "True, tier: Tier | None = None) -> None"),
+              "True, tier: Tier | None = None, erasable: bool = False, secret: bytes = ...) -> "
+              "None"),
           "policy: one of policy_names(). disk: a folder, used by one process at a time, with "
           "disk_bytes as\n"
-          "its hard cap; transfers to it take up to 64 MiB of memory, or budget_bytes if that is "
-          "more. tier\n"
-          "instead of disk: a DiskTier, a RemoteTier or a TierStack. verify_hits: verify the "
+          "its hard cap; reads and writes take up to 64 MiB of memory each, or budget_bytes if "
+          "that "
+          "is more.\n"
+          "tier instead of disk: a DiskTier, a RemoteTier or a TierStack. verify_hits: verify the "
           "checksum of\n"
-          "every hit.")
+          "every hit. erasable: clear() holds in the tier, too, where entries then have other "
+          "keys; "
+          "secret: 32\n"
+          "bytes, with servers the same in all processes that share entries.")
       .def("get_or_encode", &PyEncoderCache::get_or_encode, nb::arg("key"), nb::arg("encode"),
            nb::kw_only(), nb::arg("modality") = "image", nb::arg("agent") = 0xFFFFFFFFU,
            nb::sig("def get_or_encode(self, key: EncoderKey, encode: collections.abc.Callable[[], "
@@ -429,7 +479,21 @@ void bind_encoder(nb::module_& module) {
                    "None"),
            "The entry if it is cached or in the tier; does not wait for a running encode.")
       .def("erase", &PyEncoderCache::erase, nb::arg("key"),
-           "Removes an entry from memory and the tier. False: memory did not hold it.")
+           "Removes an entry from memory and the tier. False: memory did not hold it. Other "
+           "processes that share\n"
+           "the servers may keep it in their memory until they evict it.\n"
+           "\n"
+           "Unavailable: the tier may still have it.")
+      .def("clear", &PyEncoderCache::clear,
+           "Removes all entries. With erasable=True also from the tier, for later processes and "
+           "for those that\n"
+           "share its servers: when the call returns, after 2.2 seconds with servers, none that "
+           "reaches them uses\n"
+           "the entries. The tier's space is reclaimed by eviction.\n"
+           "\n"
+           "Unsupported: with a tier and without erasable. Unavailable: it could not be recorded.")
+      .def_prop_ro("degraded_reason", &PyEncoderCache::degraded_reason,
+                   "Why an erasable cache does not use its tier; empty: it does.")
       .def("flush", &PyEncoderCache::flush,
            "On return, everything encoded before is durable in "
            "the tier.")

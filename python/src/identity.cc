@@ -11,6 +11,7 @@
 #include "bindings.h"
 #include "caches/identity/fields.h"
 #include "foundation/crypto/sha256.h"
+#include "tiers.h"
 
 namespace afterimage::python {
 
@@ -70,16 +71,6 @@ DecodedDigest digest_of_tensors(nb::handle object) {
   });
 }
 
-Secret secret_of(const nb::bytes& bytes) {
-  Secret secret{};
-  if (bytes.size() != secret.size()) {
-    raise(ErrorCode::kInvalidArgument,
-          "expected a secret of 32 bytes, got " + std::to_string(bytes.size()));
-  }
-  std::memcpy(secret.data(), bytes.data(), secret.size());
-  return secret;
-}
-
 EncoderKey tensors_key(const SpaceHolder& self, const DecodedDigest& content,
                        std::string_view processor) {
   FieldWriter fields("afterimage/tensors-key/1");
@@ -105,6 +96,16 @@ nb::bytes derive(const SpaceHolder& self, std::string_view domain, const nb::dic
 }
 
 }  // namespace
+
+Secret secret_of(const nb::bytes& bytes) {
+  Secret secret{};
+  if (bytes.size() != secret.size()) {
+    raise(ErrorCode::kInvalidArgument,
+          "expected a secret of 32 bytes, got " + std::to_string(bytes.size()));
+  }
+  std::memcpy(secret.data(), bytes.data(), secret.size());
+  return secret;
+}
 
 void bind_identity(nb::module_& module) {
   module.def("content_digest", digest_of_file, nb::arg("data"),

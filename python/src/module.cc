@@ -12,12 +12,13 @@ NB_MODULE(_core, module) {
              "Whether nanobind reports, when the interpreter ends, what is still referenced.");
   bind_types(module);
   bind_identity(module);
-  bind_tiers(module);  // before the classes that take a tier
+  bind_tiers(module);     // before the classes that take a tier
+  bind_pressure(module);  // and those that take a SharedBudget
   bind_encoder(module);
   bind_ledger(module);
+  bind_scheduling(module);
   bind_eviction(module);
   bind_prefix(module);
   bind_answers(module);
-  bind_pressure(module);
   bind_replay(module);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -10,23 +11,76 @@
 #include "afterimage/eviction_policy.h"
 #include "afterimage/prefill_once.h"
 #include "bindings.h"
+#include "budget_pool.h"
+#include "caches/identity/fields.h"
 #include "caches/prefix/prefix_archive.h"
+#include "foundation/crypto/sha256.h"
+#include "tier_names.h"
+#include "tiers.h"
 
 namespace afterimage::python {
 
 namespace {
 
 struct PrefixStore {
-  explicit PrefixStore(Bytes capacity) : budget(capacity), transfer(std::max(capacity, 64_MiB)) {}
+  explicit PrefixStore(const CacheBudget& memory)
+      : budget(memory),
+        transfer(std::max(memory.is_shared ? 0_B : memory.pool->budget().capacity(), 64_MiB)) {}
 
-  MemoryBudget budget;
-  MemoryBudget transfer;        // for transfers from the tier
-  std::shared_ptr<Tier> below;  // nullptr: none
+  CacheBudget budget;
+  MemoryBudget transfer;  // for transfers from the tier
+  TierPtr below;          // nullptr: none
   std::unique_ptr<PrefixArchive> archive;
   std::unique_ptr<PrefixCache> cache;
   std::unique_ptr<PrefillOnce> front;
+  BudgetPool::Place place;
+  std::unique_ptr<TierNames> names;  // nullptr: keys in the tier are the namespace's own
+
+  /// The root from which keys in the tier are made. nullopt: the tier must not be used now.
+  [[nodiscard]] std::optional<NamespaceId> root_below(const NamespaceId& root) const {
+    if (names == nullptr) return root;
+    const auto secret = names->secret_of(&root);
+    if (!secret.has_value()) return std::nullopt;
+    FieldWriter fields("afterimage/erasable-prefix-root/1");
+    fields.bytes("root", root.bytes);
+    return NamespaceId{hmac_sha256(*secret, fields.message())};
+  }
 };
 using StorePtr = std::shared_ptr<PrefixStore>;
+
+constexpr Duration kDiskPutTimeout = std::chrono::seconds(2);  // a prompt's KV exceeds the buffers
+
+struct OpenArgs {
+  CacheBudget budget;
+  std::string policy;
+  std::uint64_t max_sequences;
+  bool verify_hits;
+  BelowArgs below;
+  bool erasable;
+  Secret secret;
+};
+
+Result<StorePtr> open_store(const OpenArgs& args) {
+  auto store = std::make_shared<PrefixStore>(args.budget);
+  AFI_TRY(auto policy, make_policy(args.policy));
+  AFI_TRY(store->cache, PrefixCache::create({.max_sequences = EntryCount(args.max_sequences),
+                                             .policy = std::move(policy)},
+                                            store->budget.pool->budget()));
+  AFI_TRY(store->below, open_below(args.below, store->transfer.capacity()));
+  if (store->below != nullptr) {
+    store->archive = std::make_unique<PrefixArchive>(*store->below->tier, store->transfer);
+  }
+  store->front = std::make_unique<PrefillOnce>(
+      *store->cache,
+      PrefillOnceOptions{.verify_hits = args.verify_hits, .shared = args.budget.shared()});
+  AFI_TRY(store->place, args.budget.join(*store->front));
+  if (!args.erasable || store->below == nullptr) return store;
+  const auto erase_memory = [it = store.get()](const NamespaceId* space) {
+    space == nullptr ? it->front->clear() : static_cast<void>(it->front->erase(*space));
+  };
+  AFI_TRY(store->names, TierNames::open(store->below, "prefixes", args.secret, erase_memory));
+  return store;
+}
 
 KvKind kind_named(std::string_view name) {
   for (const KvKind kind : {KvKind::kFull, KvKind::kSliding, KvKind::kShared, KvKind::kRecurrent}) {
@@ -75,7 +129,8 @@ struct Prefill {
   StorePtr store;
   KvLayout layout;
   Sequence prompt;
-  std::optional<ArchivedPrompt> archived;  // if there is a tier
+  std::optional<NamespaceId> root_below;   // if there is a tier and it may be used
+  std::optional<ArchivedPrompt> archived;  // the same
   std::optional<PrefillLeader> leader;
 };
 
@@ -91,7 +146,12 @@ Result<void> load(Prefill& prefill, const NamespaceId& root) {
                                                   std::move(memory)));
         return {};
       });
-  return loaded ? prefill.leader->look_again() : Result<void>();
+  if (!loaded) return {};
+  // Erased while it was loaded: this request may use it, later ones may not.
+  const bool erased = prefill.store->root_below(root) != prefill.root_below;
+  auto found = prefill.leader->look_again();
+  if (erased) prefill.store->front->erase(root);
+  return found;
 }
 
 class PyPrefillLeader {
@@ -217,20 +277,7 @@ Sequence prompt_of(nb::handle tokens, std::vector<MediaSpan> spans) {
 
 class PyPrefixCache {
  public:
-  PyPrefixCache(std::uint64_t budget, const std::string& policy, std::uint64_t max_sequences,
-                bool verify_hits, const nb::object& tier) {
-    auto store = std::make_shared<PrefixStore>(Bytes(budget));
-    store->cache = or_raise(PrefixCache::create(
-        {.max_sequences = EntryCount(max_sequences), .policy = or_raise(make_policy(policy))},
-        store->budget));
-    store->front = std::make_unique<PrefillOnce>(*store->cache,
-                                                 PrefillOnceOptions{.verify_hits = verify_hits});
-    if (!tier.is_none()) {
-      store->below = tier_of(tier);
-      store->archive = std::make_unique<PrefixArchive>(*store->below, store->transfer);
-    }
-    store_ = std::move(store);
-  }
+  explicit PyPrefixCache(StorePtr store) : store_(std::move(store)) {}
 
   [[nodiscard]] StorePtr open() const {
     if (store_ == nullptr) raise(ErrorCode::kInvalidArgument, "this prefix cache is closed");
@@ -240,16 +287,23 @@ class PyPrefixCache {
   PyPrefillLeader claim(const NamespaceId& space, const KvLayout& layout, nb::handle tokens,
                         std::vector<MediaSpan> spans, bool wait, const SpaceHolder* within) {
     or_raise(check_layout(layout));
-    auto prefill = std::make_shared<Prefill>(
-        Prefill{open(), layout, prompt_of(tokens, std::move(spans)), std::nullopt, std::nullopt});
+    auto prefill = std::make_shared<Prefill>(Prefill{.store = open(),
+                                                     .layout = layout,
+                                                     .prompt = prompt_of(tokens, std::move(spans)),
+                                                     .root_below = {},
+                                                     .archived = {},
+                                                     .leader = {}});
     if (prefill->store->archive != nullptr) {
       if (within == nullptr) {
         raise(ErrorCode::kInvalidArgument,
               "expected within=, the Namespace of the prefix: keys in a tier are made with its "
               "secret");
       }
-      prefill->archived.emplace(
-          or_raise(ArchivedPrompt::of(within->space, space, prefill->layout, prefill->prompt)));
+      prefill->root_below = prefill->store->root_below(space);
+      if (prefill->root_below.has_value()) {
+        prefill->archived.emplace(or_raise(ArchivedPrompt::of(within->space, *prefill->root_below,
+                                                              prefill->layout, prefill->prompt)));
+      }
     }
     const PrefillRequest request{
         .space = space, .layout = &prefill->layout, .prompt = &prefill->prompt};
@@ -271,15 +325,41 @@ class PyPrefixCache {
 
   bool erase(const NamespaceId& space) {
     const StorePtr store = open();
-    if (store->archive != nullptr) {
-      raise(ErrorCode::kUnsupported,
-            "a tier cannot list the entries of a namespace, so they cannot be erased: use a "
-            "Namespace with another weights_epoch");
-    }
-    return without_gil([&] { return store->front->erase(space); });
+    if (store->below != nullptr && store->names == nullptr) raise_not_erasable();
+    return or_raise(without_gil([&]() -> Result<bool> {
+      const bool had = store->front->erase(space);
+      if (store->names != nullptr) AFI_TRY_VOID(store->names->erase(&space));
+      return had;
+    }));
   }
 
-  void close() { store_.reset(); }
+  void clear() {
+    const StorePtr store = open();
+    if (store->below != nullptr && store->names == nullptr) raise_not_erasable();
+    or_raise(without_gil([&]() -> Result<void> {
+      if (store->names != nullptr) return store->names->erase(nullptr);
+      store->front->clear();
+      return {};
+    }));
+  }
+
+  void flush() {
+    const StorePtr store = open();
+    or_raise(without_gil([&]() -> Result<void> {
+      return store->below == nullptr ? Result<void>() : store->below->tier->flush();
+    }));
+  }
+
+  [[nodiscard]] std::string degraded_reason() const {
+    const StorePtr store = open();
+    return store->names == nullptr ? "" : store->names->degraded_reason();
+  }
+
+  void close() {
+    StorePtr store = std::exchange(store_, nullptr);
+    const nb::gil_scoped_release released;  // closing may flush to disk
+    store.reset();
+  }
 
   [[nodiscard]] nb::dict stats() const {
     const StorePtr store = open();
@@ -295,7 +375,7 @@ class PyPrefixCache {
     stats["sequences"] = cache.sequences.value();
     stats["tokens"] = cache.tokens;
     stats["resident_bytes"] = cache.resident.value();
-    stats["budget_bytes"] = store->budget.capacity().value();
+    stats["budget_bytes"] = store->budget.pool->budget().capacity().value();
     stats["waited"] = store->front->stats().followed;
     const PrefixArchiveStats archive =
         store->archive == nullptr ? PrefixArchiveStats() : store->archive->stats();
@@ -410,14 +490,42 @@ void bind_prefix(nb::module_& module) {
       "Shape    The layout's: bytes of rows and states, in the engine's format.\n"
       "Unit     Bytes, under a hard budget.\n"
       "Threads  Any. The GIL is released while waiting, copying and verifying.")
-      .def(nb::init<std::uint64_t, const std::string&, std::uint64_t, bool, const nb::object&>(),
-           nb::arg("budget_bytes"), nb::kw_only(), nb::arg("policy") = "worth",
-           nb::arg("max_sequences") = EntryCount::max().value(), nb::arg("verify_hits") = true,
-           nb::arg("tier") = nb::none(),
-           nb::sig("def __init__(self, budget_bytes: int, *, policy: str = 'worth', "
-                   "max_sequences: int = 18446744073709551615, verify_hits: bool = True, tier: "
-                   "Tier | None = None) -> None"),
-           "tier: below memory, opened with holds=\"prefix_kv\"; claims then need within=.")
+      .def(
+          "__init__",
+          [](PyPrefixCache* self, const nb::object& budget_bytes, std::string policy,
+             std::uint64_t max_sequences, bool verify_hits, std::optional<std::string> disk,
+             std::uint64_t disk_bytes, const nb::object& tier, bool erasable,
+             const nb::bytes& secret) {
+            const OpenArgs args{.budget = budget_of(budget_bytes),
+                                .policy = std::move(policy),
+                                .max_sequences = max_sequences,
+                                .verify_hits = verify_hits,
+                                .below = {.disk = std::move(disk),
+                                          .disk_bytes = disk_bytes,
+                                          .tier = tier.is_none() ? nullptr : tier_store_of(tier),
+                                          .put_timeout = kDiskPutTimeout},
+                                .erasable = erasable,
+                                .secret = secret_of(secret)};
+            new (self) PyPrefixCache(or_raise(without_gil([&] { return open_store(args); })));
+          },
+          nb::arg("budget_bytes"), nb::kw_only(), nb::arg("policy") = "worth",
+          nb::arg("max_sequences") = EntryCount::max().value(), nb::arg("verify_hits") = true,
+          nb::arg("disk") = nb::none(), nb::arg("disk_bytes") = 1ULL << 30U,
+          nb::arg("tier") = nb::none(), nb::arg("erasable") = false,
+          nb::arg("secret") = nb::bytes(Secret{}.data(), Secret{}.size()),
+          nb::sig(
+              "def __init__(self, budget_bytes: int | SharedBudget, *, policy: str = 'worth', "
+              "max_sequences: int = 18446744073709551615, verify_hits: bool = True, disk: str | "
+              "None = None, disk_bytes: int = 1073741824, tier: Tier | None = None, erasable: "
+              "bool = False, secret: bytes = ...) -> None"),
+          "disk: a folder, used by one process at a time, with disk_bytes as its hard cap. tier "
+          "instead of\n"
+          "disk: a DiskTier, a RemoteTier or a TierStack. With either, claims need within=. "
+          "erasable: erase()\n"
+          "and clear() hold in the tier, too, where entries then have other keys; secret: 32 "
+          "bytes, "
+          "with servers\n"
+          "the same in all processes that share KV.")
       .def("claim", &PyPrefixCache::claim, nb::arg("space"), nb::arg("layout"), nb::arg("tokens"),
            nb::arg("spans") = std::vector<MediaSpan>(), nb::kw_only(), nb::arg("wait") = true,
            nb::arg("within") = nb::none(),
@@ -436,10 +544,27 @@ void bind_prefix(nb::module_& module) {
            nb::sig("def explain(self, space: NamespaceId, tokens: object, spans: "
                    "collections.abc.Sequence[MediaSpan] = ()) -> str"),
            "Explains, as text, where a prompt would resume and why.")
-      .def("erase", &PyPrefixCache::erase, nb::arg("space"),
-           "Removes all entries of the namespace.\n"
-           "\n"
-           "Unsupported: with a tier, whose entries it could not remove.")
+      .def(
+          "erase", &PyPrefixCache::erase, nb::arg("space"),
+          "Removes all entries of the namespace. False: memory had none. With erasable=True also "
+          "from the tier,\n"
+          "for later processes and for those that share its servers: when the call returns, after "
+          "2.2 seconds\n"
+          "with servers, none that reaches them uses the entries. The tier's space is reclaimed by "
+          "eviction.\n"
+          "\n"
+          "Unsupported: with a tier and without erasable. Unavailable: it could not be recorded.")
+      .def("clear", &PyPrefixCache::clear, "Removes all entries of all namespaces, like erase().")
+      .def("flush", &PyPrefixCache::flush,
+           "On return, everything committed before is durable in the tier.")
+      .def_prop_ro("degraded_reason", &PyPrefixCache::degraded_reason,
+                   "Why an erasable cache does not use its tier; empty: it does.")
+      .def(
+          "__enter__", [](nb::object self) { return self; },
+          nb::sig("def __enter__(self) -> PrefixCache"))
+      .def(
+          "__exit__", [](PyPrefixCache& self, nb::handle, nb::handle, nb::handle) { self.close(); },
+          nb::arg().none(), nb::arg().none(), nb::arg().none())
       .def("close", &PyPrefixCache::close,
            "Closes the cache; existing leaders stay usable. May "
            "be called twice.")

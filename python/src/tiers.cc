@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "tiers.h"
+
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 
-#include "afterimage/clock.h"
-#include "afterimage/disk_tier.h"
-#include "afterimage/encrypted_tier.h"
-#include "afterimage/host_tier.h"
-#include "afterimage/shared_store.h"
 #include "bindings.h"
 #include "storage/memory/checksum.h"
 #include "storage/memory/packed_tensors.h"
@@ -20,24 +18,10 @@ namespace afterimage::python {
 
 namespace {
 
-/// A tier with everything it uses. Entries read from it keep it alive, even past close().
-struct TierStore {
-  explicit TierStore(Bytes memory) : memory(memory) {}
-
-  SystemClock clock;
-  MemoryBudget memory;
-  std::unique_ptr<DiskTier> disk;
-  std::unique_ptr<SharedStore> shared;
-  std::unique_ptr<EncryptedTier> encrypted;
-  std::vector<std::shared_ptr<TierStore>> stacked;
-  std::unique_ptr<TierStack> stack;
-  Tier* tier = nullptr;  // disk, shared, encrypted or stack
-};
-using TierPtr = std::shared_ptr<TierStore>;
-
 /// Uses the tier directly, or through encryption if there is a key file.
 Result<void> make_usable(TierStore& store, Tier& tier, const std::optional<std::string>& key_file) {
   store.tier = &tier;
+  store.key_file = key_file;
   if (!key_file.has_value()) return {};
   AFI_TRY(EncryptionKeys keys, EncryptionKeys::read(*key_file));
   store.encrypted = std::make_unique<EncryptedTier>(tier, std::move(keys), store.memory);
@@ -185,25 +169,13 @@ std::pair<EntryClass, TierPtr> opened(const std::string& holds, Open&& open) {
 
 struct PyDiskTier : PyTier {
   PyDiskTier(const std::string& folder, std::uint64_t capacity, std::uint64_t memory,
-             const std::string& holds, const std::optional<std::string>& key_file)
-      : PyTier(opened(holds, [&]() -> Result<TierPtr> {
-          auto store = std::make_shared<TierStore>(Bytes(memory));
-          DiskTierOptions options;
-          options.log.capacity = Bytes(capacity);
-          AFI_TRY(store->disk, DiskTier::open(folder, options, store->memory, store->clock));
-          AFI_TRY_VOID(make_usable(*store, *store->disk, key_file));
-          return store;
+             const std::string& holds, double put_timeout,
+             const std::optional<std::string>& key_file)
+      : PyTier(opened(holds, [&, timeout = checked_seconds(put_timeout, "put_timeout_seconds")] {
+          return open_disk_store(folder, {.capacity = Bytes(capacity), .put_timeout = timeout},
+                                 Bytes(memory), key_file);
         })) {}
 };
-
-Duration seconds_of(double seconds, const char* what) {
-  constexpr double kMost = 3.2e9;  // a century
-  if (!(seconds >= 0 && seconds <= kMost)) {
-    raise(ErrorCode::kInvalidArgument,
-          std::string("expected ") + what + " to be 0 to 3.2e9 seconds");
-  }
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
 
 struct PyRemoteTier : PyTier {
   PyRemoteTier(const std::string& url, const std::string& password, const std::string& holds,
@@ -214,14 +186,15 @@ struct PyRemoteTier : PyTier {
             [&, options = SharedStoreOptions{
                     .url = url,
                     .password = password,
-                    .ttl = seconds_of(ttl, "ttl_seconds"),
-                    .put_timeout = seconds_of(put_timeout, "put_timeout_seconds"),
-                    .timeout = seconds_of(timeout, "timeout_seconds")}]() -> Result<TierPtr> {
+                    .ttl = checked_seconds(ttl, "ttl_seconds"),
+                    .put_timeout = checked_seconds(put_timeout, "put_timeout_seconds"),
+                    .timeout = checked_seconds(timeout, "timeout_seconds")}]() -> Result<TierPtr> {
               if (options.timeout == Duration(0)) {
                 return fail(ErrorCode::kInvalidArgument,
                             "expected timeout_seconds to be more than 0");
               }
               auto store = std::make_shared<TierStore>(Bytes(memory));
+              store->ttl = options.ttl;
               AFI_TRY(store->shared, SharedStore::open(options, store->clock));
               AFI_TRY_VOID(make_usable(*store, store->shared->tier(), key_file));
               return store;
@@ -295,9 +268,49 @@ void bind_tier(nb::module_& module) {
 
 }  // namespace
 
-std::shared_ptr<Tier> tier_of(nb::handle object) {
-  const TierPtr store = nb::cast<const PyTier&>(object).open();
-  return {store, store->tier};
+Duration checked_seconds(double seconds, const char* what) {
+  constexpr double kMost = 3.2e9;  // a century
+  if (!(seconds >= 0 && seconds <= kMost)) {
+    raise(ErrorCode::kInvalidArgument,
+          std::string("expected ") + what + " to be 0 to 3.2e9 seconds");
+  }
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+Result<TierPtr> open_disk_store(const std::string& folder, const DiskLimits& limits, Bytes memory,
+                                const std::optional<std::string>& key_file) {
+  auto store = std::make_shared<TierStore>(memory);
+  DiskTierOptions options;
+  options.log.capacity = limits.capacity;
+  options.log.append_timeout = limits.put_timeout;
+  AFI_TRY(store->disk, DiskTier::open(folder, options, store->memory, store->clock));
+  store->folder = std::filesystem::absolute(folder).string();
+  AFI_TRY_VOID(make_usable(*store, *store->disk, key_file));
+  return store;
+}
+
+void raise_not_erasable() {
+  raise(ErrorCode::kUnsupported,
+        "a tier cannot list its entries, so they cannot be erased there: open the cache with "
+        "erasable=True, or use a Namespace with another weights_epoch");
+}
+
+TierPtr tier_store_of(nb::handle object) {
+  if (!nb::isinstance<PyTier>(object)) {
+    throw nb::type_error("expected tier to be a DiskTier, a RemoteTier or a TierStack");
+  }
+  return nb::cast<const PyTier&>(object).open();
+}
+
+Result<TierPtr> open_below(const BelowArgs& args, Bytes memory) {
+  if (args.disk.has_value() && args.tier != nullptr) {
+    return fail(ErrorCode::kInvalidArgument,
+                "expected disk or tier, got both: combine tiers in a TierStack");
+  }
+  if (!args.disk.has_value()) return args.tier;
+  return open_disk_store(*args.disk,
+                         {.capacity = Bytes(args.disk_bytes), .put_timeout = args.put_timeout},
+                         memory, std::nullopt);
 }
 
 void bind_tiers(nb::module_& module) {
@@ -307,14 +320,18 @@ void bind_tiers(nb::module_& module) {
       "A tier in a folder on disk, with a hard capacity.\n"
       "\n"
       "Errors   Unavailable: the folder is unusable, or another process uses it.")
-      .def(nb::init<const std::string&, std::uint64_t, std::uint64_t, const std::string&,
+      .def(nb::init<const std::string&, std::uint64_t, std::uint64_t, const std::string&, double,
                     const std::optional<std::string>&>(),
            nb::arg("folder"), nb::kw_only(), nb::arg("capacity_bytes"),
            nb::arg("memory_bytes") = 256ULL << 20U, nb::arg("holds") = "encoder_output",
-           nb::arg("encrypt_key_file") = nb::none(),
+           nb::arg("put_timeout_seconds") = 0.01, nb::arg("encrypt_key_file") = nb::none(),
            "memory_bytes: for write buffers (16 MiB) and for entries that were read and are "
            "referenced.\n"
-           "holds: encoder_output or prefix_kv. encrypt_key_file: encrypt with AES-256-GCM and "
+           "holds: encoder_output or prefix_kv, the entries of put() and get(); caches may share a "
+           "tier whatever\n"
+           "it is. put_timeout_seconds: how long a put waits for a write buffer before it is "
+           "refused.\n"
+           "encrypt_key_file: encrypt with AES-256-GCM and "
            "the key in this\n"
            "file (`openssl rand -hex 32`, mode 0600).");
   nb::class_<PyRemoteTier, PyTier>(

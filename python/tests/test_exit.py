@@ -28,6 +28,14 @@ class Holder:
 holder = Holder()
 holder.everything = [holder, cache, space, key, found, lent, policy, ledger, kept]
 """
+THREADS = """
+import afterimage as ai
+tier = ai.RemoteTier("redis://127.0.0.1:1")
+budget = ai.SharedBudget(1 << 20)
+caches = [ai.AnswerCache(budget, tier=tier), ai.EncoderCache(budget, tier=tier, erasable=True), ai.PrefixCache(budget, tier=tier, erasable=True)]
+controller = ai.PressureController(budget, gauge=lambda: (1 << 30, 1 << 20), reserve_bytes=1)
+assert all(cache.degraded_reason for cache in caches)
+"""
 PLUGINS = """
 import tempfile
 from pathlib import Path
@@ -48,7 +56,7 @@ threading.Thread(target=hold, args=(dict(globals()),), daemon=True).start()
 """
 
 
-@pytest.mark.parametrize("code", [STRICT + PACKAGE, STRICT + PLUGINS, PACKAGE + HELD, PLUGINS + HELD], ids=["package", "plug-ins", "package held", "plug-ins held"])
+@pytest.mark.parametrize("code", [STRICT + PACKAGE, STRICT + THREADS, STRICT + PLUGINS, PACKAGE + HELD, THREADS + HELD, PLUGINS + HELD], ids=["package", "threads", "plug-ins", "package held", "threads held", "plug-ins held"])
 def test_nothing_is_reported_at_exit(code: str) -> None:
     """Bug: each exit of vLLM printed nanobind's leak warnings."""
     done = subprocess.run([sys.executable, "-c", code], cwd=HERE, capture_output=True, text=True, check=False)

@@ -47,6 +47,41 @@ def test_pages_are_read_back_also_by_a_later_process(tmp_path: Path) -> None:
     store.close()
 
 
+def test_cleared_pages_stay_unreachable(tmp_path: Path) -> None:
+    store = KvStore(str(tmp_path), CAPACITY)
+    assert store.put_all([KEY], [b"old"]) == [True]
+    assert store.clear()
+    assert store.present([KEY]) == [False]
+    assert store.get(KEY) is None and not store.get_into(KEY, bytearray(3))
+    store.close()
+    store = KvStore(str(tmp_path), CAPACITY)
+    assert store.get(KEY) is None, "also for a later process"
+    assert store.put_all([KEY], [b"new"]) == [True]
+    store.close()
+    store = KvStore(str(tmp_path), CAPACITY)
+    buffer = bytearray(3)
+    assert store.get_into(KEY, buffer) and bytes(buffer) == b"new"
+    assert store.erase(KEY) and store.present([KEY]) == [False]
+    store.close()
+
+
+def test_clear_says_where_it_cannot_hold(tmp_path: Path, servers: Any, caplog: pytest.LogCaptureFixture) -> None:
+    remote = KvStore(remote=servers.url, remote_timeout=20)
+    assert remote.put_all([KEY], [b"page"]) == [True]
+    assert not remote.clear()
+    assert "change the keys" in caplog.text
+    assert remote.get(KEY) is not None, "nothing was cleared"
+    remote.close()
+    store = KvStore(str(tmp_path), CAPACITY)
+    (tmp_path / "cleared.new").mkdir()
+    assert not store.clear()
+    assert store.stats()["failures"] == 1
+    store.close()
+    (tmp_path / "cleared.new").rmdir()
+    (tmp_path / "cleared").mkdir()
+    assert KvStore(str(tmp_path), CAPACITY).get(KEY) is None, "what cannot be read may say that it was cleared"
+
+
 def test_settings_without_a_place_or_a_limit_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ai.errors.InvalidArgument, match="nowhere to store"):
         KvStore()

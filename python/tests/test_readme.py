@@ -4,19 +4,11 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-FOLDER = Path(__file__).resolve().parent.parent
-BLOCKS = re.compile(r"```python\n(.*?)```\s+```text\n(.*?)```", re.DOTALL)
-
-
-def shown() -> list[tuple[str, str]]:
-    return [block for page in [FOLDER / "README.md"] for block in BLOCKS.findall(page.read_text())]
+from readme import FOLDER, printed, shown
 
 
 def test_examples_are_found() -> None:
@@ -25,9 +17,7 @@ def test_examples_are_found() -> None:
 
 @pytest.mark.parametrize(("code", "output"), shown())
 def test_examples_print_the_shown_output(code: str, output: str) -> None:
-    done = subprocess.run([sys.executable, "-c", code], cwd=FOLDER / "tests", capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    assert done.stdout == output
+    assert printed(code, FOLDER / "tests") == (output, "")
 
 
 def test_imports_without_numpy_torch_and_vllm() -> None:

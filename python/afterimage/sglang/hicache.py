@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -55,7 +54,6 @@ _OWN = {
     "encrypt_key_file",
     "remote_timeout",
 }
-_CLEARED = "cleared"  # the file beside a rank's pages that makes those before the last clear() unreachable
 
 
 def _bytes_at(address: int, size: int) -> memoryview:
@@ -117,7 +115,7 @@ class HiCacheBackend(HiCacheStorage):  # type: ignore[misc, unused-ignore]
         if storage_config.should_split_heads:
             raise InvalidArgument("tp_lcm_size splits pages by heads, which this backend does not support: remove it from the extra config")
         self._config = storage_config
-        self._folder = os.path.join(settings["folder"], folder_of_rank(storage_config)) if settings.get("folder") else None
+        folder = os.path.join(settings["folder"], folder_of_rank(storage_config)) if settings.get("folder") else None
         if storage_config.is_mla_model and storage_config.tp_size > 1 and not settings.get("remote"):
             log.warning("afterimage: one rank of an MLA model stores the pages of all; the others find them only with remote servers")
         self._space = Namespace(
@@ -128,8 +126,7 @@ class HiCacheBackend(HiCacheStorage):  # type: ignore[misc, unused-ignore]
             secret=secret_in(settings.pop("secret_file", None)),
         )
         self._server = settings_of_server()
-        self.store = KvStore(**{**settings, "folder": self._folder})
-        self._cleared = self._read_cleared()
+        self.store = KvStore(**{**settings, "folder": folder})
         self.registered_pools: dict[str, Any] = {}
         self._pages: dict[str, Pages] = {}
         self._prefixes: dict[str, Fields] = {}
@@ -158,7 +155,7 @@ class HiCacheBackend(HiCacheStorage):  # type: ignore[misc, unused-ignore]
         fields = self._prefixes.get(str(pool))
         if fields is None:
             return None
-        return [self._space.derive("afterimage/sglang-page/1", {**fields, "cleared": self._cleared, "key": key}) for key in keys]
+        return [self._space.derive("afterimage/sglang-page/2", {**fields, "key": key}) for key in keys]
 
     # Version 1: pages of the KV pool
 
@@ -266,33 +263,12 @@ class HiCacheBackend(HiCacheStorage):  # type: ignore[misc, unused-ignore]
 
     # Life cycle
 
-    def _read_cleared(self) -> str:
-        try:
-            return Path(self._folder, _CLEARED).read_text() if self._folder else ""
-        except FileNotFoundError:
-            return ""
-        except OSError as error:  # there may have been a clear(): what it made unreachable must stay so
-            log.warning("afterimage: pages of earlier processes are not used: %s", error)
-            return os.urandom(16).hex()
-
     def clear(self) -> bool:
         """Makes this rank's pages unreachable for good; their space is reclaimed by eviction.
 
         False without a folder, where a restart would find the servers' pages again: set another weights_epoch instead.
         """
-        if self._folder is None:
-            log.error("afterimage: nothing was cleared: pages on servers are shared. Change weights_epoch to make them unreachable")
-            return False
-        cleared = os.urandom(16).hex()
-        try:
-            written = Path(self._folder, f"{_CLEARED}.new")
-            written.write_text(cleared)
-            written.replace(Path(self._folder, _CLEARED))
-        except OSError as error:
-            log.error("afterimage: nothing was cleared: %s", error)
-            return False
-        self._cleared = cleared
-        return True
+        return self.store.clear()
 
     def close(self) -> None:
         self.store.close()

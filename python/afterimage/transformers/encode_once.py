@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -14,7 +13,7 @@ import torch
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 import afterimage as ai
-from afterimage.transformers.identity import host, namespace_of
+from afterimage.transformers.identity import Identity, host
 
 
 @dataclass
@@ -37,8 +36,9 @@ class EncodeOnce:
     Each image is encoded alone, so its output does not depend on the rest of the batch. Keys are the
     pixels with their shape and grid, the other arguments, the configuration and the weights.
 
-    cache          a cache to share with other models and threads; default: its own, of budget_bytes.
-    weights_epoch  identifies the weights. Without it, outputs are not shared with other objects.
+    cache          a cache to share with other models, threads and, through its tier, processes; default: its own, of
+                   budget_bytes.
+    weights_epoch  identifies the weights as they are now. Without it, outputs are not shared with other objects.
     """
 
     def __init__(
@@ -50,9 +50,8 @@ class EncodeOnce:
         weights_epoch: str | None = None,
     ) -> None:
         self._inner = model.model if hasattr(model, "model") else model
-        self._model = model
+        self.identity = Identity(model, weights_epoch)
         self.cache = ai.EncoderCache(budget_bytes) if cache is None else cache
-        self._epoch = uuid.uuid4().hex if weights_epoch is None else weights_epoch
         self._original: Callable[..., Any] | None = getattr(self._inner, "get_image_features", None)
         if self._original is not None:
             self._inner.get_image_features = self._features
@@ -79,7 +78,7 @@ class EncodeOnce:
     def _features(self, pixel_values: torch.Tensor, image_grid_thw: torch.Tensor | None = None, **arguments: Any) -> Any:
         if torch.is_grad_enabled() and pixel_values.requires_grad or not self._splits(pixel_values, arguments):
             return self._call(pixel_values, image_grid_thw, arguments)
-        space = namespace_of(self._model, self._epoch)
+        space = self.identity.space()
         images = []
         for index, pixels in enumerate(split_images(pixel_values, image_grid_thw)):
             own = {name: value[index : index + 1] if isinstance(value, torch.Tensor) else value for name, value in arguments.items()}

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
 from typing import Any
 
 import torch
@@ -12,22 +13,45 @@ import torch
 from afterimage._core import Namespace
 
 
-def namespace_of(model: Any, weights_epoch: str) -> Namespace:
-    """The namespace of a model's current configuration, dtype, attention implementation and weights.
+class Identity:
+    """The identity of one model from now on.
 
-    weights_epoch identifies the weights. In-place changes (an optimizer's step, load_state_dict) change the namespace
-    automatically, because each parameter counts its changes.
+    weights_epoch identifies the weights as they are now; None: they have no name that others know. In-place changes (an
+    optimizer's step, load_state_dict) are noticed, because each parameter counts its changes. From then on the weights
+    are this object's own: the name no longer says what they are.
     """
-    config = model.config
-    described = hashlib.sha256(config.to_json_string(use_diff=False).encode()).hexdigest()
-    changes = sum(parameter._version for parameter in model.parameters())
-    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
-    return Namespace(
-        f"{type(model).__name__}/{described}",
-        f"{type(model).__name__}/{described}",
-        weights_epoch=f"{weights_epoch}/{changes}",
-        adapter=f"{dtype}/{getattr(config, '_attn_implementation', '')}/{torch.__version__}",
-    )
+
+    def __init__(self, model: Any, weights_epoch: str | None) -> None:
+        self._model = model
+        self._own = uuid.uuid4().hex
+        self._epoch = f"own/{self._own}" if weights_epoch is None else f"named/{weights_epoch}"
+        self._before = self._changes()
+
+    def _changes(self) -> int:
+        return sum(parameter._version for parameter in self._model.parameters())
+
+    def space(self) -> Namespace:
+        """The namespace of the model's current configuration, dtype, attention implementation, machine and weights."""
+        config = self._model.config
+        described = hashlib.sha256(config.to_json_string(use_diff=False).encode()).hexdigest()
+        changes = self._changes() - self._before
+        first = next(self._model.parameters())
+        dtype = str(first.dtype).removeprefix("torch.")
+        return Namespace(
+            f"{type(self._model).__name__}/{described}",
+            f"{type(self._model).__name__}/{described}",
+            weights_epoch=self._epoch if changes == 0 else f"{self._epoch}/changed/{self._own}/{changes}",
+            adapter=f"{dtype}/{getattr(config, '_attn_implementation', '')}/{torch.__version__}/{device_of(first)}",
+        )
+
+
+def device_of(tensor: torch.Tensor) -> str:
+    """What computes: other devices, instruction sets and numbers of threads may round differently."""
+    if tensor.device.type == "cuda":
+        return f"cuda/{torch.cuda.get_device_name(tensor.device)}"
+    if tensor.device.type == "cpu":
+        return f"cpu/{torch.backends.cpu.get_cpu_capability()}/{torch.get_num_threads()}"
+    return str(tensor.device.type)
 
 
 def host(tensor: torch.Tensor) -> torch.Tensor:

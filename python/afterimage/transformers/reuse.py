@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from types import TracebackType
 from typing import Any
 
@@ -14,9 +13,10 @@ from transformers import DynamicCache
 
 import afterimage as ai
 from afterimage.transformers.encode_once import EncodeOnce
-from afterimage.transformers.identity import namespace_of
 from afterimage.transformers.kv import KvRows, empty_cache
 from afterimage.transformers.prompt import Prompt
+
+_PUT_TIMEOUT = 2.0  # seconds: a prompt's KV is larger than the write buffers, and is worth waiting for
 
 
 class Reuse:
@@ -27,28 +27,72 @@ class Reuse:
     is bit for bit the same.
 
     budget_bytes   host memory for KV, and as much for encoder outputs. 0: nothing is cached; results are the same.
-    weights_epoch  identifies the weights; without it nothing is shared with other objects.
+    weights_epoch  identifies the weights as they are now; without it nothing is shared with other objects.
+    disk           a folder in which KV and encoder outputs outlive the process, with disk_bytes as its hard cap. One process
+                   at a time uses it.
+    tier           instead of disk: a DiskTier, a RemoteTier or a TierStack, shared by all processes that use it with the same
+                   weights_epoch. The same model on another kind of device, or with another number of threads, shares
+                   nothing, because it may round differently.
+
+    erasable       with tier: clear() holds there, too; at most one such object at a time uses a DiskTier.
 
     Errors   Unsupported prompts (batches, padding, video, a caller's own KV cache) are passed to the model unchanged and
-             counted in stats()["passed_on"].
+             counted in stats()["passed_on"]. A tier in trouble costs hits only.
+             InvalidArgument: disk or tier without weights_epoch, or both of them.
     Threads  As the model: one call at a time.
     """
 
-    def __init__(self, model: Any, *, budget_bytes: int = 1 << 30, block_tokens: int = 64, weights_epoch: str | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        budget_bytes: int = 1 << 30,
+        block_tokens: int = 64,
+        weights_epoch: str | None = None,
+        disk: str | None = None,
+        disk_bytes: int = 16 << 30,
+        tier: ai.Tier | None = None,
+        erasable: bool = False,
+    ) -> None:
         if block_tokens < 1:
             raise ai.errors.InvalidArgument(f"expected block_tokens of at least 1, got {block_tokens}")
+        if disk is not None and tier is not None:
+            raise ai.errors.InvalidArgument("expected disk or tier, got both: combine tiers in a TierStack")
+        if weights_epoch is None and (disk is not None or tier is not None):
+            raise ai.errors.InvalidArgument(
+                "expected weights_epoch with disk or tier: another process finds what this one stored by the name of the weights"
+            )
         self.model, self._block = model, block_tokens
-        self._epoch = uuid.uuid4().hex if weights_epoch is None else weights_epoch
-        self.images = EncodeOnce(model, budget_bytes=budget_bytes, weights_epoch=self._epoch)
-        self.prefixes = ai.PrefixCache(budget_bytes)
+        self._disk = None if disk is None else ai.DiskTier(disk, capacity_bytes=disk_bytes, put_timeout_seconds=_PUT_TIMEOUT)
+        self._tier = tier if self._disk is None else self._disk
+        erasable = erasable or self._disk is not None
+        cache = ai.EncoderCache(budget_bytes, tier=self._tier, erasable=erasable)
+        self.prefixes = ai.PrefixCache(budget_bytes, tier=self._tier, erasable=erasable)
+        self.images = EncodeOnce(model, cache=cache, weights_epoch=weights_epoch)  # last: it changes the model
         self._rows: KvRows | None = None
         self._passed_on = 0
 
+    def flush(self) -> None:
+        """On return, everything computed before is durable in the tier. Unavailable: the tier cannot say so."""
+        if self._tier is not None:
+            self._tier.flush()
+
+    def clear(self) -> None:
+        """Erases all KV and encoder outputs in memory and in the tier, also those of other models that the tier holds.
+
+        Single images cannot be erased: the KV of every prompt with one depends on it.
+        Unsupported: with a tier and without erasable. Unavailable: the tier could not record it.
+        """
+        self.prefixes.clear()
+        self.images.cache.clear()
+
     def close(self) -> None:
-        """Restores the model and drops the caches. May be called twice."""
+        """Restores the model and drops the caches; a disk keeps what it holds. May be called twice."""
         self.images.close()
         self.images.cache.close()
         self.prefixes.close()
+        if self._disk is not None:
+            self._disk.close()
 
     def __enter__(self) -> Reuse:
         return self
@@ -63,8 +107,10 @@ class Reuse:
         return {
             "tokens_reused": prefixes["tokens_reused"],
             "prefix_hits": prefixes["hits"],
-            "images_encoded": int(images["insertions"] + images["uncached"]),
-            "images_reused": int(images["hits"]),
+            "images_encoded": int(images["insertions"] + images["uncached"] - images.get("disk_loaded", 0)),
+            "images_reused": int(images["hits"] + images.get("disk_loaded", 0)),
+            "prompts_loaded": prefixes["promoted"],
+            "images_loaded": int(images.get("disk_loaded", 0)),
             "passed_on": self._passed_on,
         }
 
@@ -94,7 +140,7 @@ class Reuse:
 
         inputs: the processor's output. Unsupported: it is not one prompt.
         """
-        space = namespace_of(self.model, self._epoch)
+        space = self.images.identity.space()
         prompt = Prompt(self.model, self.images, space, inputs)
         if len(prompt) < 2 or any(span.offset + span.length == len(prompt) for span in prompt.spans):
             raise ai.errors.Unsupported("a prompt that ends in an image, or has one token")
@@ -105,7 +151,8 @@ class Reuse:
             self._compute(prompt, cache, cuts[:2])
             self._rows = KvRows(cache, self._block)
             cache = empty_cache(self.model)
-        with self.prefixes.claim(root, self._rows.layout, prompt.ids[0].cpu().contiguous(), prompt.spans) as leader:
+        ids = prompt.ids[0].cpu().contiguous()
+        with self.prefixes.claim(root, self._rows.layout, ids, prompt.spans, within=space) as leader:
             resume = leader.resume
             if resume > 0:
                 self._rows.restore(cache, leader, prompt.ids.device)
@@ -125,9 +172,10 @@ class Reuse:
             if end in wanted and end in whole:
                 snapshots.append((end, self._rows.snapshot(cache)))
         if whole:
-            rows = self._rows.rows(cache, resume, whole[-1])
+            first = leader.capture_from
+            rows = self._rows.rows(cache, first, whole[-1])
             try:
-                leader.commit(whole[-1], resume, rows, snapshots, time.monotonic() - began)
+                leader.commit(whole[-1], first, rows, snapshots, time.monotonic() - began)
             except (ai.errors.NoSpace, ai.errors.Unavailable):
                 pass  # computed but not cached
 

@@ -4,6 +4,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import afterimage as ai
@@ -127,6 +132,124 @@ def test_new_weights_miss(architecture: Architecture) -> None:
     assert reuse.stats()["images_encoded"] == before["images_encoded"] + 1
     other = Reuse(reuse.model, block_tokens=16, budget_bytes=0)
     assert torch.equal(run(other, inputs)[1], logits)
+
+
+def run_in_another_process(name: str, folder: Path, prompt: str) -> tuple[list[int], torch.Tensor, dict[str, int]]:
+    """Tokens, logits and counts of a new process with its own model, and with the KV and embeddings that the folder has."""
+    script = f"""if True:
+        import json
+        import sys
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        import conftest
+        from afterimage.transformers import Reuse
+        from small_models import ARCHITECTURES, words
+        from test_reuse import run
+        architecture = ARCHITECTURES[{name!r}]
+        with Reuse(architecture.model(), block_tokens=16, weights_epoch="1", disk={str(folder)!r}, disk_bytes=1 << 26) as reuse:
+            tokens, logits = run(reuse, architecture.prompt({prompt}))
+            print(json.dumps([tokens, logits.numpy().tobytes().hex(), list(logits.shape), reuse.stats()]))
+        """
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, capture_output=True, text=True)
+    tokens, logits, shape, stats = json.loads(done.stdout)
+    return tokens, torch.frombuffer(bytearray.fromhex(logits), dtype=torch.float32).reshape(shape), stats
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_another_process_resumes_from_the_disk(name: str, tmp_path: Path) -> None:
+    folder, architecture = tmp_path / "disk", ARCHITECTURES[name]
+    parts, more = "words(60, 1), 1, words(90, 2), 2, words(30, 3)", "3, words(20, 4)"
+    runs = [run_in_another_process(name, folder, f"[{prompt}]") for prompt in (parts, parts, f"{parts}, {more}")]
+    first, second, longer = (stats for _, _, stats in runs)
+    assert (first["tokens_reused"], first["images_encoded"]) == (0, 2)
+    assert (second["prompts_loaded"], second["images_encoded"]) == (1, 0)
+    assert second["tokens_reused"] >= 160
+    assert longer["tokens_reused"] >= 160
+    assert longer["images_encoded"] == 1, "the third image is new"
+    cold = Reuse(architecture.model(), block_tokens=16, budget_bytes=0)
+    prompt = [words(60, 1), 1, words(90, 2), 2, words(30, 3)]
+    for (tokens, logits, _), parts_of in zip(runs, (prompt, prompt, [*prompt, 3, words(20, 4)]), strict=True):
+        expected, expected_logits = run(cold, architecture.prompt(parts_of))
+        assert tokens == expected
+        assert torch.equal(logits, expected_logits)
+
+
+@pytest.fixture
+def tier(tmp_path: Path) -> Iterator[ai.Tier]:
+    with ai.DiskTier(str(tmp_path / "tier"), capacity_bytes=1 << 26, put_timeout_seconds=5) as opened:
+        yield opened
+
+
+def test_objects_share_a_tier_if_they_name_the_same_weights(architecture: Architecture, tier: ai.Tier) -> None:
+    inputs = architecture.prompt([words(60, 1), 1, words(90, 2)])
+
+    def reused(weights_epoch: str, model: Any) -> int:
+        with Reuse(model, block_tokens=16, weights_epoch=weights_epoch, tier=tier) as reuse:
+            alike(reuse, Reuse(architecture.model(), block_tokens=16, budget_bytes=0), inputs)
+            reuse.flush()
+            return reuse.stats()["tokens_reused"]
+
+    assert reused("1", architecture.model()) == 0
+    assert reused("1", architecture.model()) > 0
+    assert reused("2", architecture.model()) == 0
+
+
+def test_weights_changed_in_place_are_nobody_elses(architecture: Architecture, tier: ai.Tier) -> None:
+    """Two processes may change the same weights by as many steps, and differently."""
+    inputs = architecture.prompt([words(60, 1), 1, words(90, 2)])
+    for factor in (1.5, 0.5):
+        model, same = architecture.model(), architecture.model()
+        with Reuse(model, block_tokens=16, weights_epoch="1", tier=tier) as reuse:
+            with torch.no_grad():
+                next(model.parameters()).mul_(factor)
+                next(same.parameters()).mul_(factor)
+            alike(reuse, Reuse(same, block_tokens=16, budget_bytes=0), inputs)
+            reuse.flush()
+            assert reuse.stats()["prompts_loaded"] == reuse.stats()["images_loaded"] == 0
+
+
+def test_damage_in_the_tier_costs_hits_only(architecture: Architecture, tmp_path: Path) -> None:
+    inputs = architecture.prompt([words(60, 1), 1, words(90, 2)])
+    for _ in range(2):
+        with Reuse(architecture.model(), block_tokens=16, weights_epoch="1", disk=str(tmp_path), disk_bytes=1 << 26) as reuse:
+            alike(reuse, Reuse(architecture.model(), block_tokens=16, budget_bytes=0), inputs)
+        for path in tmp_path.glob("*"):
+            if path.stat().st_size > 1 << 20:
+                damaged = bytearray(path.read_bytes())
+                damaged[4096 + 64 :: 512] = bytes(len(damaged[4096 + 64 :: 512]))
+                path.write_bytes(damaged)
+
+
+def test_what_was_cleared_is_computed_again(architecture: Architecture, tmp_path: Path) -> None:
+    inputs = architecture.prompt([words(60, 1), 1, words(90, 2)])
+    reused = []
+    for clears in (False, True, False):
+        with Reuse(architecture.model(), block_tokens=16, weights_epoch="1", disk=str(tmp_path), disk_bytes=1 << 26) as reuse:
+            if clears:
+                reuse.clear()
+            alike(reuse, Reuse(architecture.model(), block_tokens=16, budget_bytes=0), inputs)
+            reused.append((reuse.stats()["tokens_reused"] > 0, reuse.stats()["images_encoded"]))
+    assert reused == [(False, 1), (False, 1), (True, 0)]
+
+
+def test_a_tier_is_cleared_only_if_it_was_opened_for_that(architecture: Architecture, tier: ai.Tier) -> None:
+    with Reuse(architecture.model(), weights_epoch="1", tier=tier) as reuse, pytest.raises(ai.errors.Unsupported, match="erasable"):
+        reuse.clear()
+    with Reuse(architecture.model(), weights_epoch="1", tier=tier, erasable=True) as reuse:
+        reuse.clear()
+    with Reuse(architecture.model()) as reuse:
+        reuse.clear()
+
+
+def test_invalid_tiers_are_rejected(architecture: Architecture, tier: ai.Tier, tmp_path: Path) -> None:
+    model = architecture.model()
+    for named in ({"tier": tier}, {"disk": str(tmp_path)}):
+        with pytest.raises(ai.errors.InvalidArgument, match="weights_epoch"):
+            Reuse(model, **named)  # type: ignore[arg-type]
+    with pytest.raises(ai.errors.InvalidArgument, match="got both"):
+        Reuse(model, weights_epoch="1", tier=tier, disk=str(tmp_path))
+    with pytest.raises(ai.errors.NotFound, match="/proc/none"):
+        Reuse(model, weights_epoch="1", disk="/proc/none")
+    assert "get_image_features" not in vars(model.model), "a model whose Reuse failed is as it was"
 
 
 def test_unsupported_prompts_are_passed_to_the_model(architecture: Architecture) -> None:

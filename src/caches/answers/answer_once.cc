@@ -101,9 +101,10 @@ AnswerLeader::~AnswerLeader() {
   front_->state_->abandon(*flight_);
 }
 
-Result<bool> AnswerLeader::publish(const Answer& answer, const AnswerFacts& facts) && {
+Result<bool> AnswerLeader::publish(const Answer& answer, const AnswerFacts& facts,
+                                   const Insert& insert) && {
   AFI_CHECK(flight_ != nullptr);
-  return front_->publish(*std::exchange(flight_, nullptr), question_, answer, facts);
+  return front_->publish(*std::exchange(flight_, nullptr), question_, answer, facts, insert);
 }
 
 void AnswerLeader::fail(const Error& error) && {
@@ -231,8 +232,8 @@ Result<std::variant<AnswerLookup, AnswerLeader>> AnswerOnce::wait(AnswerWaiter w
 }
 
 Result<bool> AnswerOnce::publish(AnswerFlight& flight, Question& question, const Answer& answer,
-                                 const AnswerFacts& facts) {
-  const auto kept = state_->cache.insert(question, answer, facts);
+                                 const AnswerFacts& facts, const AnswerLeader::Insert& insert) {
+  const auto kept = insert ? insert(question) : state_->cache.insert(question, answer, facts);
   const MutexLock lock(state_->mutex);
   const bool no_room = !kept.has_value() && (kept.error().code == ErrorCode::kNoSpace ||
                                              kept.error().code == ErrorCode::kUnavailable);

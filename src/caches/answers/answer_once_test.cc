@@ -202,6 +202,21 @@ TEST(AnswerOnce, SharesAnAnswerThatDoesNotFitTheCache) {
   AnswerLeader again = take<AnswerLeader>(f.claim(kAsked));
 }
 
+TEST(AnswerOnce, AnInsertThatRejectsTheAnswerPassesTheLeadToAWaiter) {
+  Fixture f;
+  AnswerLeader leader = take<AnswerLeader>(f.claim(kAsked));
+  AnswerWaiter waiter = take<AnswerWaiter>(f.claim(kAsked));
+  const auto reject = [](Question& question) -> Result<void> {
+    return fail(ErrorCode::kCancelled, "invalidated meanwhile: " + question.text());
+  };
+  const auto published = std::move(leader).publish(answer("so"), {}, reject);
+  ASSERT_FALSE(published.has_value());
+  EXPECT_EQ(published.error().message, std::string("invalidated meanwhile: ") + kAsked);
+  auto waited = std::move(waiter).wait();
+  EXPECT_TRUE(std::holds_alternative<AnswerLeader>(*waited));
+  EXPECT_EQ(f.cache->stats().insertions, 0U);
+}
+
 TEST(AnswerOnce, NeitherCachesNorSharesAnIncompleteAnswer) {
   Fixture f;
   Answer cut = answer("half an");
