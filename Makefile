@@ -126,7 +126,7 @@ test-transformers: ## test afterimage.transformers, with torch and transformers
 	$(call install,test)
 	python/test.sh transformers
 
-test-vllm: ## test afterimage.vllm with vLLM's classes and its engine on a CPU (VLLM_PACKAGE=vllm==0.33.0: another distribution)
+test-vllm: ## test afterimage.vllm with vLLM's classes, its engine on a CPU and its own tests (VLLM_VERSION=0.31.0: another version)
 	$(call install,test)
 	python/test.sh vllm
 
@@ -138,7 +138,7 @@ test-lmcache: ## test afterimage.lmcache with LMCache, and run LMCache's own tes
 	$(call install,test)
 	python/test.sh lmcache
 
-bench-python: ## benchmark the Python binding (VLLM=1: also vLLM's own class) and transformers' time to first token
+bench-python: ## benchmark the Python binding, vLLM's EC connector and transformers' time to first token (VLLM=1: vLLM's scheduler and engine)
 	$(call install,test)
 	VLLM=$(VLLM) python/test.sh bench
 

@@ -272,9 +272,8 @@ class ECConnector(ECConnectorBase):
         self._release(lambda _, identifier: identifier in loaded)
         saved = connector_output.finished_sending or ()
         self._counts.add("saved", len(saved))
-        if self._below is not None and (epoch := self._epoch()) is not None:
-            for identifier in saved:
-                self._submit(self._store_below, self._key(identifier, epoch))
+        if saved and self._below is not None and (epoch := self._epoch()) is not None:
+            self._submit(self._store_below, [self._key(identifier, epoch) for identifier in saved])
 
     def get_ec_connector_stats(self) -> ReuseStats | None:
         """What the scheduler counted since the last call."""
@@ -341,16 +340,14 @@ class ECConnector(ECConnectorBase):
             if self._files.put(key.hex(), bytes(memoryview(dtype)).decode(), tuple(memoryview(shape).tolist()), memoryview(data), seconds):
                 self._sources[identifier] = source
 
-    def _store_below(self, key: bytes) -> None:
+    def _store_below(self, keys: list[bytes]) -> None:
         assert self._below is not None
-        if self._below.tier.holds(key) or (lease := self._files.lease(key.hex())) is None:
-            return
-        if (tensor := read_tensor(lease.path, lease.name)) is not None:
-            parts = [tensor.dtype.encode(), array("q", tensor.shape), tensor.data, array("d", [tensor.seconds])]
-            self._below.tier.put(key, parts, cost_seconds=tensor.seconds)
-            if self._below.disk is not None:
-                self._below.disk.flush()  # vLLM kills an engine that takes more than five seconds to end
-        self._files.release(lease)
+        for key in keys:
+            if not self._below.tier.holds(key) and (tensor := self._files.read(key.hex())) is not None:
+                parts = [tensor.dtype.encode(), array("q", tensor.shape), tensor.data, array("d", [tensor.seconds])]
+                self._below.tier.put(key, parts, cost_seconds=tensor.seconds)
+        if self._below.disk is not None:
+            self._below.disk.flush()  # vLLM kills an engine that takes more than five seconds to end
 
     # Workers.
 

@@ -5,9 +5,11 @@
 A lease is a hard link. Eviction, by any process, removes a file's name; the bytes of a leased file stay until the
 lease is released. So a leased tensor can always be loaded.
 
-File     b"AFIHOST1", 4 bytes length of the header, 4 bytes offset of the data (both little endian), XXH3-128 of all
-         that follows; then the header (JSON: name, dtype, shape, seconds that computing it took), zeros, and the
-         data at a multiple of 64.
+File     b"AFIHOST2", 4 bytes length of the header, 4 bytes offset of the data (both little endian), XXH3-128 of the
+         header and of the data's own XXH3-128; then the header (JSON: name, dtype, shape, seconds that computing it
+         took), zeros, and the data at a multiple of 64.
+Lock     .lock, whose content is 8 bytes: no less than the bytes in use, so that a put reads the folder only where it
+         may have to evict.
 Unit     Bytes of files, leased ones included; never more than the capacity.
 Errors   A damaged, foreign or torn file is a miss and is removed. A folder that disappears is made again by the next
          put; until then every look-up misses.
@@ -17,6 +19,7 @@ Threads  Any threads and processes: writers hold the folder's lock.
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import shutil
@@ -30,8 +33,10 @@ from typing import Any, NamedTuple
 
 from afterimage._core import checksum
 
-_MAGIC = b"AFIHOST1"
+_MAGIC = b"AFIHOST2"
 _FIXED = struct.Struct("<8sII16s")
+_USED = struct.Struct("<Q")
+_MANY = 64  # with more files than these, evicting one at a time would read the folder for each put
 _REMEMBERED = 100_000  # files whose checksum need not be verified again
 
 
@@ -65,6 +70,7 @@ class SharedFiles:
     def __init__(self, folder: str | os.PathLike[str], capacity_bytes: int) -> None:
         self.folder, self.capacity = Path(folder), capacity_bytes
         self._leases = self.folder / "leases" / uuid.uuid4().hex
+        self._numbers = itertools.count()
         self._verified: dict[str, _Seen] = {}
         self._alive = -1
         self._joining = threading.Lock()
@@ -102,64 +108,77 @@ class SharedFiles:
         self._join()
         header = json.dumps({"name": name, "dtype": dtype, "shape": list(shape), "seconds": seconds}).encode()
         offset = -(-(_FIXED.size + len(header)) // 64) * 64
-        body = bytearray(offset - _FIXED.size)
-        body[: len(header)] = header
-        whole = b"".join((body, memoryview(data).cast("B") if memoryview(data).nbytes else b""))
-        fixed = _FIXED.pack(_MAGIC, len(header), offset, checksum(whole))
-        with self._locked():
-            if not self._evict_for(len(fixed) + len(whole)):
+        padded = header.ljust(offset - _FIXED.size, b"\0")
+        whole = memoryview(data)
+        bytes_ = whole.cast("B") if whole.nbytes else memoryview(b"")
+        head = _FIXED.pack(_MAGIC, len(header), offset, _checksum_of(padded, bytes_)) + padded
+        size = len(head) + len(bytes_)
+        with self._locked() as lock:
+            if not self._reserve(lock, size):
                 return False
-            unfinished = self.folder / f".{name}.{os.getpid()}"
+            unfinished = f"{self.folder}/.{name}.{os.getpid()}"
             try:
-                with open(unfinished, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-                    file.write(fixed)
-                    file.write(whole)
-                os.replace(unfinished, self.folder / name)
+                with open(unfinished, "wb", buffering=0, opener=_private) as file:
+                    _write_all(file.fileno(), [memoryview(head), bytes_])
+                    status = os.fstat(file.fileno())
+                os.replace(unfinished, f"{self.folder}/{name}")
             except OSError:
-                unfinished.unlink(missing_ok=True)
+                Path(unfinished).unlink(missing_ok=True)
                 raise
+        self._remember(name, _Seen(status.st_ino, size, seconds))
         return True
+
+    def read(self, name: str) -> SharedTensor | None:
+        """A copy, verified. Its file need not be leased."""
+        return read_tensor(f"{self.folder}/{name}", name, verify=True)
 
     def lease(self, name: str) -> Lease | None:
         """A lease that guarantees load(), or None. Each file's checksum is verified once."""
-        path = self._leases / f"{name}.{uuid.uuid4().hex}"
+        path = f"{self._leases}/{name}.{next(self._numbers)}"
         try:
-            if not self._leases.exists() and self.holds(name):
-                self._join()  # somebody removed the folder
-            os.link(self.folder / name, path)
+            self._link(name, path)
         except OSError:
             return None
         try:
             seen = self._verify(path, name)
             if seen is not None:
                 os.utime(path)
-                return Lease(name, str(path), seen.bytes, seen.seconds)
-            (self.folder / name).unlink(missing_ok=True)
+                return Lease(name, path, seen.bytes, seen.seconds)
+            self.erase(name)
         except OSError:
             pass
         _unlink(path)
         return None
 
-    def _verify(self, path: Path, name: str) -> _Seen | None:
+    def _link(self, name: str, path: str) -> None:
+        try:
+            os.link(f"{self.folder}/{name}", path)
+        except FileNotFoundError:
+            if self._leases.exists() or not self.holds(name):
+                raise
+            self._join()  # somebody removed the folder
+            os.link(f"{self.folder}/{name}", path)
+
+    def _verify(self, path: str, name: str) -> _Seen | None:
         status, seen = os.stat(path), self._verified.get(name)
         if seen is None or (seen.inode, seen.bytes) != (status.st_ino, status.st_size):
-            if (tensor := read_tensor(str(path), name, verify=True)) is None:
+            if (tensor := read_tensor(path, name, verify=True)) is None:
                 return None
             seen = _Seen(status.st_ino, status.st_size, tensor.seconds)
-            if len(self._verified) >= _REMEMBERED:
-                self._verified.clear()
-            self._verified[name] = seen
+            self._remember(name, seen)
         return seen
+
+    def _remember(self, name: str, seen: _Seen) -> None:
+        if len(self._verified) >= _REMEMBERED:
+            self._verified.clear()
+        self._verified[name] = seen
 
     def release(self, lease: Lease) -> None:
         """May be called twice."""
-        _unlink(Path(lease.path))
+        _unlink(lease.path)
 
     def holds(self, name: str) -> bool:
-        try:
-            return (self.folder / name).exists()
-        except OSError:
-            return False
+        return os.path.exists(f"{self.folder}/{name}")
 
     def erase(self, name: str) -> None:
         (self.folder / name).unlink(missing_ok=True)
@@ -174,11 +193,11 @@ class SharedFiles:
         return sum(size for size, _ in self._files().values())
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        lock = os.open(self.folder / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
+    def _locked(self) -> Iterator[int]:
+        lock = os.open(f"{self.folder}/.lock", os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+            yield lock
         finally:
             os.close(lock)
 
@@ -186,27 +205,41 @@ class SharedFiles:
         """Size and last use by inode: a file with leases counts once, and a file that is only leased counts too."""
         found: dict[int, tuple[int, float]] = {}
         for folder in (self.folder, *(self.folder / "leases").glob("*")):
-            for _, status in _regular_files(folder):
-                found[status.st_ino] = (status.st_size, status.st_mtime)
+            for name, status in _regular_files(folder):
+                if name != ".lock":
+                    found[status.st_ino] = (status.st_size, status.st_mtime)
         return found
 
-    def _evict_for(self, size: int) -> bool:
+    def _reserve(self, lock: int, size: int) -> bool:
+        """Makes space, and counts it as used before it is: a process that dies leaves the count too high, never too low."""
+        counted = os.pread(lock, _USED.size, 0)
+        used: int | None = _USED.unpack(counted)[0] if len(counted) == _USED.size else None
+        if used is None or used + size > self.capacity:
+            used = self._evict_for(size)
+        if used is None:
+            return False
+        os.pwrite(lock, _USED.pack(used + size), 0)
+        return True
+
+    def _evict_for(self, size: int) -> int | None:
+        """The bytes in use afterwards. None: it cannot fit, and nothing was evicted."""
         used = self.used_bytes()
         if used + size <= self.capacity:
-            return True
+            return used
         evictable = [
             (status.st_mtime, name, status.st_size)
             for name, status in _regular_files(self.folder)
             if name != ".lock" and status.st_nlink == 1  # evicting a leased file frees nothing
         ]
         if used - sum(each for _, _, each in evictable) + size > self.capacity:
-            return False
+            return None
+        goal = self.capacity - (self.capacity // _MANY if len(evictable) > _MANY else 0)
         for _, name, freed in sorted(evictable):
-            if used + size <= self.capacity:
+            if used + size <= goal:
                 break
-            (self.folder / name).unlink(missing_ok=True)
+            self.erase(name)
             used -= freed
-        return True
+        return used
 
     def _drop_leases_of_dead_processes(self) -> None:
         for folder in (self.folder / "leases").glob("*"):
@@ -231,6 +264,9 @@ class AbsentFiles:
 
     def put(self, name: str, dtype: str, shape: tuple[int, ...], data: Any, seconds: float = 0.0) -> bool:
         return False
+
+    def read(self, name: str) -> SharedTensor | None:
+        return None
 
     def lease(self, name: str) -> Lease | None:
         return None
@@ -257,7 +293,7 @@ def read_tensor(path: str, name: str, *, verify: bool = False) -> SharedTensor |
     magic, length, offset, stored = _FIXED.unpack(whole[: _FIXED.size])
     if magic != _MAGIC or not _FIXED.size + length <= offset <= len(whole):
         return None
-    if verify and checksum(whole[_FIXED.size :]) != stored:
+    if verify and _checksum_of(whole[_FIXED.size : offset], whole[offset:]) != stored:
         return None
     try:
         header = json.loads(bytes(whole[_FIXED.size : _FIXED.size + length]))
@@ -265,6 +301,24 @@ def read_tensor(path: str, name: str, *, verify: bool = False) -> SharedTensor |
     except (ValueError, KeyError, TypeError):
         return None
     return found if header["name"] == name else None
+
+
+def _checksum_of(header: bytes | memoryview, data: memoryview) -> bytes:
+    return checksum(bytes(header) + checksum(data))
+
+
+def _write_all(file: int, parts: list[memoryview]) -> None:
+    """One call for all parts, and more only where the system writes less."""
+    while parts:
+        written = os.writev(file, parts)
+        while parts and written >= len(parts[0]):
+            written -= len(parts.pop(0))
+        if parts:
+            parts[0] = parts[0][written:]
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _regular_files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
@@ -281,9 +335,9 @@ def _regular_files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
             continue
 
 
-def _unlink(path: Path) -> None:
+def _unlink(path: str) -> None:
     try:
-        path.unlink(missing_ok=True)
+        os.unlink(path)
     except OSError:
         pass
 

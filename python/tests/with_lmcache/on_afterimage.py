@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 from afterimage.lmcache import TierConnector
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "testing"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[3] / "tests" / "testing"), str(Path(__file__).resolve().parents[1])]
 import redis_cluster  # noqa: E402
+from external_tests import print_table  # noqa: E402
 
 # Tests that cannot tell anything about a connector, with the reason.
 NOT_APPLICABLE = {
@@ -79,19 +80,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    files: dict[str, Counter[str]] = {}
-    reasons: list[str] = []
-    for outcome in ("passed", "failed", "error", "skipped"):
-        for report in terminalreporter.stats.get(outcome, []):
-            file, _, test = report.nodeid.partition("::")
-            files.setdefault(Path(file).name, Counter())[outcome] += 1
-            if outcome != "passed":
-                text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr).strip().splitlines()[-1]
-                reasons.append(f"  {outcome}: {test}: {text}")
-    terminalreporter.section("LMCache's tests on Afterimage")
-    terminalreporter.line(f"{'file':44} {'passed':>7} {'failed':>7} {'not run':>8}")
-    for name, counts in sorted(files.items()):
-        terminalreporter.line(f"{name:44} {counts['passed']:7} {counts['failed'] + counts['error']:7} {counts['skipped']:8}")
-    for reason in sorted(set(reasons)):
-        terminalreporter.line(reason)
+    print_table(terminalreporter, "LMCache's tests on Afterimage")
     terminalreporter.line(f"connectors opened: {_made['disk']} on disk, {_made['remote']} on Redis")

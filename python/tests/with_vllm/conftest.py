@@ -28,9 +28,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def missing_device() -> str:
+    """Why this vLLM's engine cannot run here, or an empty string."""
+    from vllm.platforms import current_platform
+    from vllm.version import __version__
+
+    runs = current_platform.is_cpu() or current_platform.is_cuda_alike()
+    return "" if runs else f"vLLM {__version__} is built for a GPU, and there is none"
+
+
 @pytest.fixture(scope="session")
 def engine(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     """Runs jobs (engine.py) one after the other. processes: 1, or 3: the engine's core and its worker have their own."""
+    if reason := missing_device():
+        pytest.skip(reason)
 
     def run(*jobs: dict[str, Any], processes: int = 1) -> Run:
         report = tmp_path_factory.mktemp("run") / "report.json"

@@ -19,23 +19,25 @@ import signal
 import sys
 from typing import Any
 
+from runs import NEXT_JOB
+
 PROMPT = "<|im_start|>user\n{}what is this?<|im_end|>\n<|im_start|>assistant\n"
 PICTURE = "<|vision_start|><|image_pad|><|vision_end|>"
 
 
-def picture(number: int) -> Any:
+def picture(number: int, side: int = 224) -> Any:
     import numpy as np
     from PIL import Image
 
     noise = np.random.default_rng(number).integers(0, 255, (8, 8, 3), np.uint8)
-    return Image.fromarray(noise).resize((224, 224))
+    return Image.fromarray(noise).resize((side, side))
 
 
-def request_of(numbers: list[int], uuids: dict[str, str]) -> dict[str, Any]:
+def request_of(numbers: list[int], uuids: dict[str, str], side: int = 224) -> dict[str, Any]:
     """A negative number: the picture is left out, and only its uuid is sent."""
     request: dict[str, Any] = {
         "prompt": PROMPT.format(PICTURE * len(numbers)),
-        "multi_modal_data": {"image": [picture(number) if number >= 0 else None for number in numbers]},
+        "multi_modal_data": {"image": [picture(number, side) if number >= 0 else None for number in numbers]},
     }
     if uuids:
         request["multi_modal_uuids"] = {"image": [uuids.get(str(abs(number))) for number in numbers]}
@@ -56,15 +58,24 @@ def kill_at_save(number: int) -> None:
     os.replace = replace_or_die  # type: ignore[assignment]
 
 
-def run(job: dict[str, Any]) -> dict[str, Any]:
-    from encoder_calls import count_encoded_pictures, encoded_pictures
-    from vllm import LLM, SamplingParams
+def open_engine(job: dict[str, Any]) -> Any:
+    """An engine that counts what its vision tower encodes."""
+    from encoder_calls import count_encoded_pictures
+    from vllm import LLM
 
-    if at := job.get("kill_at_save"):
-        kill_at_save(at)
     settings = {"max_model_len": 1024, "enforce_eager": True, "enable_prefix_caching": False, "seed": 0, "disable_log_stats": False}
     llm = LLM(model=job["model"], dtype="float32", limit_mm_per_prompt={"image": 4, "video": 0}, **{**settings, **job["settings"]})
     llm.apply_model(count_encoded_pictures)
+    return llm
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    from encoder_calls import encoded_pictures
+    from vllm import SamplingParams
+
+    if at := job.get("kill_at_save"):
+        kill_at_save(at)
+    llm = open_engine(job)
     parameters = SamplingParams(temperature=0.0, max_tokens=8, logprobs=1, ignore_eos=True)
     rounds, encoded, before = [], [], 0
     for round_ in job["rounds"]:
@@ -96,6 +107,7 @@ def main() -> None:
     os.environ["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"  # apply_model sends functions to the worker
     with open(sys.argv[1], "w", encoding="utf-8") as reports:
         for job in json.loads(sys.stdin.read()):
+            print(NEXT_JOB, flush=True)
             print(json.dumps(run(job)), file=reports, flush=True)
 
 

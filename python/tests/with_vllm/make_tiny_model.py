@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Writes a tiny Qwen2.5-VL that vLLM loads: random weights from a fixed seed, and a tokenizer of its own.
 
-    make_tiny_model.py FOLDER [--vision-layers 4]
+    make_tiny_model.py FOLDER [--vision-layers 4] [--vision-width 128]        more of both: a vision tower that takes long
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def make_tokenizer() -> Qwen2TokenizerFast:
     )
 
 
-def make_config(ids: dict[str, int], vision_layers: int) -> Qwen2_5_VLConfig:
+def make_config(ids: dict[str, int], vision_layers: int, vision_width: int) -> Qwen2_5_VLConfig:
     return Qwen2_5_VLConfig(
         text_config={
             "vocab_size": 640,
@@ -68,9 +68,9 @@ def make_config(ids: dict[str, int], vision_layers: int) -> Qwen2_5_VLConfig:
         },
         vision_config={
             "depth": vision_layers,
-            "hidden_size": 128,
-            "intermediate_size": 256,
-            "num_heads": 4,
+            "hidden_size": vision_width,
+            "intermediate_size": 2 * vision_width,
+            "num_heads": vision_width // 32,
             "patch_size": 14,
             "spatial_merge_size": 2,
             "temporal_patch_size": 2,
@@ -86,11 +86,11 @@ def make_config(ids: dict[str, int], vision_layers: int) -> Qwen2_5_VLConfig:
     )
 
 
-def make(folder: Path, vision_layers: int = 4) -> None:
+def make(folder: Path, vision_layers: int = 4, vision_width: int = 128) -> None:
     tokenizer = make_tokenizer()
     ids = {word: tokenizer.convert_tokens_to_ids(word) for word in SPECIAL}
     torch.manual_seed(1)
-    model = Qwen2_5_VLForConditionalGeneration(make_config(ids, vision_layers)).to(torch.float32)
+    model = Qwen2_5_VLForConditionalGeneration(make_config(ids, vision_layers, vision_width)).to(torch.float32)
     # Larger weights than a new model's: otherwise all logits are near zero, and no picture would change an answer.
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -108,5 +108,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--vision-layers", type=int, default=4)
+    parser.add_argument("--vision-width", type=int, default=128, help="a multiple of 32 (default: %(default)s)")
     arguments = parser.parse_args()
-    make(arguments.folder, arguments.vision_layers)
+    make(arguments.folder, arguments.vision_layers, arguments.vision_width)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+NEXT_JOB = "=== next job"  # engine.py prints it before each job
 ROUNDS = [[[1], [2], [1, 3]], [[1], [4]], [[2]]]
 
 
@@ -16,6 +17,10 @@ class Run(NamedTuple):
     reports: list[dict[str, Any]]
     output: str
     status: int
+
+    def outputs(self) -> list[str]:
+        """What was written by job."""
+        return self.output.split(f"{NEXT_JOB}\n")[1:]
 
 
 Engine = Callable[..., Run]

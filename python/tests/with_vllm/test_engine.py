@@ -147,26 +147,27 @@ def test_a_cache_in_trouble_never_stops_the_engine(plain: Plain, engine: Engine,
         keys[-1].write_text(digit * 64)
         keys[-1].chmod(0o600)
     places = [tmp_path / f"place{number}" for number in range(9)]
-    jobs = {
-        "not creatable": with_plugins(places[0], folder=str(tmp_path / "file" / "host")),
-        "read-only": with_plugins(places[1], folder="/proc/self/host"),
-        "disk not creatable": with_plugins(places[2], disk_folder=str(tmp_path / "file"), disk_bytes=1 << 26),
-        "full": with_plugins(places[3], host_bytes=1000),
-        "secret": with_plugins(places[4], secret_file=str(tmp_path / "short")),
-        "malformed key": on_disk(places[5], encrypt_key_file=str(tmp_path / "short")),
-        "servers down": with_plugins(places[6], remote="redis://127.0.0.1:1"),
-        "a key": on_disk(places[7], encrypt_key_file=str(keys[0])),
-        "another key": on_disk(places[7], encrypt_key_file=str(keys[1]), folder=str(places[8] / "host")),
+    faults = {
+        "not creatable": (with_plugins(places[0], folder=str(tmp_path / "file" / "host")), "caches no encoder outputs: [Errno 20]"),
+        "read-only": (with_plugins(places[1], folder="/proc/self/host"), "caches no encoder outputs: [Errno 2]"),
+        "disk not creatable": (
+            with_plugins(places[2], disk_folder=str(tmp_path / "file"), disk_bytes=1 << 26),
+            "runs without its disk tier: [Errno 17]",
+        ),
+        "full": (with_plugins(places[3], host_bytes=1000), "the setting host_bytes has no space"),
+        "secret": (with_plugins(places[4], secret_file=str(tmp_path / "short")), "caches no encoder outputs: expected 32 bytes"),
+        "malformed key": (on_disk(places[5], encrypt_key_file=str(tmp_path / "short")), "runs without its disk tier: "),
+        "servers down": (with_plugins(places[6], remote="redis://127.0.0.1:1"), "runs without its remote tier: "),
+        "a key": (on_disk(places[7], encrypt_key_file=str(keys[0])), ""),
+        "another key": (on_disk(places[7], encrypt_key_file=str(keys[1]), folder=str(places[8] / "host")), "entries are encrypted under another key"),
     }
-    run = engine(*jobs.values())
-    assert len(run.reports) == len(jobs), run.output
-    for name, report in zip(jobs, run.reports, strict=True):
+    run = engine(*(job for job, _ in faults.values()))
+    assert len(run.reports) == len(faults), run.output
+    for (name, (_, warning)), report, output in zip(faults.items(), run.reports, run.outputs(), strict=True):
         assert plain.agrees_with(report), name
-        assert sum(report["encoded"]) == PICTURES, f"{name}: another key finds nothing, and each picture is encoded once"
-    assert run.output.count("caches no encoder outputs") == 3
-    assert run.output.count("runs without its disk tier") == 2
-    assert "runs without its remote tier" in run.output
-    assert "the setting host_bytes has no space" in run.output
+        assert sum(report["encoded"]) == PICTURES, f"{name}: each picture is encoded once"
+        warnings = [line for line in output.splitlines() if "WARNING" in line and "Afterimage" in line]
+        assert [warning in each for each in warnings] == [True] * bool(warning), f"{name}: {warnings}"
 
 
 def test_a_damaged_store_is_encoded_again(plain: Plain, engine: Engine, tmp_path: Path) -> None:
