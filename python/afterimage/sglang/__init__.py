@@ -7,9 +7,24 @@
         "interface_v1": 1, "folder": "/var/cache/afterimage/sglang", "capacity_bytes": 68719476736,
         "remote": "redis://10.0.0.5:6379"}'
 
-Needs SGLang: HiCacheBackend derives from its class.
+CacheLinker does the same for models without HiCache's host memory (afterimage.sglang.linker). Needs SGLang: both derive
+from its classes.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from afterimage.sglang.hicache import HiCacheBackend
 
-__all__ = ["HiCacheBackend"]
+if TYPE_CHECKING:
+    from afterimage.sglang.linker import CacheLinker
+
+
+def __getattr__(name: str) -> Any:
+    if name != "CacheLinker":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from afterimage.sglang.linker import CacheLinker  # its base class needs SGLang 0.5.23
+
+    return CacheLinker
+
+
+__all__ = ["CacheLinker", "HiCacheBackend"]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Plug-ins for vLLM 0.27 to 0.33, enabled by class names in its configuration (launch_settings sets them all).
+"""Plug-ins for vLLM 0.28 to 0.33, enabled by class names in its configuration (launch_settings sets them all).
 
     EncoderCacheManager   the scheduler's accounting of encoder outputs
     ECConnector           encoder outputs in host memory and on disk, with leases at look-up

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """vLLM's base classes, or stand-ins with the same methods where vLLM is not installed.
 
-The plug-ins match the calls of vLLM 0.27 to 0.33; make test-vllm checks them against the installed vLLM. This module is
+The plug-ins match the calls of vLLM 0.28 to 0.33; make test-vllm checks them against the installed vLLM. This module is
 imported only by the classes that need it.
 """
 

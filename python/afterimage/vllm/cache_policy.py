@@ -38,8 +38,8 @@ class CachePolicy(CachePolicyBase):
         entry = self._entries.get(key)
         return None if entry is None else entry[1]
 
-    def insert(self, key: bytes, chunk: Any) -> None:
-        """chunk: vLLM's status of a block; it is evictable when its ref_cnt is 0."""
+    def insert(self, key: bytes, chunk: Any, req_context: Any = None) -> None:
+        """chunk: vLLM's status of a block; it is evictable when its ref_cnt is 0. req_context: since vLLM 0.33, not used."""
         name = int.from_bytes(blake2b(key, digest_size=8).digest(), "little") or 1
         number = self._policy.insert(1, _SECONDS_PER_BLOCK, name)
         self._entries[key], self._keys[number] = (number, chunk), key

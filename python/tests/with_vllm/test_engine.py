@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import signal
 from pathlib import Path
@@ -96,6 +97,11 @@ def test_an_engine_ends_without_leak_warnings(cold: tuple[Path, Run]) -> None:
     assert "nanobind" not in cold[1].output
 
 
+def has_metrics() -> bool:
+    """Since vLLM 0.31."""
+    return importlib.util.find_spec("vllm.distributed.ec_transfer.ec_connector.metrics") is not None
+
+
 def test_a_restart_encodes_nothing(plain: Plain, cold: tuple[Path, Run], engine: Engine) -> None:
     folder, _ = cold
     shutil.rmtree(folder / "host")  # as after a reboot
@@ -106,8 +112,9 @@ def test_a_restart_encodes_nothing(plain: Plain, cold: tuple[Path, Run], engine:
     assert report["stats"]["hits"]["disk"] + report["stats"]["hits"]["host"] == PICTURES
     assert report["stats"]["hits"]["disk"] >= 3
     assert report["stats"]["saved_seconds"] > 0
-    assert report["metrics"]["vllm:afterimage_encoder_hitsdisk"] == report["stats"]["hits"]["disk"]
-    assert report["metrics"]["vllm:afterimage_encoder_loaded_bytes"] == report["stats"]["loaded_bytes"] > 0
+    if has_metrics():
+        assert report["metrics"]["vllm:afterimage_encoder_hitsdisk"] == report["stats"]["hits"]["disk"]
+        assert report["metrics"]["vllm:afterimage_encoder_loaded_bytes"] == report["stats"]["loaded_bytes"] > 0
 
 
 def test_a_second_machine_finds_the_pictures_on_the_servers(

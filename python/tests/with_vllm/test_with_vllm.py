@@ -88,6 +88,8 @@ def test_it_agrees_with_vllms_class_after_every_call(seed: int) -> None:
         elif call == "drain":
             assert mine.get_freed_mm_hashes() == other.get_freed_mm_hashes()
         for name in ("cached", "freeable", "freed", "num_free_slots", "num_freeable_slots", "num_embeds_by_hash"):
+            if not hasattr(other, name):
+                continue  # num_embeds_by_hash came with vLLM 0.31
             assert getattr(mine, name) == getattr(other, name), f"seed {seed}, step {step}: {name}"
         assert OrderedDict(mine.freeable) == other.freeable
         assert mine.request_cached_ids == other.request_cached_ids
@@ -135,9 +137,9 @@ def test_encoder_outputs_go_from_one_worker_to_another(tmp_path: Path, dtype: to
     scheduler, worker = connector(tmp_path, ECConnectorRole.SCHEDULER), connector(tmp_path, ECConnectorRole.WORKER)
     made = torch.randn(64, 96).to(dtype).t()
     worker.save_caches({X: made}, X)
-    worker.get_finished(set())
+    saved = worker.get_finished(set())[0]  # on a slow machine the item is written within this call
     worker._threads.submit(lambda: None).result()
-    assert worker.get_finished(set())[0] == {X}
+    assert (saved or worker.get_finished(set())[0]) == {X}
     assert scheduler.has_cache_item(X)
     scheduler.update_state_after_alloc(SimpleNamespace(mm_features=[SimpleNamespace(identifier=X)]), 0)
     worker.bind_connector_metadata(scheduler.build_connector_meta(None))
