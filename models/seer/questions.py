@@ -162,6 +162,8 @@ def _two_hop(rng: random.Random, scene: Scene) -> Question | None:
         "size": f"Is the shape {way} the {name} big or small?",
     }[what]
     if not near:
+        if rng.random() < 0.75:  # else most answers would be this one
+            return None
         return Question(text, f"There is nothing {way} the {name}.", "two-hop")
     found = near[0]
     if what == "shape":

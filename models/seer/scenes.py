@@ -150,9 +150,10 @@ def _paint(pixels: np.ndarray, mask: np.ndarray, colour: str, grain: np.random.G
 
 def _coverage(shape: Shape, scene: Scene) -> np.ndarray:
     """How much of each pixel the shape covers, by 3 by 3 samples."""
-    ys, xs = np.mgrid[0 : scene.height * 3, 0 : scene.width * 3] / 3.0 + 1 / 6
-    dx, dy = xs - shape.x, ys - shape.y
     r = shape.radius
+    top, left, side = shape.y - r - 1, shape.x - r - 1, 2 * r + 3  # inside the picture: make_scene leaves room
+    ys, xs = np.mgrid[0 : side * 3, 0 : side * 3] / 3.0 + 1 / 6
+    dx, dy = xs + left - shape.x, ys + top - shape.y
     distance = np.hypot(dx, dy)
     if shape.kind == "circle":
         inside = distance <= r
@@ -167,4 +168,6 @@ def _coverage(shape: Shape, scene: Scene) -> np.ndarray:
     else:  # a star of five points: the radius of its edge grows and falls five times
         turn = (np.arctan2(dx, -dy) / (2 * np.pi) * 5) % 1.0
         inside = distance <= r * (1.05 - 1.25 * np.minimum(turn, 1 - turn))
-    return inside.reshape(scene.height, 3, scene.width, 3).mean((1, 3)).astype(np.float32)
+    covered = np.zeros((scene.height, scene.width), np.float32)
+    covered[top : top + side, left : left + side] = inside.reshape(side, 3, side, 3).mean((1, 3))
+    return covered
