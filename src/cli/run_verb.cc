@@ -23,6 +23,7 @@
 #include "foundation/text/quantities.h"
 #include "gateway/config/settings.h"
 #include "lab/run/run.h"
+#include "lab/run/run_page.h"
 #include "lab/run/run_report.h"
 #include "lab/workload/trace.h"
 #include "policy/pressure/linux_gauges.h"
@@ -36,6 +37,7 @@ struct RunArgs {
   std::string images;
   std::string json;
   std::string record;
+  std::string report;
   EngineArgs engine;
   std::string governor;
   std::uint64_t budget = (4_GiB).value();
@@ -87,7 +89,12 @@ Result<std::shared_ptr<PressureGauge>> make_gauge(const std::string& where, cons
   return gauge;
 }
 
-Result<RunReport> work(const RunArgs& args, World& world) {
+struct Finished {
+  RunReport report;
+  std::string page;  // if --report is given
+};
+
+Result<Finished> work(const RunArgs& args, World& world) {
   if (!args.encrypt_key_file.empty() && args.disk.empty() && args.remote.url.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 "--encrypt-key-file encrypts what --disk or --remote stores: add one of them");
@@ -110,28 +117,35 @@ Result<RunReport> work(const RunArgs& args, World& world) {
   options.secret = stores->secret();
   options.reuse.tier = stores->tier();
   options.reuse.leases = stores->leases();
-  return run_workload(workload, *engine, options, world.clock, progress_line());
+  Finished finished;
+  AFI_TRY(finished.report, run_workload(workload, *engine, options, world.clock, progress_line()));
+  if (!args.report.empty()) finished.page = to_page(finished.report, workload);
+  return finished;
 }
 
 ExitCode run(const RunArgs& args, World& world) {
-  for (const std::string& path : {args.json, args.record}) {
+  for (const std::string& path : {args.json, args.record, args.report}) {
     if (const auto writable = check_report(path, world); !writable.has_value()) {
       return usage_error(writable.error());
     }
   }
-  const auto report = work(args, world);
-  if (!report.has_value()) return usage_error(report.error());
-  const std::string json = args.json.empty() ? "" : to_json(*report);
-  auto printed = print_report(to_table(*report), json, args.json, world);
+  const auto finished = work(args, world);
+  if (!finished.has_value()) return usage_error(finished.error());
+  const RunReport& report = finished->report;
+  const std::string json = args.json.empty() ? "" : to_json(report);
+  auto printed = print_report(to_table(report), json, args.json, world);
   if (printed.has_value() && !args.record.empty()) {
-    const std::string trace = to_text(report->trace);
+    const std::string trace = to_text(report.trace);
     printed = world.files.replace(args.record, std::as_bytes(std::span(trace)));
+  }
+  if (printed.has_value() && !args.report.empty()) {
+    printed = world.files.replace(args.report, std::as_bytes(std::span(finished->page)));
   }
   if (!printed.has_value()) {
     fmt::print(stderr, "afterimage run: {}\n", printed.error().message);
     return ExitCode::kProblem;
   }
-  return report->fine() ? ExitCode::kFine : ExitCode::kProblem;
+  return report.fine() ? ExitCode::kFine : ExitCode::kProblem;
 }
 
 }  // namespace
@@ -143,8 +157,9 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
                              "Run a workload without and with reuse, prove that the outputs are "
                              "identical,\n"
                              "and print what was saved");
-  verb->add_option("--workload", args->workload,
-                   "Requests, one JSON object per line: id, agent, tenant, messages (OpenAI chat)")
+  verb->add_option(
+          "--workload", args->workload,
+          "Requests, one JSON object per line: id, agent, tenant, expected, messages (OpenAI chat)")
       ->required()
       ->type_name("FILE");
   verb->add_option(
@@ -153,6 +168,10 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
           "these photos replace them")
       ->type_name("DIR");
   verb->add_option("--json", args->json, "Write the full report as JSON; - for standard output")
+      ->type_name("FILE");
+  verb->add_option("--report", args->report,
+                   "Write an HTML page: savings, and each picture, question, answer and what was "
+                   "reused")
       ->type_name("FILE");
   verb->add_option("--record", args->record,
                    "Write a trace for replay: lengths and repetitions only, no content")

@@ -31,6 +31,9 @@ svg text { font-size: 12px; fill: var(--dim); } .grid { stroke: var(--line); }
 .s4 { --c: var(--s4); } .s5 { --c: var(--s5); } .s6 { --c: var(--s6); } .s7 { --c: var(--s7); }
 .s8 { --c: var(--s8); } .s9 { --c: var(--s9); }
 .bound { --c: var(--ink); stroke-dasharray: 6 4; }
+.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: 1.5rem;
+  margin: 1.2rem 0; } .figures img { max-width: 100%; min-width: 8rem; max-height: 14rem;
+  border: 1px solid var(--line); margin: 0 .4rem .4rem 0; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; padding: 0; list-style: none; }
 .legend svg { display: inline-block; width: 28px; height: 10px; margin-right: .4rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums;
@@ -226,6 +229,21 @@ void Page::add_table(std::span<const std::vector<std::string>> rows) {
     body_ += "</tr>\n";
   }
   body_ += "</table></div>\n";
+}
+
+void Page::add_figures(std::span<const Figure> figures) {
+  body_ += "<div class=\"figures\">\n";
+  for (const Figure& figure : figures) {
+    body_ += "<figure>\n";
+    for (const std::string& image : figure.images) {
+      body_ += fmt::format("<img alt=\"\" src=\"{}\">\n", html_text(image));
+    }
+    for (const std::string& line : figure.lines) {
+      body_ += fmt::format("<div>{}</div>\n", html_text(line));
+    }
+    body_ += "</figure>\n";
+  }
+  body_ += "</div>\n";
 }
 
 std::string Page::html() const { return page_head(title_, {}) + body_ + "</body>\n</html>\n"; }

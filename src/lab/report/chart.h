@@ -37,6 +37,12 @@ struct Chart {
   std::vector<ChartLine> lines;
 };
 
+/// Pictures with text below them.
+struct Figure {
+  std::vector<std::string> images;  // data URLs
+  std::vector<std::string> lines;
+};
+
 /// The body of an HTML page. Calls that take text escape it.
 class Page {
  public:
@@ -48,6 +54,9 @@ class Page {
   void add_charts(std::span<const Chart> charts);
   /// The first row is the header; the first column is text, the others are numbers.
   void add_table(std::span<const std::vector<std::string>> rows);
+
+  /// Figures are placed side by side where they fit.
+  void add_figures(std::span<const Figure> figures);
 
   /// A self-contained HTML page without scripts. Follows the reader's light or dark theme.
   [[nodiscard]] std::string html() const;

@@ -35,6 +35,13 @@ void count(const Served& served, PassReport& report) {
   report.ttft.push_back(served.time_to_first_token);
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const auto first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
 bool same(const Served& a, const Served& b) {
   return a.completion.tokens == b.completion.tokens && a.completion.logits == b.completion.logits;
 }
@@ -75,6 +82,18 @@ struct Outcome {
   }
 };
 
+void judge(const std::string& expected, const Outcome& outcome, RunReport& report) {
+  const auto right = [&](const Served& served) {
+    return trimmed(served.completion.text) == trimmed(expected) ? 1U : 0U;
+  };
+  report.judged += 1;
+  report.cold.right += right(*outcome.cold);
+  report.encode_once.right += right(*outcome.encode_once);
+  report.warm.right += right(*outcome.warm);
+  report.requests.back().expected = expected;
+  report.requests.back().right = right(*outcome.warm) == 1;
+}
+
 void add(const Request& request, const Outcome& outcome, RunReport& report) {
   const Served& warm = *outcome.warm;
   count(*outcome.cold, report.cold);
@@ -100,6 +119,9 @@ void join(const Workload& workload, const Answers& cold, const Answers& encode_o
       continue;
     }
     add(request, outcome, report);
+    if (const auto it = workload.expected.find(request.id); it != workload.expected.end()) {
+      judge(it->second, outcome, report);
+    }
     const std::vector<EncoderKey>& keys = warm[i]->prints.keys;
     distinct.insert(keys.begin(), keys.end());
     if (request.agent.empty()) continue;

@@ -46,6 +46,8 @@ struct RequestReport {
   TokenCount prompt_tokens{};
   TokenCount resumed_from{};  // prompt tokens whose KV was restored
   std::string text;           // the engine's answer, with reuse
+  std::string expected;       // the right answer, if the workload names one; otherwise empty
+  bool right = false;         // `text` is the expected answer
   bool identical = false;     // tokens and all logits, bit for bit
   Duration cold_ttft{0};
   Duration warm_ttft{0};
@@ -62,6 +64,7 @@ struct FailedRequest {
 struct PassReport {
   std::uint64_t encoder_calls = 0;
   std::uint64_t prefilled = 0;  // prompt tokens computed
+  std::uint64_t right = 0;      // answers that are the expected ones, apart from space around them
   Duration encoding{0};
   Duration total{0};
   std::vector<Duration> ttft;     // of each answered request, in order
@@ -77,6 +80,7 @@ struct RunReport {
   std::vector<RequestReport> requests;  // answered in all passes
   std::vector<FailedRequest> failed;
   std::vector<RejectedLine> rejected;
+  std::uint64_t judged = 0;          // those whose right answer the workload names
   std::uint64_t media_items = 0;     // occurrences in the answered requests
   std::uint64_t distinct_media = 0;  // distinct keys among them: content, preprocessing, tenant
   /// Requests whose cached KV could not be restored and was recomputed.

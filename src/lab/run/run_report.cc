@@ -28,27 +28,21 @@ std::string saved(Duration cold, Duration warm) {
   return fmt::format("{:.0f} %", part * 100);
 }
 
-/// One line of the table: a measure in each of the three passes, and the saving of the last over
-/// the first.
-void row(std::string& out, std::string_view what, const std::array<std::string, 3>& runs,
-         std::string_view gain) {
-  out += fmt::format("{:<26}{:>14}{:>14}{:>16}{:>9}\n", what, runs[0], runs[1], runs[2], gain);
-}
+using Rows = std::vector<std::vector<std::string>>;
 
-void time_row(std::string& out, std::string_view what, const RunReport& report,
+void time_row(Rows& rows, std::string what, const RunReport& report,
               const std::function<Duration(const PassReport&)>& measure) {
   const Duration cold = measure(report.cold);
   const Duration warm = measure(report.warm);
-  row(out, what, {readable(cold), readable(measure(report.encode_once)), readable(warm)},
-      saved(cold, warm));
+  rows.push_back({std::move(what), readable(cold), readable(measure(report.encode_once)),
+                  readable(warm), saved(cold, warm)});
 }
 
-void count_row(std::string& out, std::string_view what, const RunReport& report,
+void count_row(Rows& rows, std::string what, const RunReport& report,
                std::uint64_t PassReport::* measure) {
-  row(out, what,
-      {std::to_string(report.cold.*measure), std::to_string(report.encode_once.*measure),
-       std::to_string(report.warm.*measure)},
-      saved(Duration(report.cold.*measure), Duration(report.warm.*measure)));
+  rows.push_back({std::move(what), std::to_string(report.cold.*measure),
+                  std::to_string(report.encode_once.*measure), std::to_string(report.warm.*measure),
+                  saved(Duration(report.cold.*measure), Duration(report.warm.*measure))});
 }
 
 std::string most_shared(const RunReport& report) {
@@ -75,15 +69,10 @@ void add_savings(std::string& out, const RunReport& report) {
                      plural(report.requests.size(), "request"), plural(report.agents, "agent"),
                      plural(report.media_items, "media item"), report.distinct_media,
                      report.engine_name);
-  row(out, "", {"without reuse", "encode once", "+ prefill once"}, "saved");
-  count_row(out, "encoder calls", report, &PassReport::encoder_calls);
-  count_row(out, "prompt tokens computed", report, &PassReport::prefilled);
-  time_row(out, "time in the encoder", report, [](const PassReport& p) { return p.encoding; });
-  time_row(out, "time to first token, p50", report,
-           [](const PassReport& p) { return p.ttft_percentile(50); });
-  time_row(out, "                     p99", report,
-           [](const PassReport& p) { return p.ttft_percentile(99); });
-  time_row(out, "whole workload", report, [](const PassReport& p) { return p.total; });
+  for (const auto& cells : savings_rows(report)) {
+    out += fmt::format("{:<26}{:>14}{:>14}{:>16}{:>9}\n", cells[0], cells[1], cells[2], cells[3],
+                       cells[4]);
+  }
 }
 
 void add_remote(std::string& out, const RunReport& report) {
@@ -202,6 +191,7 @@ OrderedJson request_json(const RequestReport& request) {
             {"warm", to_milliseconds(request.warm_ttft)}}},
           {"identical", request.identical},
           {"text", request.text},
+          {"expected", request.expected.empty() ? OrderedJson() : OrderedJson(request.expected)},
           {"media", std::move(media)}};
 }
 
@@ -300,6 +290,26 @@ OrderedJson cache_json(const ReuseStats& stats) {
 
 }  // namespace
 
+std::vector<std::vector<std::string>> savings_rows(const RunReport& report) {
+  Rows rows = {{"", "without reuse", "encode once", "+ prefill once", "saved"}};
+  count_row(rows, "encoder calls", report, &PassReport::encoder_calls);
+  count_row(rows, "prompt tokens computed", report, &PassReport::prefilled);
+  if (report.judged > 0) {
+    const auto share = [&](const PassReport& pass) {
+      return fmt::format("{} of {}", pass.right, report.judged);
+    };
+    rows.push_back(
+        {"answers right", share(report.cold), share(report.encode_once), share(report.warm), ""});
+  }
+  time_row(rows, "time in the encoder", report, [](const PassReport& p) { return p.encoding; });
+  time_row(rows, "time to first token, p50", report,
+           [](const PassReport& p) { return p.ttft_percentile(50); });
+  time_row(rows, "                     p99", report,
+           [](const PassReport& p) { return p.ttft_percentile(99); });
+  time_row(rows, "whole workload", report, [](const PassReport& p) { return p.total; });
+  return rows;
+}
+
 std::string to_table(const RunReport& report) {
   std::string out;
   if (report.requests.empty()) {
@@ -320,6 +330,8 @@ std::string to_json(const RunReport& report) {
                             {"distinct_media", report.distinct_media},
                             {"encoder_calls", in_each_run(report, &PassReport::encoder_calls)},
                             {"prompt_tokens_computed", in_each_run(report, &PassReport::prefilled)},
+                            {"answers_judged", report.judged},
+                            {"answers_right", in_each_run(report, &PassReport::right)},
                             {"prefix_tokens_reused", report.reuse.prefix.tokens_reused},
                             {"restore_failures", report.restore_failures},
                             {"outputs_identical", report.outputs_identical()},

@@ -3,10 +3,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "lab/run/run.h"
 
 namespace afterimage {
+
+/// The measures of the three passes: rows of a table, the first of which is its header. The columns
+/// are the measure, the passes, and the saving of the last pass over the first.
+std::vector<std::vector<std::string>> savings_rows(const RunReport& report);
 
 /// Human-readable: what ran, what was saved, whether the outputs are identical, what failed.
 std::string to_table(const RunReport& report);

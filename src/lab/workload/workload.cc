@@ -126,7 +126,8 @@ Result<Json> parse_json(std::string_view line) {
 
 }  // namespace
 
-Result<Request> parse_workload_line(std::string_view line, const LoadMedia& load) {
+Result<Request> parse_workload_line(std::string_view line, const LoadMedia& load,
+                                    std::string* expected) {
   AFI_TRY(const Json json, parse_json(line));
   if (!json.is_object()) return malformed("the line is not a JSON object");
   Request request;
@@ -138,6 +139,8 @@ Result<Request> parse_workload_line(std::string_view line, const LoadMedia& load
   request.tenant = TenantId(tenant);
   AFI_TRY(const std::string hint, optional_text(json, "conversation", "the line"));
   AFI_TRY(request.conversation, parse_hint(hint));
+  AFI_TRY(std::string answer, optional_text(json, "expected", "the line"));
+  if (expected != nullptr) *expected = std::move(answer);
   const auto messages = json.find("messages");
   if (messages == json.end() || !messages->is_array() || messages->empty()) {
     return malformed("\"messages\" is missing, empty or not a list");
@@ -154,7 +157,8 @@ Result<Workload> read_workload(const std::string& path, const Files& files, cons
   Workload workload;
   std::map<std::string, std::size_t> seen;
   const auto take = [&](std::size_t number, std::string_view line) {
-    auto request = parse_workload_line(line, load);
+    std::string expected;
+    auto request = parse_workload_line(line, load, &expected);
     if (request.has_value()) {
       const auto [it, fresh] = seen.emplace(request->id.text(), number);
       if (!fresh) {
@@ -163,6 +167,7 @@ Result<Workload> read_workload(const std::string& path, const Files& files, cons
       }
     }
     if (request.has_value()) {
+      if (!expected.empty()) workload.expected.emplace(request->id, std::move(expected));
       workload.requests.push_back(*std::move(request));
     } else {
       workload.rejected.push_back({.number = number, .error = request.error()});

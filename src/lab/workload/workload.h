@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,18 +24,21 @@ struct MediaReference {
 };
 using LoadMedia = std::function<Result<MediaItem>(const MediaReference&)>;
 
-/// Parses one line of a workload: {"id", "agent"?, "tenant"?, "conversation"?, "messages": […]}
-/// with OpenAI chat messages whose image_url, input_audio and video_url parts name local files.
-/// "conversation" is "goes_on" or "ends": a hint for eviction policies. Unknown fields are ignored.
+/// Parses one line of a workload: {"id", "agent"?, "tenant"?, "conversation"?, "expected"?,
+/// "messages": […]} with OpenAI chat messages whose image_url, input_audio and video_url parts name
+/// local files. "conversation" is "goes_on" or "ends": a hint for eviction policies. "expected" is
+/// the right answer, which is stored in `expected` if that is not null. Unknown fields are ignored.
 ///
 /// Errors   kInvalidArgument: not JSON or not of this form (names the field and what was found);
 ///          kUnsupported: an unknown kind of part; errors of `load`.
 /// Threads  Any.
-Result<Request> parse_workload_line(std::string_view line, const LoadMedia& load);
+Result<Request> parse_workload_line(std::string_view line, const LoadMedia& load,
+                                    std::string* expected = nullptr);
 
 struct Workload {
   std::vector<Request> requests;
-  std::vector<RejectedLine> rejected;  // invalid lines; the other requests run
+  std::vector<RejectedLine> rejected;         // invalid lines; the other requests run
+  std::map<RequestId, std::string> expected;  // right answers, of the requests that name one
 };
 
 /// Reads a file line by line, skipping empty lines. Fails only if the file cannot be read.

@@ -89,6 +89,24 @@ TEST(WorkloadLine, NamesTheInvalidField) {
   }
 }
 
+TEST(Workload, ReadsRightAnswers) {
+  MemoryFiles files;
+  const std::string text =
+      R"({"id":"a","expected":"The circle is red.","messages":[{"role":"user","content":"?"}]})"
+      "\n"
+      R"({"id":"b","messages":[{"role":"user","content":"?"}]})"
+      "\n"
+      R"({"id":"c","expected":3,"messages":[{"role":"user","content":"?"}]})";
+  ASSERT_TRUE(files.replace("w.jsonl", std::as_bytes(std::span(text))).has_value());
+  Loader loader;
+  const auto workload = read_workload("w.jsonl", files, loader.load);
+  ASSERT_TRUE(workload.has_value());
+  EXPECT_EQ(workload->expected,
+            (std::map<RequestId, std::string>{{RequestId("a"), "The circle is red."}}));
+  ASSERT_EQ(workload->rejected.size(), 1U);
+  EXPECT_NE(workload->rejected[0].error.message.find("\"expected\""), std::string::npos);
+}
+
 TEST(WorkloadLine, RejectsDeepNestingWithoutRecursion) {
   Loader loader;
   const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
