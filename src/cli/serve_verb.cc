@@ -34,9 +34,32 @@ struct ServeArgs {
   int admin_port = -1;
   bool print_config = false;
   bool check = false;
+  bool demo = false;
 };
 
+/// Where the model of --demo lies, seen from the program's folder: installed, or built.
+constexpr std::array kDemoFolders{"../share/afterimage", "../models"};
+constexpr std::uint32_t kDemoContext = 2'048;
+
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+
+Result<void> choose_demo_model(EngineArgs& engine) {
+  std::error_code unknown;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();
+  for (const char* const folder : kDemoFolders) {
+    const auto model = (program / folder / "seer.gguf").lexically_normal();
+    if (!std::filesystem::exists(model, unknown)) continue;
+    engine.engine = "llama";
+    engine.llama.model = model.string();
+    engine.llama.mmproj = (model.parent_path() / "seer.mmproj.gguf").string();
+    engine.context = kDemoContext;
+    return {};
+  }
+  return fail(ErrorCode::kNotFound,
+              fmt::format("--demo needs the small model that sees, which is not in {}: run `make "
+                          "llama` in the source folder, then `make build ENGINE=llama`",
+                          (program / kDemoFolders.back()).lexically_normal().string()));
+}
 
 /// The settings file with the command line's overrides.
 Result<Settings> settings_of(const ServeArgs& args, const Files& files) {
@@ -117,7 +140,11 @@ ExitCode wait_for_signals(Service& service, const sigset_t& signals) {
   }
 }
 
-ExitCode serve_requests(const ServeArgs& args, World& world) {
+ExitCode serve_requests(ServeArgs& args, World& world) {
+  if (args.demo) {
+    const auto chosen = choose_demo_model(args.engine);
+    if (!chosen.has_value()) return report_error("serve", chosen.error(), ExitCode::kUsageError);
+  }
   auto settings = settings_of(args, world.files);
   if (!settings.has_value()) return report_error("serve", settings.error(), ExitCode::kUsageError);
   if (args.print_config) {
@@ -132,7 +159,8 @@ ExitCode serve_requests(const ServeArgs& args, World& world) {
                          .read_settings = [args, &world] { return settings_of(args, world.files); },
                          .engine = nullptr,
                          .wants_to_end = [] { kill(getpid(), SIGTERM); },
-                         .version = AFTERIMAGE_VERSION};
+                         .version = AFTERIMAGE_VERSION,
+                         .demo = args.demo};
   if (settings->upstream.url.empty()) {
     auto engine = make_engine(args.engine, world.clock);
     if (!engine.has_value()) return report_error("serve", engine.error(), ExitCode::kUsageError);
@@ -152,8 +180,9 @@ ExitCode serve_requests(const ServeArgs& args, World& world) {
                                                         : settings->upstream.url);
   fmt::print("listening on {}/v1, backend: {}\n",
              address_of(settings->listen.address, (*service)->port()), name);
-  fmt::print("admin: {}/ (dashboard and metrics)\n",
-             address_of(settings->admin.address, (*service)->admin_port()));
+  fmt::print("admin: {}/ (dashboard and metrics{})\n",
+             address_of(settings->admin.address, (*service)->admin_port()),
+             args.demo ? "; open it and ask about a picture" : "");
   std::fflush(stdout);
   return wait_for_signals(**service, signals);
 }
@@ -170,6 +199,10 @@ void add_serve(CLI::App& program, World& world, ExitCode& code) {
                    "OpenAI-compatible server that answers cache "
                    "misses; default: the built-in engine")
       ->type_name("URL");
+  verb->add_flag("--demo", args->demo,
+                 "Serve a small model that answers questions about simple pictures; the dashboard "
+                 "asks it")
+      ->excludes("--upstream");
   add_engine_options(*verb, args->engine);
   add_remote_options(*verb, args->remote);
   verb->add_option("--config", args->config, "Settings file; --print-config prints one")
@@ -194,6 +227,7 @@ void add_serve(CLI::App& program, World& world, ExitCode& code) {
   verb->add_flag("--check", args->check, "Check the settings and exit");
   verb->footer(
       "Examples:\n"
+      "  afterimage serve --demo\n"
       "  afterimage serve --upstream http://127.0.0.1:8000\n"
       "  afterimage serve --engine llama --model model.gguf --mmproj mmproj.gguf\n"
       "  afterimage serve --print-config > afterimage.toml\n"

@@ -186,6 +186,7 @@ struct Running {
                            .read_settings = read,
                            .engine = nullptr,
                            .version = "test",
+                           .demo = demo,
                            .log = [](std::string_view) { return true; }},
                           clock, wall)
         .value();
@@ -201,6 +202,7 @@ struct Running {
 
   Model model;
   std::string text;
+  bool demo = false;  // takes effect at the next start()
   SystemClock clock;
   SystemWallClock wall;
   std::unique_ptr<Service> service;

@@ -20,6 +20,7 @@ using nlohmann::json;
 
 constexpr std::string_view kDecision = "/admin/api/decisions/";
 constexpr std::string_view kInvalidate = "/admin/api/invalidate";
+constexpr std::string_view kAsk = "/admin/api/ask";
 
 HttpReply json_reply(unsigned status, const json& body) {
   return {.status = status,
@@ -88,6 +89,12 @@ bool Admin::has_token(const HttpHeaders& headers) const {
 }
 
 void Admin::handle(const HttpRequest& request, const Responder& responder) {
+  if (parts_.demo && request.method == "POST" && request.target == kAsk) {
+    if (auto refused = refuse_change(request)) return responder.reply(*std::move(refused));
+    HttpRequest chat = request;
+    chat.target = "/v1/chat/completions";
+    return parts_.gateway.handle(std::move(chat), responder);
+  }
   // Listing many entries takes milliseconds: not on a thread that serves other connections.
   const auto made = [this, request, responder] { responder.reply(answer(request)); };
   const bool erases = request.target.starts_with(kInvalidate);
@@ -95,11 +102,33 @@ void Admin::handle(const HttpRequest& request, const Responder& responder) {
   if (!workers.post(made)) responder.reply(refusal(503, "busy; try again soon"));
 }
 
+std::optional<HttpReply> Admin::refuse_host(const HttpRequest& request) const {
+  if (knows_host(request.headers)) return std::nullopt;
+  return refusal(
+      421, "this host name is not allowed: add it to admin.hosts, or use the server's address");
+}
+
+std::optional<HttpReply> Admin::refuse_token(const HttpRequest& request) const {
+  if (has_token(request.headers)) return std::nullopt;
+  HttpReply reply = refusal(401, "send Authorization: Bearer with admin.token of the settings");
+  reply.headers.add("WWW-Authenticate", "Bearer");
+  return reply;
+}
+
+std::optional<HttpReply> Admin::refuse_form(const HttpRequest& request) {
+  const auto type = request.headers.find("content-type").value_or("");
+  if (same_header(type.substr(0, type.find(';')), "application/json")) return std::nullopt;
+  return refusal(415, "send Content-Type: application/json");
+}
+
+std::optional<HttpReply> Admin::refuse_change(const HttpRequest& request) const {
+  if (auto refused = refuse_host(request)) return refused;
+  if (auto refused = refuse_token(request)) return refused;
+  return refuse_form(request);
+}
+
 HttpReply Admin::answer(const HttpRequest& request) {
-  if (!knows_host(request.headers)) {
-    return refusal(
-        421, "this host name is not allowed: add it to admin.hosts, or use the server's address");
-  }
+  if (auto refused = refuse_host(request)) return *std::move(refused);
   const std::string_view target = request.target;
   const std::string_view path = target.substr(0, target.find('?'));
   const std::string_view query = path.size() < target.size() ? target.substr(path.size() + 1) : "";
@@ -113,17 +142,10 @@ HttpReply Admin::answer(const HttpRequest& request) {
     const bool draining = parts_.gateway.draining();
     return json_reply(draining ? 503 : 200, {{"status", draining ? "draining" : "ready"}});
   }
-  if (!has_token(request.headers)) {
-    HttpReply reply = refusal(401, "send Authorization: Bearer with admin.token of the settings");
-    reply.headers.add("WWW-Authenticate", "Bearer");
-    return reply;
-  }
+  if (auto refused = refuse_token(request)) return *std::move(refused);
   Gateway& gateway = parts_.gateway;
   if (request.method == "POST") {
-    const auto type = request.headers.find("content-type").value_or("");
-    if (!same_header(type.substr(0, type.find(';')), "application/json")) {
-      return refusal(415, "send Content-Type: application/json");
-    }
+    if (auto refused = refuse_form(request)) return *std::move(refused);
     return change(path, *request.body);
   }
   if (!reads) return refusal(405, "use GET or POST");
@@ -133,8 +155,10 @@ HttpReply Admin::answer(const HttpRequest& request) {
             .body = gateway.parts().metrics.text()};
   }
   if (path == "/admin/api/stats") {
-    return json_reply(200, stats_json(gateway, gateway.parts().clock.now() - started_,
-                                      parts_.version, parts_.tiers));
+    json stats = stats_json(gateway, gateway.parts().clock.now() - started_, parts_.version,
+                            parts_.tiers);
+    stats["demo"] = parts_.demo;
+    return json_reply(200, stats);
   }
   if (path == "/admin/api/decisions") return reply_of(decisions_json(gateway, query));
   if (path == "/admin/api/entries") return reply_of(entries_json(gateway, query));

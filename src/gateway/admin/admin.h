@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +24,8 @@ struct Reloaded {
 /// The operator's port: the page, the metrics, and the API under both.
 ///
 /// Errors   401 without the token, 421 for an unknown Host, 415 for content types that a form of
-///          another site could send, 400 for a body that cannot be read, 404.
+///          another site could send, 400 for a body that cannot be read, 404. With `demo`,
+///          /admin/api/ask is a chat request of the public port, with its errors.
 /// Threads  Any.
 /// Source   docs/formats/admin.md.
 class Admin {
@@ -35,6 +37,7 @@ class Admin {
     std::function<void()> drain;
     std::string version;
     std::vector<NamedTier> tiers;  // they outlive it
+    bool demo = false;             // the page can ask the model
   };
   explicit Admin(Parts parts);
 
@@ -42,6 +45,11 @@ class Admin {
 
  private:
   [[nodiscard]] HttpReply answer(const HttpRequest& request);
+  /// Why a request is refused; nothing if it is not.
+  [[nodiscard]] std::optional<HttpReply> refuse_host(const HttpRequest& request) const;
+  [[nodiscard]] std::optional<HttpReply> refuse_token(const HttpRequest& request) const;
+  [[nodiscard]] static std::optional<HttpReply> refuse_form(const HttpRequest& request);
+  [[nodiscard]] std::optional<HttpReply> refuse_change(const HttpRequest& request) const;
   [[nodiscard]] HttpReply change(std::string_view path, std::string_view body);
   [[nodiscard]] HttpReply page();
   [[nodiscard]] bool knows_host(const HttpHeaders& headers) const;

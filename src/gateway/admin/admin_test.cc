@@ -153,6 +153,30 @@ TEST(Admin, AnswersCanBeSwitchedOnWhileItRuns) {
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
 }
 
+TEST(Admin, TheDemosPageAsksAsAClientOfThePublicPort) {
+  Running running;
+  const std::string type = "Content-Type: application/json\r\n";
+  const auto asked = [&](const std::string& headers) {
+    return ask(running.service->admin_port(), "POST", "/admin/api/ask", question("Q"), headers);
+  };
+  EXPECT_EQ(asked(type).status, 404U) << "without --demo";
+  EXPECT_EQ(running.admin("GET", "/admin/api/stats")["demo"], false);
+  running.demo = true;
+  running.service.reset();
+  running.service = running.start();
+  EXPECT_EQ(running.admin("GET", "/admin/api/stats")["demo"], true);
+  EXPECT_EQ(asked(type).header("X-Cache"), "MISS");
+  EXPECT_EQ(asked(type).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT") << "the same cache";
+  EXPECT_EQ(asked("Content-Type: text/plain\r\n").status, 415U);
+  EXPECT_EQ(ask(running.service->admin_port(), "GET", "/admin/api/ask", "").status, 404U);
+  RawClient other(running.service->admin_port());
+  other.send("POST /admin/api/ask HTTP/1.1\r\nHost: evil.example\r\n" + type +
+             "Connection: close\r\nContent-Length: 2\r\n\r\n{}");
+  EXPECT_THAT(std::string(other.read_all()), StartsWith("HTTP/1.1 421 "));
+  EXPECT_EQ(running.model.asked(), 1);
+}
+
 TEST(UnsafeRate, ItsBoundIsWilsons) {
   EXPECT_EQ(upper95(0, 0), std::nullopt);
   EXPECT_NEAR(upper95(0, 100).value(), 0.0263, 0.0005);

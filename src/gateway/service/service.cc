@@ -274,7 +274,8 @@ Result<void> Service::State::listen() {
                                                .reload = reload,
                                                .drain = options.wants_to_end,
                                                .version = options.version,
-                                               .tiers = std::move(below)});
+                                               .tiers = std::move(below),
+                                               .demo = options.demo});
   publish_stats(metrics, *gateway, connections, options.version);
   publish_tiers(metrics, disk, remote, archive.get());
   const auto public_handler = [this](HttpRequest request, Responder responder) {

@@ -25,6 +25,7 @@ struct ServiceOptions {
   /// Called when the admin port was asked to drain; returns at once.
   std::function<void()> wants_to_end = [] {};
   std::string version;
+  bool demo = false;  // the dashboard can ask the model
   LogSink log = standard_error_sink();
 };
 
