@@ -26,37 +26,14 @@ import random
 import struct
 import time
 
+import gguf_file
+from gguf_file import BYTE, CONTROL, F16, F32, NORMAL, UNKNOWN
+
 WORDS = """the a of and to in is it was on are with as at be this have from one all by word not what image
 red blue green dark light river lamp stone bird cloud glass north south window paper silver garden engine
 memory early late open round small large seven eleven quiet copper winter harbor number letter""".split()
 PHRASES = "i believe meaning life write joke about test this hello world very long prompt".split()  # for embeddings
 PUNCTUATION = [".", ","]
-
-NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6  # token types
-F32, F16 = 0, 1  # tensor types
-
-
-def string(text):
-    encoded = text.encode()
-    return struct.pack("<Q", len(encoded)) + encoded
-
-
-def value(v):
-    """A metadata value with its type tag. bool comes first because it is an int in Python."""
-    if isinstance(v, bool):
-        return struct.pack("<IB", 7, v)
-    if isinstance(v, int):
-        return struct.pack("<II", 4, v)
-    if isinstance(v, float):
-        return struct.pack("<If", 6, v)
-    if isinstance(v, str):
-        return struct.pack("<I", 8) + string(v)
-    head = lambda kind: struct.pack("<IIQ", 9, kind, len(v))
-    if isinstance(v[0], str):
-        return head(8) + b"".join(map(string, v))
-    if isinstance(v[0], float):
-        return head(6) + struct.pack(f"<{len(v)}f", *v)
-    return head(5) + struct.pack(f"<{len(v)}i", *v)
 
 
 def noise(rng, count, rms, kind):
@@ -105,20 +82,8 @@ class Gguf:
             noise(rng, width, gain / math.sqrt(width), F16) if says else bytes(2 * width) for says in spoken)))
 
     def write(self, path):
-        infos, payloads, offset = [], [], 0
-        for tensor, dims, kind, payload in self.tensors:
-            infos.append(string(tensor) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, kind, offset))
-            size = math.prod(dims) * (2 if kind == F16 else 4)
-            payloads.append((tensor, payload, -size % 32))
-            offset += size + -size % 32
-        header = struct.pack("<4sIQQ", b"GGUF", 3, len(infos), len(self.values))
-        header += b"".join(string(key) + value(v) for key, v in self.values.items()) + b"".join(infos)
-        with open(path + ".part", "wb") as file:
-            file.write(header + bytes(-len(header) % 32))
-            for tensor, payload, padding in payloads:
-                file.write(payload(random.Random(f"{self.name}/{tensor}")) + bytes(padding))
-        os.replace(path + ".part", path)
-        return len(header) + offset
+        seeded = lambda tensor, payload: lambda: payload(random.Random(f"{self.name}/{tensor}"))
+        return gguf_file.write(path, self.values, [(t, dims, kind, seeded(t, payload)) for t, dims, kind, payload in self.tensors])
 
 
 def chains():
