@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Seer's shape, tokenizer and inputs: a Qwen3-VL of about three million weights.
+"""Seer's shape, tokenizer and inputs: a Qwen3-VL of about two million weights.
 
 Qwen3-VL, because transformers, vLLM and llama.cpp all run it on a CPU; because its images are causal, so that a prompt can be
 cut at any token; and because its M-RoPE and pictures of several sizes are what reuse has to get right.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -78,28 +79,28 @@ def make_config(ids: dict[str, int], vocabulary: int) -> Qwen3VLConfig:
     return Qwen3VLConfig(
         text_config={
             "vocab_size": vocabulary,
-            "hidden_size": 192,
-            "intermediate_size": 512,
+            "hidden_size": 160,
+            "intermediate_size": 448,
             "num_hidden_layers": 5,
             "num_attention_heads": 4,
             "num_key_value_heads": 2,
-            "head_dim": 64,
+            "head_dim": 32,
             "max_position_embeddings": 4096,
             "rms_norm_eps": 1e-6,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [12, 10, 10], "mrope_interleaved": True},
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [6, 5, 5], "mrope_interleaved": True},
             "bos_token_id": ids["<|endoftext|>"],
             "eos_token_id": ids["<|im_end|>"],
             "pad_token_id": ids["<|endoftext|>"],
         },
         vision_config={
             "depth": 4,
-            "hidden_size": 128,
-            "intermediate_size": 384,
-            "num_heads": 4,
+            "hidden_size": 96,
+            "intermediate_size": 288,
+            "num_heads": 3,
             "patch_size": PATCH,
             "spatial_merge_size": MERGE,
             "temporal_patch_size": 2,
-            "out_hidden_size": 192,
+            "out_hidden_size": 160,
             "num_position_embeddings": 256,
             "deepstack_visual_indexes": [1],
         },
@@ -126,6 +127,14 @@ def make_processor(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLProcessor:
     size = {"shortest_edge": 64 * 64, "longest_edge": 256 * 256}  # in pixels of the whole picture
     common = {"patch_size": PATCH, "temporal_patch_size": 2, "merge_size": MERGE, "image_mean": half, "image_std": half, "size": size}
     return Qwen3VLProcessor(Qwen2VLImageProcessor(**common), tokenizer, Qwen3VLVideoProcessor(**common), chat_template=TEMPLATE)
+
+
+def save(folder: Path, model: Qwen3VLForConditionalGeneration, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Writes what transformers and vLLM load, with 16-bit weights."""
+    model.generation_config.eos_token_id = model.config.text_config.eos_token_id
+    model.generation_config.pad_token_id = model.config.text_config.pad_token_id
+    Qwen3VLForConditionalGeneration.save_pretrained(model.half(), folder)
+    make_processor(tokenizer).save_pretrained(folder)
 
 
 def patches(pixels: np.ndarray) -> tuple[np.ndarray, tuple[int, int, int]]:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from .scenes import APART, COLOURS, SHAPES, Scene, Shape
 
-SKILLS = ("attribute", "count", "position", "relation", "two-hop", "word", "chart", "absent", "two-pictures", "follow-up")
+SKILLS = ("attribute", "count", "position", "relation", "two-hop", "word", "chart", "absent", "two-pictures", "follow-up", "describe")
+DESCRIBED = 0.6  # share of conversations that end with a description
 NUMBERS = ("no", "one", "two", "three", "four", "five")
 ORDINALS = ("first", "second")
 DIRECTIONS: dict[str, Callable[[Shape, Shape], int]] = {  # how many pixels `b` lies in that direction from `a`
@@ -292,8 +293,23 @@ def _follow_up(rng: random.Random, scene: Scene, before: Question) -> Question |
     return None
 
 
+def describe(rng: random.Random, scenes: list[Scene]) -> Question:
+    """Everything in one picture. Each of its words depends on the picture: nothing else teaches to look so soon."""
+    which = rng.randrange(len(scenes))
+    scene = scenes[which]
+    text = f"Describe the {ORDINALS[which]} picture." if len(scenes) > 1 else rng.choice(("Describe the picture.", "What is in the picture?"))
+    shapes = sorted(scene.shapes, key=lambda s: (s.x, s.y))
+    things = [f"a {s.size} {s.colour} {s.kind}{f' at the {where}' if (where := place(scene, s)) else ''}" for s in shapes]
+    things += [f"{article(bar.colour)} bar" for bar in scene.bars]
+    if scene.word:
+        things.append(f"the word {scene.word}")
+    return Question(text, f"There is {', '.join(things) or 'nothing'}.", "describe")
+
+
 def ask(rng: random.Random, scenes: list[Scene], skill: str, before: Question | None = None) -> Question | None:
     """A question of that skill; None if this picture gives no cause for one."""
+    if skill == "describe":
+        return describe(rng, scenes)
     if skill == "two-pictures":
         return _two_pictures(rng, scenes) if len(scenes) == 2 else None
     if len(scenes) == 2:
@@ -304,14 +320,18 @@ def ask(rng: random.Random, scenes: list[Scene], skill: str, before: Question | 
 
 
 def converse(rng: random.Random, scenes: list[Scene], turns: int) -> list[Question]:
-    """`turns` different questions; fewer if the pictures give cause for fewer."""
+    """`turns` different questions, fewer if the pictures give cause for fewer, and sometimes a description at the end: before other
+    questions it would answer them.
+    """
     asked: list[Question] = []
     for _ in range(turns * 8):
         if len(asked) == turns:
             break
         before = asked[-1] if asked else None
-        skill = "two-pictures" if len(scenes) == 2 else rng.choice(SKILLS)
+        skill = "two-pictures" if len(scenes) == 2 else rng.choice(SKILLS[:-1])
         question = ask(rng, scenes, skill, before)
         if question and all(question.text != q.text for q in asked):
             asked.append(question)
+    if rng.random() < DESCRIBED:
+        asked.append(describe(rng, scenes))
     return asked
