@@ -26,8 +26,10 @@ class AnswerCache;
 class AnswerOnce;
 class EncodeOnce;
 class LeaseService;
+class MemoryBudget;
 class PrefillOnce;
 class PrefixArchive;
+class SharedBudget;
 class Tier;
 struct ReuseStats;
 
@@ -107,6 +109,9 @@ class Reuse {
   [[nodiscard]] const AnswerReuse& answer_options() const;
   /// nullptr: no gauge was given.
   [[nodiscard]] PressureController* pressure();
+  /// The budget that all caches share, for what else belongs into it.
+  [[nodiscard]] MemoryBudget& memory();
+  [[nodiscard]] SharedBudget& shared_memory();
   [[nodiscard]] const Secret& secret() const;
   [[nodiscard]] const Clock& clock() const;
   /// ReuseStats: afterimage/reuse_stats.h.

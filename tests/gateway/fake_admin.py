@@ -271,6 +271,12 @@ class Gateway:
         family("afterimage_answers_refused_total", "counter", "Refused.", ({"reason": "no_room"}, 0), ({"reason": "blocked"}, 0))
         family("afterimage_answers_not_stored_total", "counter", "Not stored.", *(({"reason": r}, 0) for r in (
             "truncated", "tool_calls", "finish_reason", "no_store", "backend_error", "abandoned", "not_recorded", "too_large", "no_space", "blocked", "invalidated")))
+        family("afterimage_similarity_lookups_total", "counter", "Look-ups.", *(({"verdict": v}, 0) for v in ("served", "matched_not_used", "missed", "not_embedded")))
+        family("afterimage_similarity_evidence_total", "counter", "Evidence.", ({"verdict": "right"}, 0), ({"verdict": "wrong"}, 0))
+        family("afterimage_similarity_vetoes_total", "counter", "Vetoes.", ({"reason": "number"}, 0))
+        family("afterimage_similarity_demotions_total", "counter", "Demotions.", ({}, 0))
+        family("afterimage_similarity_entries", "gauge", "Entries.", ({}, 0))
+        family("afterimage_similarity_bytes", "gauge", "Bytes.", ({}, 0))
         family("afterimage_saved_seconds_total", "counter", "Saved.", ({}, s["saved"]["seconds"]))
         family("afterimage_saved_tokens_total", "counter", "Saved.", ({"kind": "prompt"}, s["saved"]["prompt_tokens"]), ({"kind": "output"}, s["saved"]["output_tokens"]))
         for what in ("budget", "used", "peak"):

@@ -295,6 +295,15 @@ std::optional<bool> SimilarityRung::learn(const Question& question, const Simila
   return right;
 }
 
+void SimilarityRung::forget_evidence() {
+  const MutexLock lock(mutex_);
+  state_->everything = {};
+  for (auto& [scope, partition] : state_->partitions) {
+    partition.evidence = {};
+    for (auto& [number, entry] : partition.entries) entry.evidence.right = 0;
+  }
+}
+
 void SimilarityRung::answer_removed(const ScopeId& scope, std::string_view question) {
   const MutexLock lock(mutex_);
   state_->remove(scope.key, question);

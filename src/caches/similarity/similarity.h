@@ -128,6 +128,9 @@ class SimilarityRung final : public AnswerObserver {
   std::optional<bool> learn(const Question& question, const SimilarityLookup& found,
                             const Answer& truth);
 
+  /// After a served answer turned out to be wrong: nothing is served until new evidence allows it.
+  void forget_evidence();
+
   void answer_removed(const ScopeId& scope, std::string_view question) override;
 
   [[nodiscard]] const std::vector<SimilarityLayer>& layers() const { return options_.layers; }

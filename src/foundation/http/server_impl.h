@@ -23,7 +23,7 @@ class Connection;
 /// Shared by a connection and its request's Responder, which may reply from any thread.
 struct Exchange {
   Exchange(std::weak_ptr<Connection> of, net::Executor where)
-      : connection(std::move(of)), executor(where) {}
+      : connection(std::move(of)), executor(std::move(where)) {}
   void send_reply(HttpReply made, bool lost);
   void client_left();
   /// The response is complete: disconnect callbacks are no longer called.

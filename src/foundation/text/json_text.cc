@@ -332,6 +332,7 @@ Result<JsonValue> JsonReader::read(std::string_view text, unsigned kept_levels) 
   nodes_.clear();
   strings_.clear();
   AFI_TRY_VOID(JsonWalk(text, kept_levels, nodes_, strings_).run());
+  // Nodes hold offsets and lengths. NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage)
   return JsonValue(nodes_.data(), 0, text.data());
 }
 

@@ -152,7 +152,8 @@ struct ListedTenant {
         cache_namespace(settings.group.empty() ? settings.name : settings.group),
         max_bytes(settings.max_bytes),
         max_entries(settings.max_entries),
-        max_match(settings.max_match) {
+        max_match(settings.max_match),
+        similarity(settings.similarity) {
     if (settings.requests_per_minute.has_value()) quota.emplace(*settings.requests_per_minute);
   }
 
@@ -162,6 +163,7 @@ struct ListedTenant {
   std::optional<Bytes> max_bytes;
   std::optional<std::uint64_t> max_entries;
   std::optional<MatchLevel> max_match;
+  bool similarity;
   std::optional<Quota> quota;
 };
 
@@ -268,6 +270,7 @@ Result<Tenant> Tenants::State::admit(ListedTenant& tenant, std::string_view name
                 .max_bytes = tenant.max_bytes,
                 .max_entries = tenant.max_entries,
                 .max_match = tenant.max_match,
+                .similarity = tenant.similarity,
                 .shares = tenant.kind == "group"};
 }
 

@@ -23,7 +23,8 @@ struct Tenant {
   std::optional<Bytes> max_bytes = std::nullopt;
   std::optional<std::uint64_t> max_entries = std::nullopt;
   std::optional<MatchLevel> max_match = std::nullopt;
-  bool shares = false;  // other tenants may use the same cache namespace
+  bool similarity = true;  // answers to similar questions
+  bool shares = false;     // other tenants may use the same cache namespace
 };
 
 /// Identifies tenants by their API keys ("Authorization: Bearer …", "api-key" or "x-api-key").

@@ -275,6 +275,13 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
                      {"matched_not_used", of.matched_not_used},
                      {"missed", of.missed}});
   }
+  if (const SimilarAnswers* const similar = gateway.parts().similar; similar != nullptr) {
+    const SimilarityStats of = similar->stats().rung;
+    rungs.push_back({{"rung", "similarity"},
+                     {"served", of.served},
+                     {"matched_not_used", of.not_used},
+                     {"missed", of.missed}});
+  }
   std::map<std::string, AnswerUsage> usage;
   if (AnswerCache* const cache = gateway.parts().reuse.answer_cache(); cache != nullptr) {
     for (const AnswerUsage& one : cache->owner_usages()) usage[one.owner.text()] = one;
@@ -349,6 +356,19 @@ json decision_json(const Decision& decision) {
       {"question", decision.question}};
 }
 
+json similar_json(const SimilarStep& step) {
+  const bool found = !step.candidate.empty();
+  return {
+      {"rung", "similarity"},
+      {"verdict", to_string(step.verdict)},
+      {"candidate", beginning(step.candidate)},
+      {"age_s", found ? json(seconds(step.age)) : json()},
+      {"took_us", seconds(step.took) * 1e6},
+      {"similarity", found ? json(step.similarity) : json()},
+      {"vetoes", step.vetoes},
+      {"right_at_least", step.right_at_least.has_value() ? json(*step.right_at_least) : json()}};
+}
+
 void add_explanation(json& into, const Decision& decision) {
   json ladder = json::array();
   for (const MatchStep& step : decision.ladder) {
@@ -359,6 +379,7 @@ void add_explanation(json& into, const Decision& decision) {
          {"age_s", step.verdict == Verdict::kMissed ? json() : json(seconds(step.age))},
          {"took_us", seconds(step.took) * 1e6}});
   }
+  if (decision.similar.has_value()) ladder.push_back(similar_json(*decision.similar));
   json media = json::array();
   for (const DecidedMedia& item : decision.media) {
     media.push_back({{"modality", to_string(item.modality)},

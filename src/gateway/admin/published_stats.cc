@@ -47,6 +47,38 @@ void write_answers(MetricsWriter& out, const AnswerCacheStats& answers) {
   refused("blocked", answers.blocked);
 }
 
+void write_similarity(MetricsWriter& out, const SimilarAnswersStats& stats) {
+  const SimilarityStats& rung = stats.rung;
+  const auto lookups = [&](const char* verdict, std::uint64_t count) {
+    out.counter("afterimage_similarity_lookups_total", "Look-ups of similar questions, by verdict",
+                {{"verdict", verdict}}, number(count));
+  };
+  lookups("served", rung.served);
+  lookups("matched_not_used", rung.not_used);
+  lookups("missed", rung.missed);
+  lookups("not_embedded", rung.skipped + stats.not_embedded);
+  const auto evidence = [&](const char* verdict, std::uint64_t count) {
+    out.counter("afterimage_similarity_evidence_total",
+                "Answers of similar questions that were compared with the model's",
+                {{"verdict", verdict}}, number(count));
+  };
+  evidence("right", rung.learned.right);
+  evidence("wrong", rung.learned.wrong);
+  for (const Veto veto : kVetoes) {
+    out.counter("afterimage_similarity_vetoes_total",
+                "Similar questions that were not used because their words differ, by reason",
+                {{"reason", std::string(to_string(veto))}},
+                number(rung.vetoed[static_cast<std::size_t>(veto)]));
+  }
+  out.counter("afterimage_similarity_demotions_total",
+              "Served answers that were wrong: nothing was served until new evidence allowed it",
+              {}, number(stats.demotions));
+  out.gauge("afterimage_similarity_entries", "Questions that can be found by similarity", {},
+            number(rung.entries.value()));
+  out.gauge("afterimage_similarity_bytes", "Bytes of their vectors and texts", {},
+            number(rung.resident.value()));
+}
+
 void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,
                    const EncoderArchiveStats& archive) {
   const auto total = [&](const char* name, const char* help, double count) {
@@ -185,6 +217,8 @@ void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerS
     const ReuseStats stats = gateway.parts().reuse.stats();
     write_requests(out, gateway);
     write_answers(out, stats.answers);
+    const SimilarAnswers* const similar = gateway.parts().similar;
+    write_similarity(out, similar == nullptr ? SimilarAnswersStats() : similar->stats());
     write_encoder(out, stats.encoder, stats.encoder_archive);
     write_prefix(out, stats.prefix, stats.prefix_archive);
     write_memory(out, stats);

@@ -103,6 +103,22 @@ struct AnswerSettings {
   bool operator==(const AnswerSettings&) const = default;
 };
 
+inline constexpr std::string_view kBuiltInEmbedder = "built-in";
+
+/// Answers to questions that are alike by meaning.
+struct SimilaritySettings {
+  std::string mode = "off";  // "off"; "shadow": compare and learn, serve nothing; "on"
+  /// What makes vectors of questions: kBuiltInEmbedder, or the URL of a server's /v1/embeddings.
+  std::string embedder = std::string(kBuiltInEmbedder);
+  std::string model;           // that the server expects
+  std::string key_env;         // environment variable with the server's API key
+  double threshold = 0.85;     // least cosine of two similar questions
+  double error_budget = 0.01;  // share of wrong answers among those served
+  Duration deadline = std::chrono::milliseconds(150);  // of a call of the server
+
+  bool operator==(const SimilaritySettings&) const = default;
+};
+
 struct MediaSettings {
   std::vector<std::string> hosts;    // hosts whose http URLs may be fetched: see HostPattern
   std::vector<std::string> folders;  // absolute folders whose files file URLs may name
@@ -148,6 +164,7 @@ struct TenantSettings {
   std::optional<std::uint64_t> max_entries = std::nullopt;
   std::optional<double> requests_per_minute = std::nullopt;
   std::optional<MatchLevel> max_match = std::nullopt;  // instead of answers.max_match
+  bool similarity = true;                              // false: as if similarity.mode were "off"
   std::uint64_t line = 0;                              // where it begins in the file
 
   bool operator==(const TenantSettings&) const = default;
@@ -170,6 +187,7 @@ struct Settings {
   MemorySettings memory;
   RemoteSettings remote;
   AnswerSettings answers;
+  SimilaritySettings similarity;
   MediaSettings media;
   LimitSettings limits;
   LogSettings log;

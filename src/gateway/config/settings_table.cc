@@ -259,6 +259,12 @@ Result<void> check_upstream(const std::string& url) {
       "http://host:8000/base, without a user, '?' or '#'");
 }
 
+Result<void> check_embedder(const std::string& embedder) {
+  if (embedder == kBuiltInEmbedder || canonical_url(embedder).has_value()) return {};
+  return invalid_value(fmt::format(R"(write "{}", or a URL such as http://host:8080/v1/embeddings)",
+                                   kBuiltInEmbedder));
+}
+
 Result<void> check_remote(const std::string& url) {
   AFI_TRY_VOID(parse_remote_url(url));
   return {};
@@ -514,6 +520,30 @@ void add_answers(std::vector<Setting<Settings>>& table) {
       between<Duration>(0ms, std::chrono::minutes(10)));
 }
 
+void add_similarity(std::vector<Setting<Settings>>& table) {
+  const auto similarity = [](auto member) { return at(&Settings::similarity, member); };
+  const auto add = [&](Text text, auto get, auto check) {
+    table.push_back(setting(text, kAtStart, get, check));
+  };
+  add({"similarity.mode",
+       "Answers to similar questions: off; shadow: compare them with the model's, serve none; on."},
+      similarity(&SimilaritySettings::mode), one_of({"off", "shadow", "on"}));
+  add({"similarity.embedder",
+       "What makes vectors of questions: built-in, or the URL of a server's /v1/embeddings."},
+      similarity(&SimilaritySettings::embedder), check_embedder);
+  add({"similarity.model", "The embedding model's name on that server."},
+      similarity(&SimilaritySettings::model), AnyValue());
+  add({"similarity.key_env", "Environment variable with that server's API key."},
+      similarity(&SimilaritySettings::key_env), check_variable);
+  add({"similarity.threshold", "Least cosine, 0 to 1, of the vectors of two similar questions."},
+      similarity(&SimilaritySettings::threshold), kFraction);
+  add({"similarity.error_budget",
+       "Share of wrong answers, 0 to 1, that the evidence must exclude before any is served."},
+      similarity(&SimilaritySettings::error_budget), between(0.001, 0.5));
+  add({"similarity.deadline", "How long to wait for a vector; without one nothing is similar."},
+      similarity(&SimilaritySettings::deadline), between<Duration>(1ms, std::chrono::minutes(1)));
+}
+
 void add_limits(std::vector<Setting<Settings>>& table) {
   const auto media = [](auto member) { return at(&Settings::media, member); };
   const auto limits = [](auto member) { return at(&Settings::limits, member); };
@@ -576,6 +606,7 @@ std::vector<Setting<Settings>> make_settings_table() {
   std::vector<Setting<Settings>> table;
   add_servers(table);
   add_answers(table);
+  add_similarity(table);
   add_limits(table);
   add_log_and_tenancy(table);
   return table;
@@ -607,6 +638,8 @@ std::vector<Setting<TenantSettings>> make_tenant_table() {
       &TenantSettings::requests_per_minute, between(0.001, 1e9));
   add({"max_match", "Loosest match for this tenant, instead of answers.max_match.", "\"exact\""},
       &TenantSettings::max_match, AnyValue());
+  add({"similarity", "false: no answers to similar questions for this tenant."},
+      &TenantSettings::similarity, AnyValue());
   return table;
 }
 

@@ -265,8 +265,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     members[section] = sizeof...(member);
   };
   {
-    const auto& [listen, admin, upstream, engine, memory, remote, answers, media, limits, log,
-                 tenancy, secret_file] = s;
+    const auto& [listen, admin, upstream, engine, memory, remote, answers, similarity, media,
+                 limits, log, tenancy, secret_file] = s;
     count("", secret_file);
   }
   {
@@ -298,6 +298,10 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("answers", a, b, c, d, e, f, g, h, i, j, k, l, m);
   }
   {
+    const auto& [a, b, c, d, e, f, g] = s.similarity;
+    count("similarity", a, b, c, d, e, f, g);
+  }
+  {
     const auto& [a, b, c, d, e, f, g] = s.media;
     count("media", a, b, c, d, e, f, g);
   }
@@ -317,9 +321,9 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
   for (const auto& setting : settings_table()) ++keys[section_of(setting.key)];
   EXPECT_EQ(keys, members);
   const TenantSettings tenant;
-  const auto& [a, b, c, d, e, f, g, h, line] = tenant;
+  const auto& [a, b, c, d, e, f, g, h, i, line] = tenant;
   (void)line;
-  count("tenant", a, b, c, d, e, f, g, h);
+  count("tenant", a, b, c, d, e, f, g, h, i);
   EXPECT_EQ(tenant_table().size(), members["tenant"]);
 }
 
@@ -381,6 +385,13 @@ const std::map<std::string_view, std::string>& other_values() {
       {"answers.timing_protection", R"("shared")"},
       {"answers.least_hit_time", R"("1 s")"},
       {"answers.coalesce_timeout", R"("0 s")"},
+      {"similarity.mode", R"("shadow")"},
+      {"similarity.embedder", R"("http://a.org/v1/embeddings")"},
+      {"similarity.model", R"("m")"},
+      {"similarity.key_env", R"("EMBEDDER_KEY")"},
+      {"similarity.threshold", "0.9"},
+      {"similarity.error_budget", "0.05"},
+      {"similarity.deadline", R"("1 s")"},
       {"media.hosts", R"(["a.org"])"},
       {"media.folders", R"(["/m"])"},
       {"media.private_addresses", "true"},

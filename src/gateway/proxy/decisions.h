@@ -30,6 +30,17 @@ struct DecidedMedia {
   Bytes bytes;
 };
 
+/// The look-up by similarity: the closest question, and why its answer was served or not.
+struct SimilarStep {
+  Verdict verdict = Verdict::kMissed;
+  std::string candidate;                      // empty: no question is similar
+  float similarity = 0;                       // the cosine
+  std::vector<std::string> vetoes;            // by which words the questions differ too much
+  std::optional<double> right_at_least = {};  // the lower bound that decided
+  Duration age{0};
+  Duration took{0};
+};
+
 /// What became of one request, and why: the decision record.
 struct Decision {
   std::uint64_t id = 0;
@@ -55,6 +66,7 @@ struct Decision {
   std::optional<StoreResult> stored = std::nullopt;  // absent: nothing was to be stored
   std::optional<MissReason> miss = std::nullopt;     // why the look-up found nothing
   std::vector<MatchStep> ladder;
+  std::optional<SimilarStep> similar = std::nullopt;  // the rung below the ladder's
   std::vector<DecidedMedia> media;
 };
 

@@ -107,6 +107,16 @@ void Gateway::forget(const Question& answered) {
   if (!posted) parts_.reuse.answer_cache()->erase(question);
 }
 
+bool Gateway::verify_similar(const Question& question, const SimilarLookup& lookup,
+                             std::string_view answer) {
+  if (parts_.similar->verify(question, lookup, answer)) return true;
+  parts_.log.warn("similarity_demoted",
+                  {{"why",
+                    "a served answer was wrong; nothing is served to similar questions "
+                    "until new evidence allows it"}});
+  return false;
+}
+
 std::shared_ptr<Lease> Gateway::hold(std::unique_ptr<Lease> lease) {
   return {lease.release(), [workers = lease_returners_](Lease* held) {
             std::function<void()> give_back = [last = std::shared_ptr<Lease>(held)]() mutable {

@@ -25,6 +25,7 @@
 #include "gateway/proxy/decisions.h"
 #include "gateway/proxy/id_generator.h"
 #include "gateway/proxy/shared_responses.h"
+#include "gateway/proxy/similar_answers.h"
 #include "gateway/proxy/spaces.h"
 
 namespace afterimage {
@@ -39,7 +40,8 @@ struct ConfigSnapshot {
 struct GatewayParts {
   Backend& backend;
   Reuse& reuse;
-  AnswerArchive* archive;  // nullptr: answers are kept in memory only
+  AnswerArchive* archive;             // nullptr: answers are kept in memory only
+  SimilarAnswers* similar = nullptr;  // nullptr: no answers to similar questions
   HttpCaller& caller;
   IoThreads& threads;
   Metrics& metrics;
@@ -94,6 +96,9 @@ class Gateway {
   [[nodiscard]] std::shared_ptr<Lease> hold(std::unique_ptr<Lease> lease);
   /// Erases an answer that turned out to be wrong wherever it is stored. Returns at once.
   void forget(const Question& answered);
+  /// The model's answer to a question that was served a similar one's. True: the same.
+  bool verify_similar(const Question& question, const SimilarLookup& lookup,
+                      std::string_view answer);
   /// Ends the gateway's worker threads.
   void stop();
   /// True with this probability.

@@ -103,6 +103,8 @@ GatewayRequest::Next GatewayRequest::handle(RequestStage stage) {
       return on_looking_up();
     case RequestStage::kLookingUpArchive:
       return on_looking_up_archive();
+    case RequestStage::kLookingUpSimilar:
+      return on_looking_up_similar();
     case RequestStage::kJoining:
       return on_joining();
     case RequestStage::kLeasing:

@@ -74,12 +74,19 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   // gateway_request_lookup.cc: what is asked, and whether its answer is stored.
   Next on_looking_up();
   Next on_looking_up_archive();
+  Next on_looking_up_similar();
   /// False: what cannot be identified is not reused.
   bool identify_request();
   /// Whether answers may be reused, and how loosely they may match.
   void decide_eligibility();
-  /// There is nothing to serve: the backend is asked, unless the request forbids it.
+  /// Nothing was found for these words: similar ones are looked up, or the backend is asked.
   Next look_up_failed();
+  /// There is nothing to serve: the backend is asked, unless the request forbids it.
+  Next nothing_to_serve();
+  [[nodiscard]] bool may_use_similar() const;
+  Next look_up_similar();
+  /// The candidate's answer, if it fits and may be served.
+  bool take_similar(const SimilarityLookup& found);
   void explain_miss();
   void note_refresh();
   Next respond_from_cache();
@@ -147,11 +154,14 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   std::shared_ptr<const TenantSpace> space_;
   std::optional<Question> question_;
   bool may_reuse_ = false;  // its answer serves others, and theirs serve it
+  bool similarity_allowed_ = false;
+  std::optional<SimilarLookup> similar_;  // looked up; compared with the backend's answer
   LookupRules rules_;
 
   struct Found {
     AnswerLookup lookup;
     ApiRecord record;
+    bool by_similarity = false;
   };
   std::optional<Found> found_;          // to be served instead of a response
   std::uint64_t completed_before_ = 0;  // responses, when the cache was looked up

@@ -204,10 +204,14 @@ void GatewayRequest::verify_later(const AnswerLookup& found, const ApiRecord& re
   const AnswerSettings& settings = config_->settings.answers;
   if (!gateway_.chance(settings.verify_sample_rate)) return;
   const Question answered(question_->scope(), found.steps.back().candidate);
-  const auto compare = [&gateway = gateway_, said = record.text(), answered](
-                           const SharedResponse& /*response*/, const Result<ApiRecord>& again) {
+  const auto similar = found_->by_similarity ? similar_ : std::nullopt;
+  const auto compare = [&gateway = gateway_, said = record.text(), answered, similar,
+                        question = *question_](const SharedResponse& /*response*/,
+                                               const Result<ApiRecord>& again) {
     if (!again.has_value()) return;
-    const bool same = same_answer(said, again->text()) == SameAnswer::kSame;
+    const bool same = similar.has_value()
+                          ? gateway.verify_similar(question, *similar, again->text())
+                          : same_answer(said, again->text()) == SameAnswer::kSame;
     gateway.counts().compared(same);
     if (!same) gateway.forget(answered);
   };

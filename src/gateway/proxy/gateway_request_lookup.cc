@@ -18,6 +18,17 @@ std::string lowered(std::string_view name) {
   return lower;
 }
 
+SimilarStep step_of(const SimilarityLookup& found) {
+  SimilarStep step{.verdict = found.verdict, .candidate = {}, .age = found.age, .took = found.took};
+  if (found.proposals.empty()) return step;
+  const Proposal& shown = found.proposals[found.judged.value_or(0)];
+  step.candidate = shown.candidate;
+  step.similarity = shown.similarity[shown.layer];
+  for (const Veto veto : shown.vetoes) step.vetoes.emplace_back(to_string(veto));
+  if (found.judgement.has_value()) step.right_at_least = found.judgement->right_at_least;
+  return step;
+}
+
 bool is_of_the_api(std::string_view header) {
   static constexpr std::string_view kPrefix = "openai-";
   return same_header(header.substr(0, kPrefix.size()), kPrefix);
@@ -32,7 +43,7 @@ GatewayRequest::Next GatewayRequest::on_looking_up() {
   }
   if (!may_reuse_) return forward();
   // Whether an answer is stored is what is hidden.
-  if (hides_hits() && directives_.only_if_cached) return look_up_failed();
+  if (hides_hits() && directives_.only_if_cached) return nothing_to_serve();
   completed_before_ = gateway_.responses().completed();
   if (directives_.no_cache) {
     note_refresh();
@@ -69,6 +80,51 @@ GatewayRequest::Next GatewayRequest::on_looking_up_archive() {
 }
 
 GatewayRequest::Next GatewayRequest::look_up_failed() {
+  return may_use_similar() ? Next(RequestStage::kLookingUpSimilar) : nothing_to_serve();
+}
+
+/// Once: after a restart the evidence is the same.
+bool GatewayRequest::may_use_similar() const {
+  return similarity_allowed_ && gateway_.parts().similar != nullptr && !similar_.has_value();
+}
+
+GatewayRequest::Next GatewayRequest::on_looking_up_similar() {
+  if (!gateway_.parts().similar->waits()) return look_up_similar();
+  const bool posted = gateway_.disk_workers().post(
+      [self = shared_from_this()] { self->resume(*self->look_up_similar()); });
+  if (posted) return std::nullopt;
+  return nothing_to_serve();
+}
+
+GatewayRequest::Next GatewayRequest::look_up_similar() {
+  AnswerArchive* const archive = gateway_.parts().archive;
+  const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
+  similar_ = gateway_.parts().similar->find(*question_, rules_);
+  if (!similar_.has_value()) {
+    similarity_allowed_ = false;
+    return nothing_to_serve();
+  }
+  const SimilarityLookup& found = similar_->found;
+  decision_.similar = step_of(found);
+  const bool may_serve = archive == nullptr || archive->may_serve(before);
+  if (may_serve && take_similar(found)) return RequestStage::kResponding;
+  return nothing_to_serve();
+}
+
+bool GatewayRequest::take_similar(const SimilarityLookup& found) {
+  if (!found.answer.has_value()) return false;
+  auto record = ApiRecord::parse(found.answer->record);
+  if (!record.has_value() || !fits(*record, MatchLevel::kNear)) return false;
+  AnswerLookup lookup{.answer = found.answer, .steps = {}, .saved = found.saved};
+  lookup.steps.push_back({.rung = MatchLevel::kNear,
+                          .verdict = Verdict::kServed,
+                          .candidate = found.proposals[*found.judged].candidate,
+                          .age = found.age});
+  found_ = Found{.lookup = std::move(lookup), .record = *std::move(record), .by_similarity = true};
+  return true;
+}
+
+GatewayRequest::Next GatewayRequest::nothing_to_serve() {
   if (directives_.only_if_cached) {
     decision_.reason = "only-if-cached";
     return refuse({504, "no stored answer may be served to this", "cache_miss", "only_if_cached"});
@@ -162,6 +218,8 @@ void GatewayRequest::decide_eligibility() {
   if (eligible.limit == ReuseLimit::kExact || unstated || *operation_ != ApiOperation::kChat ||
       api_->question.empty()) {
     loosest = MatchLevel::kExact;
+  } else {
+    similarity_allowed_ = tenant_.similarity && !directives_.ceiling.has_value();
   }
   rules_ = {.serve = loosest,
             .watch = loosest,
@@ -184,14 +242,15 @@ bool GatewayRequest::take_found(AnswerLookup found) {
 }
 
 GatewayRequest::Next GatewayRequest::respond_from_cache() {
-  const auto& [lookup, record] = *found_;
+  const auto& [lookup, record, by_similarity] = *found_;
   const MatchStep& step = lookup.steps.back();
   const bool elsewhere = answered_elsewhere_;
   decision_.outcome = elsewhere ? Outcome::kJoined : Outcome::kHit;
-  decision_.rung = to_string(step.rung);
+  decision_.rung = by_similarity ? "similarity" : to_string(step.rung);
   decision_.reason = elsewhere ? "answered-elsewhere" : "served";
-  decision_.why =
-      elsewhere ? "another gateway was asking the same" : "the same was answered before";
+  decision_.why = elsewhere       ? "another gateway was asking the same"
+                  : by_similarity ? "a similar question was answered before"
+                                  : "the same was answered before";
   const Duration delay = hides_hits() ? hit_delay(lookup.saved) : Duration(0);
   const Duration took = gateway_.parts().clock.now() - arrived_ + delay;
   decision_.saved = std::max(Duration(0), lookup.saved - took);

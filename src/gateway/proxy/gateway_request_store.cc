@@ -84,6 +84,7 @@ StoreResult GatewayRequest::store(const SharedResponse& response, Result<ApiReco
       .prompt_tokens = record->prompt_tokens(),
       .output_tokens = record->output_tokens(),
       .record = record->serialize()};
+  const std::string text = record->text();
   Question question = *question_;
   AnswerArchive* const archive = gateway_.parts().archive;
   const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
@@ -94,6 +95,10 @@ StoreResult GatewayRequest::store(const SharedResponse& response, Result<ApiReco
     log.debug("answer_not_stored",
               {{"request_id", decision_.request_id}, {"why", kept.error().message}});
     return result_of_insert(kept.error());
+  }
+  if (similar_.has_value() && may == StoreResult::kStored && !record->calls_tools() &&
+      record->finish_reason() == "stop") {
+    gateway_.parts().similar->learn(question, *similar_, text);
   }
   if (archive != nullptr) {
     // What the disk is too slow for is kept in memory alone.

@@ -23,21 +23,31 @@ constexpr std::array<StageSet, kRequestStages> kNext{
     set_of({kReading, kWaitingForBackend, kDone}),                    // kReceived
     set_of({kFetchingMedia, kLookingUp, kWaitingForBackend, kDone}),  // kReading
     set_of({kLookingUp, kDone}),                                      // kFetchingMedia
-    set_of({kLookingUpArchive, kJoining, kWaitingForBackend, kResponding, kDone}),  // kLookingUp
-    set_of({kJoining, kResponding, kDone}),              // kLookingUpArchive
-    set_of({kLookingUp, kLeasing, kWaitingForBackend}),  // kJoining
-    set_of({kWaitingForBackend, kResponding, kDone}),    // kLeasing
-    set_of({kLookingUp, kJoining, kResponding, kDone}),  // kWaitingForBackend
-    set_of({kDone}),                                     // kResponding
-    set_of({}),                                          // kDone
+    set_of({kLookingUpArchive, kLookingUpSimilar, kJoining, kWaitingForBackend, kResponding,
+            kDone}),                                            // kLookingUp
+    set_of({kLookingUpSimilar, kJoining, kResponding, kDone}),  // kLookingUpArchive
+    set_of({kJoining, kResponding, kDone}),                     // kLookingUpSimilar
+    set_of({kLookingUp, kLeasing, kWaitingForBackend}),         // kJoining
+    set_of({kWaitingForBackend, kResponding, kDone}),           // kLeasing
+    set_of({kLookingUp, kJoining, kResponding, kDone}),         // kWaitingForBackend
+    set_of({kDone}),                                            // kResponding
+    set_of({}),                                                 // kDone
 };
 
 }  // namespace
 
 std::string_view to_string(RequestStage stage) {
-  constexpr std::array<std::string_view, kRequestStages> kNames{
-      "received", "reading", "fetching_media",      "looking_up", "looking_up_archive",
-      "joining",  "leasing", "waiting_for_backend", "responding", "done"};
+  constexpr std::array<std::string_view, kRequestStages> kNames{"received",
+                                                                "reading",
+                                                                "fetching_media",
+                                                                "looking_up",
+                                                                "looking_up_archive",
+                                                                "looking_up_similar",
+                                                                "joining",
+                                                                "leasing",
+                                                                "waiting_for_backend",
+                                                                "responding",
+                                                                "done"};
   return kNames[static_cast<std::size_t>(stage)];
 }
 

@@ -15,13 +15,14 @@ enum class RequestStage : unsigned char {
   kFetchingMedia,      // media by address, if their hosts are allowed
   kLookingUp,          // is the answer in memory?
   kLookingUpArchive,   // is it on disk, or in the shared tier?
+  kLookingUpSimilar,   // is the answer to a similar question right often enough?
   kJoining,            // is somebody asking the same? join, or start a response and lead it
   kLeasing,            // the leader: is another gateway asking the same?
   kWaitingForBackend,  // until the response has a head, or fails
   kResponding,         // a stored answer, or the response as it comes
   kDone,
 };
-inline constexpr std::size_t kRequestStages = 10;
+inline constexpr std::size_t kRequestStages = 11;
 /// "received", "reading", ….
 std::string_view to_string(RequestStage stage);
 

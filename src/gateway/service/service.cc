@@ -53,12 +53,13 @@ unsigned threads_of(const LimitSettings& settings) {
   return std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads);
 }
 
-Result<std::string> upstream_key(const UpstreamSettings& settings) {
-  if (settings.key_env.empty()) return std::string();
-  auto key = environment(settings.key_env);
+/// The key in the environment variable that a setting names; empty: it names none.
+Result<std::string> key_in(const std::string& setting, const std::string& variable) {
+  if (variable.empty()) return std::string();
+  auto key = environment(variable);
   if (!key.has_value() || key->empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                "upstream.key_env: the environment variable '" + settings.key_env + "' is not set");
+                setting + ": the environment variable '" + variable + "' is not set");
   }
   return *std::move(key);
 }
@@ -120,6 +121,7 @@ struct Service::State {
   std::unique_ptr<IoThreads> threads;
   std::unique_ptr<HttpCaller> caller;
   std::unique_ptr<Backend> backend;
+  std::unique_ptr<SimilarAnswers> similar;
   std::unique_ptr<Gateway> gateway;
   std::unique_ptr<Admin> admin;
   std::unique_ptr<HttpServer> server;
@@ -240,15 +242,26 @@ Result<void> Service::State::start() {
   caller = std::make_unique<HttpCaller>(
       HttpCaller::Options{.max_idle = settings.upstream.max_connections}, *threads);
   if (!settings.upstream.url.empty()) {
-    AFI_TRY(const std::string key, upstream_key(settings.upstream));
+    AFI_TRY(const std::string key, key_in("upstream.key_env", settings.upstream.key_env));
     AFI_TRY(backend, Upstream::create(settings.upstream, key, *caller));
   } else {
     backend = std::make_unique<EngineBackend>(settings.engine, *options.engine, *reuse, ids, clock,
                                               threads_of(settings.limits));
   }
+  AFI_TRY(const std::string similarity_key,
+          key_in("similarity.key_env", settings.similarity.key_env));
+  auto by_meaning = SimilarAnswers::create(settings.similarity, similarity_key, *reuse, clock);
+  if (by_meaning.has_value()) {
+    similar = *std::move(by_meaning);
+  } else if (by_meaning.error().code == ErrorCode::kInvalidArgument) {
+    return std::unexpected(by_meaning.error());
+  } else {  // costs hits and nothing else
+    log.warn("similarity_not_used", {{"why", by_meaning.error().message}});
+  }
   AFI_TRY(gateway, Gateway::create(settings, {.backend = *backend,
                                               .reuse = *reuse,
                                               .archive = archive.get(),
+                                              .similar = similar.get(),
                                               .caller = *caller,
                                               .threads = *threads,
                                               .metrics = metrics,

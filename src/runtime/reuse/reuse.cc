@@ -76,6 +76,8 @@ AnswerOnce* Reuse::answers() { return state_->answer_once.get(); }
 AnswerCache* Reuse::answer_cache() { return state_->answer_cache.get(); }
 const AnswerReuse& Reuse::answer_options() const { return *state_->answer_options; }
 PressureController* Reuse::pressure() { return state_->pressure.get(); }
+MemoryBudget& Reuse::memory() { return state_->budget; }
+SharedBudget& Reuse::shared_memory() { return state_->shared; }
 const Secret& Reuse::secret() const { return state_->root; }
 const Clock& Reuse::clock() const { return state_->clock; }
 PrefixArchive* Reuse::prefix_archive() { return state_->prefix_archive.get(); }

@@ -416,8 +416,11 @@ void SegmentLog::State::publish(const Batch& done) {
 
 void SegmentLog::State::start_sync(std::shared_ptr<Segment> segment, bool seals) {
   unsynced.erase(segment);
-  syncs.push_back(
-      {.transfer = segment->file->sync(), .segment = segment, .covers = completed, .seals = seals});
+  auto transfer = segment->file->sync();
+  syncs.push_back({.transfer = std::move(transfer),
+                   .segment = std::move(segment),
+                   .covers = completed,
+                   .seals = seals});
   sync_asked = completed;
 }
 

@@ -69,6 +69,7 @@ struct EntryHash {
 };
 struct EntryEqual {
   using is_transparent = void;
+  // Compared at once. NOLINTNEXTLINE(bugprone-return-const-ref-from-parameter)
   static const TierKey& key(const TierKey& key) { return key; }
   static const TierKey& key(const LogEntry* entry) { return entry->place.key; }
   bool operator()(const auto& a, const auto& b) const { return key(a) == key(b); }

@@ -90,8 +90,11 @@ Result<std::optional<TierEntry>> TierStack::find_and_promote(const TierKey& key,
   const std::uint64_t before = erasures(key);
   for (std::size_t i = 0; i < state_->tiers.size(); ++i) {
     auto found = state_->tiers[i]->get(key, room);
-    if (!found.has_value()) refused = std::move(found);
-    if (!found.has_value() || !found->has_value()) continue;
+    if (!found.has_value()) {
+      refused = std::move(found);
+      continue;
+    }
+    if (!found->has_value()) continue;
     promote(i, key, **found, before);
     return found;
   }

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/similar_answers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "testing/running_gateway.h"
+
+/// Answers to similar questions, through the whole gateway.
+namespace afterimage {
+namespace {
+
+using testing::ask;
+using ::testing::HasSubstr;
+using testing::json;
+using testing::Model;
+using testing::Running;
+using testing::Said;
+
+constexpr std::array kTowns{"arles", "bergen", "cadiz",  "dover", "essen", "faro",  "genoa",
+                            "hague", "iasi",   "jena",   "kiel",  "lodz",  "malmo", "nantes",
+                            "oulu",  "porto",  "queluz", "riga",  "siena", "turin", "ulm",
+                            "vigo",  "worms",  "xanten", "ystad", "zadar"};
+/// Little evidence is enough, so that the tests are short.
+constexpr const char* kOn = "[similarity]\nmode = \"on\"\nerror_budget = 0.3\n";
+
+std::string about(const std::string& town, bool polite) {
+  return testing::question("On which river does the old town of " + town + " lie" +
+                           (polite ? " please?" : "?"));
+}
+
+/// A model server that knows a river for each town; `suffix` changes all of them.
+void know_rivers(Model& model, const std::string& suffix = "") {
+  model.answers([suffix](const HttpRequest& request, const Responder& responder) {
+    const std::string words = json::parse(*request.body)["messages"][0]["content"];
+    const auto begin = words.find("of ") + 3;
+    const std::string town = words.substr(begin, words.find(' ', begin) - begin);
+    responder.reply({.headers = {{"Content-Type", "application/json"}},
+                     .body = Model::said("the " + town + suffix)});
+  });
+}
+
+std::string text_of(const Said& said) {
+  return json::parse(said.body)["choices"][0]["message"]["content"];
+}
+
+bool by_similarity(const Said& said) { return said.header("X-Cache-Source") == "similarity"; }
+
+json similarity_rung(Running& running) {
+  for (const json& rung : running.admin("GET", "/admin/api/stats")["rungs"]) {
+    if (rung["rung"] == "similarity") return rung;
+  }
+  return {};
+}
+
+/// The value of one series of /metrics.
+double metric(Running& running, const std::string& series) {
+  const std::string all = ask(running.service->admin_port(), "GET", "/metrics", "").body;
+  const auto at = all.find("\n" + series + " ");
+  return at == std::string::npos ? -1 : std::stod(all.substr(at + series.size() + 2));
+}
+constexpr const char* kDemotions = "afterimage_similarity_demotions_total";
+
+/// Asks about each town, and again in other words. Returns how many were served by similarity.
+int teach(Running& running, const std::string& headers = "") {
+  int served = 0;
+  for (const char* const town : kTowns) {
+    running.chat(about(town, false), headers);
+    const Said again = running.chat(about(town, true), headers);
+    EXPECT_EQ(text_of(again), "the " + std::string(town));
+    served += static_cast<int>(by_similarity(again));
+  }
+  return served;
+}
+
+TEST(SimilarAnswers, IsOffByDefault) {
+  Running running;
+  know_rivers(running.model);
+  EXPECT_EQ(teach(running), 0);
+  EXPECT_TRUE(similarity_rung(running).is_null());
+}
+
+TEST(SimilarAnswers, ShadowComparesAndServesNothing) {
+  Running running("[similarity]\nmode = \"shadow\"\nerror_budget = 0.3\n");
+  know_rivers(running.model);
+  EXPECT_EQ(teach(running), 0);
+  EXPECT_EQ(running.model.asked(), 2 * static_cast<int>(kTowns.size()));
+  EXPECT_EQ(similarity_rung(running)["served"], 0);
+  EXPECT_GE(similarity_rung(running)["matched_not_used"], kTowns.size());
+  EXPECT_GE(metric(running, R"(afterimage_similarity_evidence_total{verdict="right"})"), 20)
+      << "a neighbour may be another town, whose answer is wrong";
+}
+
+TEST(SimilarAnswers, ServesOnceTheEvidenceAllowsIt) {
+  Running running(kOn);
+  know_rivers(running.model);
+  running.chat(about("arles", false));
+  EXPECT_FALSE(by_similarity(running.chat(about("arles", true)))) << "no evidence yet";
+  EXPECT_GT(teach(running), 5);
+  const Said said = running.chat(about("zadar", true));
+  EXPECT_EQ(text_of(said), "the zadar");
+  EXPECT_GT(similarity_rung(running)["served"], 5);
+}
+
+TEST(SimilarAnswers, ADecisionSaysWhatWasSimilar) {
+  Running running(kOn);
+  know_rivers(running.model);
+  running.chat(about("arles", false));
+  running.chat(about("arles", true));
+  const json step = running.admin("GET", "/admin/api/decisions/2")["ladder"].back();
+  EXPECT_EQ(step["rung"], "similarity");
+  EXPECT_EQ(step["verdict"], "unsure");
+  EXPECT_THAT(step["candidate"].get<std::string>(), HasSubstr("arles"));
+  EXPECT_GT(step["similarity"], 0.85);
+  EXPECT_EQ(step["vetoes"], json::array());
+}
+
+TEST(SimilarAnswers, AWrongAnswerEndsTheEvidenceAtOnce) {
+  Running running(std::string(kOn) + "[answers]\nverify_sample_rate = 1.0\n");
+  know_rivers(running.model);
+  ASSERT_GT(teach(running), 5);
+  running.model.wait_asked(2 * static_cast<int>(kTowns.size()));  // with those that are compared
+  know_rivers(running.model, ", since the flood");
+  // The stored answers are wrong now: the first that is served is compared, and ends it.
+  int served = 0;
+  for (const char* const town : kTowns) {
+    const std::string words = "On which river does the old town of ";
+    served += static_cast<int>(
+        by_similarity(running.chat(testing::question(words + town + " lie there?"))));
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (served > 0 && metric(running, kDemotions) < 1 &&
+           std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  EXPECT_EQ(served, 1) << "none after the wrong one";
+  EXPECT_EQ(metric(running, kDemotions), 1);
+}
+
+TEST(SimilarAnswers, OneTenantOrOneRequestMayRefuseThem) {
+  Running running(std::string(kOn) +
+                  "[[tenancy.tenants]]\nname = \"strict\"\nkey_sha256 = "
+                  "[\"2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683\"]\n"
+                  "similarity = false\n");  // of "key"
+  know_rivers(running.model);
+  EXPECT_EQ(teach(running, "Authorization: Bearer key\r\n"), 0);
+  EXPECT_GT(teach(running, "Authorization: Bearer another\r\n"), 0);
+  EXPECT_EQ(teach(running, "X-Afterimage-Cache: canonical\r\n"), 0);
+}
+
+TEST(SimilarAnswers, AnotherScopeIsNeverSimilar) {
+  Running running(kOn);
+  know_rivers(running.model);
+  ASSERT_GT(teach(running), 5);
+  const std::string other =
+      R"({"model":"other","temperature":0,"messages":[{"role":"user",)"
+      R"("content":"On which river does the old town of zadar lie please?"}]})";
+  EXPECT_FALSE(by_similarity(running.chat(other)));
+}
+
+TEST(SimilarAnswers, WithoutItsEmbedderAnswersComeFromTheModel) {
+  Running running("[similarity]\nmode = \"on\"\nembedder = \"http://127.0.0.1:1/v1/embeddings\"\n");
+  know_rivers(running.model);
+  EXPECT_EQ(teach(running), 0);
+  EXPECT_EQ(running.model.asked(), 2 * static_cast<int>(kTowns.size()));
+}
+
+}  // namespace
+}  // namespace afterimage
