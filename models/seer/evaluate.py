@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import PreTrainedTokenizerFast, Qwen3VLForConditionalGeneration
+from PIL import Image
+from transformers import AutoProcessor, PreTrainedTokenizerFast, Qwen3VLForConditionalGeneration
 
 from . import architecture, pages
 from .questions import SKILLS, Question, ask
@@ -116,6 +117,23 @@ def blind(items: list[Item]) -> dict[str, Score]:
         scores[item.question.skill].asked += 1
         scores[item.question.skill].right += bool(known) and known.most_common(1)[0][0] == item.question.answer
     return scores
+
+
+def write_answers(folder: Path, workload: Path) -> None:
+    """Writes answers.json: what the model says to a workload file of examples/, by the request's id."""
+    model = Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+    processor = AutoProcessor.from_pretrained(folder)
+    answers = {}
+    for line in workload.read_text().splitlines():
+        request = json.loads(line)
+        parts = [p for m in request["messages"] if isinstance(m["content"], list) for p in m["content"]]
+        shown = [Image.open(workload.parent / p["image_url"]["url"]) for p in parts if p["type"] == "image_url"]
+        text = processor.apply_chat_template(request["messages"], add_generation_prompt=True, tokenize=False)
+        inputs = processor(text=text, images=shown, return_tensors="pt")
+        with torch.no_grad():
+            tokens = model.generate(**inputs, max_new_tokens=32, do_sample=False)
+        answers[request["id"]] = processor.tokenizer.decode(tokens[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+    (folder / "answers.json").write_text(json.dumps(answers, indent=1) + "\n")
 
 
 def write_scores(folder: Path, each: int) -> None:

@@ -28,7 +28,8 @@ class Muon(torch.optim.Optimizer):
         for group in self.param_groups:
             alike: dict[torch.Size, list[torch.Tensor]] = defaultdict(list)  # matrices of one shape share their products
             for parameter in group["params"]:
-                alike[parameter.shape].append(parameter)
+                if parameter.grad is not None:
+                    alike[parameter.shape].append(parameter)
             for parameters in alike.values():
                 updates = orthogonalize(torch.stack([self._moment(p, group["momentum"]) for p in parameters]))
                 for parameter, update in zip(parameters, updates, strict=True):

@@ -127,12 +127,8 @@ def draw(scene: Scene) -> np.ndarray:
         _paint(pixels, _coverage(shape, scene), shape.colour, grain)
     if scene.bars:
         pixels[-4:-3, 4:-4] = 60
-        step = (scene.width - 8) // len(scene.bars)
         for i, bar in enumerate(scene.bars):
-            left = 4 + i * step + step // 5
-            mask = np.zeros((scene.height, scene.width), np.float32)
-            mask[scene.height - 4 - bar.height : scene.height - 4, left : left + 3 * step // 5] = 1
-            _paint(pixels, mask, bar.colour, grain)
+            _paint(pixels, _bar(scene, i), bar.colour, grain)
     x = scene.word_at[0]
     for letter in scene.word.upper():
         rows = np.array([[int(bit) for bit in row] for row in LETTERS[letter].split()], bool)
@@ -141,6 +137,44 @@ def draw(scene: Scene) -> np.ndarray:
         x += 12
     pixels += grain.integers(-3, 4, pixels.shape)
     return np.clip(pixels, 0, 255).astype(np.uint8)
+
+
+CELL = 16  # pixels of the side of a square that the model sees as one token
+# What a square shows, and where it is; class 0: nothing.
+CELL_CLASSES = {"colour": 9, "kind": 8, "size": 3, "letter": 27, "second letter": 27, "middle": 2, "row": 8, "column": 8}
+
+
+def cells(scene: Scene) -> np.ndarray:
+    """What each square of the picture shows, row by row: shape (squares, 8), one of CELL_CLASSES in each column."""
+    rows, columns = scene.height // CELL, scene.width // CELL
+    found = np.zeros((rows, columns, len(CELL_CLASSES)), np.int64)
+    most = np.full((rows, columns), 0.12)  # of a square that must be covered to count
+
+    def mark(covered: np.ndarray, labels: tuple[int, int, int]) -> None:
+        share = covered.reshape(rows, CELL, columns, CELL).mean((1, 3))
+        found[share > most, :3] = labels
+        np.maximum(most, share, out=most)
+
+    colours = sorted(COLOURS)
+    for shape in scene.shapes:
+        mark(_coverage(shape, scene), (1 + colours.index(shape.colour), 1 + SHAPES.index(shape.kind), 1 + (shape.size == "big")))
+        found[shape.y // CELL, shape.x // CELL, 5] = 1
+    for i, bar in enumerate(scene.bars):
+        mark(_bar(scene, i), (1 + colours.index(bar.colour), 1 + len(SHAPES), 0))
+    for i, letter in enumerate(scene.word.upper()):
+        at = found[(scene.word_at[1] + 7) // CELL, (scene.word_at[0] + 12 * i + 5) // CELL]
+        at[3 if at[3] == 0 else 4] = 1 + ord(letter) - ord("A")
+    found[..., 6], found[..., 7] = np.mgrid[0:rows, 0:columns]
+    return found.reshape(rows * columns, -1)
+
+
+def _bar(scene: Scene, index: int) -> np.ndarray:
+    """How much of each pixel a bar covers."""
+    step = (scene.width - 8) // len(scene.bars)
+    left = 4 + index * step + step // 5
+    mask = np.zeros((scene.height, scene.width), np.float32)
+    mask[scene.height - 4 - scene.bars[index].height : scene.height - 4, left : left + 3 * step // 5] = 1
+    return mask
 
 
 def _paint(pixels: np.ndarray, mask: np.ndarray, colour: str, grain: np.random.Generator) -> None:
