@@ -534,7 +534,7 @@ void add_similarity(std::vector<Setting<Settings>>& table) {
   add({"similarity.model", "The embedding model's name on that server."},
       similarity(&SimilaritySettings::model), AnyValue());
   add({"similarity.key_env", "Environment variable with that server's API key."},
-      similarity(&SimilaritySettings::key_env), check_variable);
+      similarity(&SimilaritySettings::key_env), or_empty(check_variable));
   add({"similarity.threshold", "Least cosine, 0 to 1, of the vectors of two similar questions."},
       similarity(&SimilaritySettings::threshold), kFraction);
   add({"similarity.error_budget",
@@ -638,7 +638,7 @@ std::vector<Setting<TenantSettings>> make_tenant_table() {
       &TenantSettings::requests_per_minute, between(0.001, 1e9));
   add({"max_match", "Loosest match for this tenant, instead of answers.max_match.", "\"exact\""},
       &TenantSettings::max_match, AnyValue());
-  add({"similarity", "false: no answers to similar questions for this tenant."},
+  add({"similarity", "false: no answers to similar questions for this tenant.", "false"},
       &TenantSettings::similarity, AnyValue());
   return table;
 }

@@ -531,6 +531,8 @@ Settings random_settings(Rng& rng) {
   s.limits.drain = random_duration(rng, 0s, 24h);
   s.limits.threads = static_cast<std::uint32_t>(rng.below(257));
   s.log.requests = rng.chance(0.5);
+  s.similarity.mode = rng.chance(0.5) ? "on" : "shadow";
+  s.similarity.deadline = random_duration(rng, 1ms, 60s);
   for (std::size_t i = rng.below(4); i > 0; --i) {
     s.tenancy.tenants.push_back(random_tenant(rng, i));
   }

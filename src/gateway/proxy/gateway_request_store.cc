@@ -84,7 +84,6 @@ StoreResult GatewayRequest::store(const SharedResponse& response, Result<ApiReco
       .prompt_tokens = record->prompt_tokens(),
       .output_tokens = record->output_tokens(),
       .record = record->serialize()};
-  const std::string text = record->text();
   Question question = *question_;
   AnswerArchive* const archive = gateway_.parts().archive;
   const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
@@ -98,7 +97,7 @@ StoreResult GatewayRequest::store(const SharedResponse& response, Result<ApiReco
   }
   if (similar_.has_value() && may == StoreResult::kStored && !record->calls_tools() &&
       record->finish_reason() == "stop") {
-    gateway_.parts().similar->learn(question, *similar_, text);
+    gateway_.parts().similar->learn(question, *similar_, record->text());
   }
   if (archive != nullptr) {
     // What the disk is too slow for is kept in memory alone.
