@@ -1,21 +1,22 @@
 # The common tasks. Each prints the commands that it runs.
 #
 #   make run    install dependencies, build, run a real workload without and with reuse
-#               (ENGINE=llama: on llama.cpp, with MODEL= and MMPROJ=, or Gemma 3 270M and a demo model)
+#               (ENGINE=llama: on llama.cpp, with MODEL= and MMPROJ=, or Gemma 3 270M and the small model that sees)
 #   make test   install dependencies, build with ASan and UBSan, run all tests
 #
 # make help lists the rest. NO_INSTALL=1 skips the installation; JOBS=n limits parallel jobs.
 
 JOBS ?= $(shell nproc)
-WORKLOAD ?= examples/$(if $(filter llama,$(ENGINE)),shared_images,agents).jsonl
-MODEL ?= build/models/dense.gguf
+WORKLOAD ?= examples/$(if $(filter llama,$(ENGINE)),scenes,agents).jsonl
+MODEL ?= build/models/seer.gguf
 MMPROJ ?= $(MODEL:.gguf=.mmproj.gguf)
 TRACES ?= ../shared/traces
 # One more than cores: some tests wait for servers and browsers most of the time.
 CTEST = ctest --output-on-failure --no-tests=error -j $$(($(JOBS) + 1))
 install = @$(if $(NO_INSTALL),true,scripts/install-deps.sh) $(1)
-engine = $(if $(ENGINE),--engine $(ENGINE)) $(if $(filter llama,$(ENGINE)),--model $(MODEL) $(MMPROJ:%=--mmproj %))
-# ENGINE=llama without MODEL=: first text on trained weights, then pictures on a demo model.
+llama_engine = --engine llama --model $(MODEL) $(MMPROJ:%=--mmproj %) --max-tokens 32
+engine = $(if $(filter llama,$(ENGINE)),$(llama_engine) --report build/report.html,$(if $(ENGINE),--engine $(ENGINE)))
+# ENGINE=llama without MODEL=: first text on Gemma 3 270M, then questions about pictures, whose right answers are known.
 GEMMA = build/models/gemma-3-270m-q4_k_m.gguf
 trained = $(if $(and $(filter llama,$(ENGINE)),$(filter file,$(origin MODEL))),[ ! -e $(GEMMA) ] || build/release/afterimage run \
   --workload examples/conversations.jsonl --engine llama --model $(GEMMA) --chat-template gemma --context 2048)
@@ -25,7 +26,7 @@ SOURCES = git ls-files '*.h' '*.cc'
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama drill traces test test-trained test-release tsan python test-wheel test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
+.PHONY: help run llama demo train drill traces test test-trained test-release tsan python test-wheel test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -48,11 +49,22 @@ run: install-deps $(filter llama,$(ENGINE)) ## run the example workload without 
 	$(trained)
 	build/release/afterimage run --workload $(WORKLOAD) $(if $(DISK),--disk $(DISK)) $(engine)
 
-llama: ## build llama.cpp in build/llama; demo models and Gemma 3 270M in build/models
+llama: ## build llama.cpp in build/llama; the small model that sees, demo models, Gemma 3 270M and MiniLM in build/models
 	$(call install,llama)
 	scripts/build-llama.sh
 	scripts/make-demo-models.py build/models
-	scripts/fetch-models.py build/models || echo "Continuing without trained weights: tests that need them are left out."
+	models/to_gguf.py models/weights build/models
+	scripts/fetch-models.py build/models && scripts/fetch-embedder.py build/models || \
+	  echo "Continuing without trained weights: tests that need them are left out."
+
+demo: ## build with llama.cpp and serve the small model that sees; the dashboard asks it about pictures
+	@$(MAKE) --no-print-directory build ENGINE=llama
+	build/release/afterimage serve --demo
+
+train: ## train the small model that sees from nothing, about two hours on two cores, in build/models/seer
+	@[ -x build/seer-env/bin/python ] || python3 -m venv build/seer-env
+	build/seer-env/bin/pip install -q --disable-pip-version-check -r models/requirements.txt
+	build/seer-env/bin/python models/train.py build/models/seer
 
 drill: build ## memory-pressure drill: a hog fills a control group; the cache must shrink, outputs stay identical
 	scripts/pressure-drill.py build/release/afterimage
@@ -174,6 +186,7 @@ examples: ## regenerate the example media and workloads
 	python3 examples/render_media.py
 	python3 examples/make_agents.py
 	python3 examples/make_conversations.py
+	python3 examples/make_scenes.py
 
 clean: ## delete all builds
 	rm -rf build

@@ -33,6 +33,9 @@ install(FILES ${PROJECT_BINARY_DIR}/afterimageConfig.cmake
 
 # Installs the llama.cpp that the program was built with; a system-wide one is not copied.
 if(AFTERIMAGE_HAVE_LLAMA)
+  # For `serve --demo`.
+  install(FILES ${PROJECT_SOURCE_DIR}/build/models/seer.gguf ${PROJECT_SOURCE_DIR}/build/models/seer.mmproj.gguf
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/afterimage OPTIONAL)
   install(FILES cmake/llama.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/afterimage)
   if(EXISTS "${AFTERIMAGE_LLAMA_PREFIX}/lib")
     install(DIRECTORY "${AFTERIMAGE_LLAMA_PREFIX}/lib/"

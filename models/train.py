@@ -215,7 +215,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", choices=("train", "evaluate", "export"), help="one of the three steps instead of all")
-    parser.add_argument("--steps", type=int, default=2600, help="batches to train on (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=3200, help="batches to train on (default: %(default)s)")
     parser.add_argument("--batch", type=int, default=16, help="conversations in a batch (default: %(default)s)")
     parser.add_argument("--rate", type=float, default=3e-3, help="highest learning rate (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the first weights (default: %(default)s)")

@@ -75,7 +75,7 @@ class [[nodiscard]] FlightWaiter {
   /// Blocks until the item is encoded (Embeddings), or this waiter becomes the leader because the
   /// previous one gave up (FlightLeader), or the item cannot be encoded (the error), or `stop` is
   /// requested (kCancelled).
-  Result<std::variant<Embeddings, FlightLeader>> wait(std::stop_token stop = {}) &&;
+  Result<std::variant<Embeddings, FlightLeader>> wait(const std::stop_token& stop = {}) &&;
 
  private:
   friend class EncodeOnce;
@@ -137,7 +137,7 @@ class EncodeOnce final : public BudgetClient, private PinOwner {
   /// All of the above for one item: returns the cached output, or waits for another request's
   /// encode, or calls encode().
   Result<Embeddings> get_or_encode(const EncoderKey& key, Modality modality, const Encode& encode,
-                                   AgentId agent = kNoAgent, std::stop_token stop = {});
+                                   AgentId agent = kNoAgent, const std::stop_token& stop = {});
 
   bool erase(const EncoderKey& key);
   void clear();

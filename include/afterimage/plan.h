@@ -96,7 +96,7 @@ class [[nodiscard]] MediaPlan {
   /// Blocks until every output that other requests or processes are encoding is there. True: all
   /// outputs are there, and the eviction policy has recorded this request's use of them. False:
   /// another leader gave up, and to_encode() is no longer empty.
-  Result<bool> await(std::stop_token stop = {});
+  Result<bool> await(const std::stop_token& stop = {});
 
   /// One list of tensors a media item, in order of appearance; valid while the plan lives. Empty
   /// for items that the resumed prefix covers. Requires that nothing is left to encode or to await.

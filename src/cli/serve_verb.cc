@@ -16,6 +16,7 @@
 #include "cli/remote_args.h"
 #include "cli/verbs.h"
 #include "cli/workload_args.h"
+#include "engines/llama/llama_embedder.h"
 #include "gateway/config/settings.h"
 #include "gateway/service/service.h"
 #include "storage/redis/remote_address.h"
@@ -165,6 +166,14 @@ ExitCode serve_requests(ServeArgs& args, World& world) {
     auto engine = make_engine(args.engine, world.clock);
     if (!engine.has_value()) return report_error("serve", engine.error(), ExitCode::kUsageError);
     options.engine = *std::move(engine);
+  }
+  const SimilaritySettings& similarity = settings->similarity;
+  if (similarity.mode != "off" && is_model_file(similarity.embedder)) {
+    auto embedder = make_llama_embedder(similarity.embedder);
+    if (!embedder.has_value()) {
+      return report_error("serve", embedder.error(), ExitCode::kUsageError);
+    }
+    options.embedder = *std::move(embedder);
   }
   // Before other threads start: they inherit the mask.
   const sigset_t signals = all_signals();

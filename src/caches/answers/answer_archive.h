@@ -187,7 +187,7 @@ class AnswerArchive {
   Result<void> erase_from_tier(Question& question);
   Result<void> persist(Invalidation invalidation);
   Result<void> publish(const Invalidation& invalidation);
-  void apply(InvalidationList next, Duration read_at) AFI_REQUIRES(list_mutex_);
+  void apply(const InvalidationList& next, Duration read_at) AFI_REQUIRES(list_mutex_);
   void erase_from_cache(const Invalidation& invalidation);
   void wait_out_leases() const;
   void count(std::uint64_t AnswerArchiveStats::* counter);

@@ -85,7 +85,7 @@ Result<void> AnswerArchive::refresh() {
 
 /// Renews the lease last: an answer found before it was erased here was found under an older lease,
 /// which has expired by the time that erase() returns in any process.
-void AnswerArchive::apply(InvalidationList next, Duration read_at) {
+void AnswerArchive::apply(const InvalidationList& next, Duration read_at) {
   const auto known = [&] {
     const MutexLock lock(mutex_);
     return invalidations_;

@@ -83,7 +83,7 @@ FlightWaiter::~FlightWaiter() {
   if (flight_ != nullptr) front_->leave(*flight_);
 }
 
-Result<std::variant<Embeddings, FlightLeader>> FlightWaiter::wait(std::stop_token stop) && {
+Result<std::variant<Embeddings, FlightLeader>> FlightWaiter::wait(const std::stop_token& stop) && {
   AFI_CHECK(flight_ != nullptr);
   return front_->wait(std::exchange(flight_, nullptr), agent_, stop);
 }
@@ -246,7 +246,7 @@ Result<std::variant<Embeddings, FlightLeader>> EncodeOnce::wait(
 
 Result<Embeddings> EncodeOnce::get_or_encode(const EncoderKey& key, Modality modality,
                                              const Encode& encode, AgentId agent,
-                                             std::stop_token stop) {
+                                             const std::stop_token& stop) {
   const auto lead = [&](FlightLeader leader) -> Result<Embeddings> {
     const Duration began = state_->clock.now();
     auto output = encode();
@@ -260,7 +260,7 @@ Result<Embeddings> EncodeOnce::get_or_encode(const EncoderKey& key, Modality mod
   Claim claimed = claim(key, agent);
   if (Embeddings* embeddings = std::get_if<Embeddings>(&claimed)) return std::move(*embeddings);
   if (FlightLeader* leader = std::get_if<FlightLeader>(&claimed)) return lead(std::move(*leader));
-  AFI_TRY(auto waited, std::get<FlightWaiter>(std::move(claimed)).wait(std::move(stop)));
+  AFI_TRY(auto waited, std::get<FlightWaiter>(std::move(claimed)).wait(stop));
   if (Embeddings* embeddings = std::get_if<Embeddings>(&waited)) return std::move(*embeddings);
   return lead(std::get<FlightLeader>(std::move(waited)));
 }

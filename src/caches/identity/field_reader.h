@@ -42,7 +42,7 @@ class FieldReader {
     const std::string_view found = value('B', name);
     std::array<std::byte, kSize> bytes{};
     if (found.size() != kSize) ruin();
-    if (is_whole()) std::memcpy(bytes.data(), found.data(), kSize);
+    if (is_whole()) std::ranges::copy(std::as_bytes(std::span(found)), bytes.begin());
     return bytes;
   }
   void ruin() {

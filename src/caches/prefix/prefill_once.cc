@@ -307,7 +307,7 @@ Result<PrefixInsertion> PrefillOnce::insert(const NamespaceId& space, const KvLa
     draft.reset();  // under the lock: it unpins a prefix
     return std::unexpected(ready.error());
   }
-  PrefixCache::Draft full = *std::move(draft);
+  PrefixCache::Draft full = std::move(*draft);
   draft.reset();
   return state_->cache.commit(std::move(full), space, layout, sequence, from);
 }

@@ -116,7 +116,7 @@ Result<void> PrefixCache::reserve(Draft& draft) {
   const auto take = [&](std::vector<Draft::Part>& parts) {
     return std::ranges::all_of(parts, [&](Draft::Part& part) {
       auto reserved = state.budget.reserve(part.bytes);
-      if (reserved.has_value()) part.reservation = *std::move(reserved);
+      if (reserved.has_value()) part.reservation = std::move(*reserved);
       return reserved.has_value();
     });
   };

@@ -169,6 +169,24 @@ TEST(Similarity, NeverServesAnEntryThatWasWrong) {
   EXPECT_EQ(f.find(scope(1), kReworded).verdict, Verdict::kExplored);
 }
 
+TEST(Similarity, WithoutItsEvidenceNothingIsServedUntilThereIsMore) {
+  SimilarityOptions options = text_layer(SimilarityMode::kLearned);
+  options.acceptance.error_budget = 0.2;
+  options.explore = 0;
+  Fixture f(options);
+  f.put(scope(1), kAsked, "red");
+  const auto asked_until_served = [&] {
+    int asked = 1;
+    while (asked < 1'000 && f.ask(scope(1), kReworded, "red") != Verdict::kServed) ++asked;
+    return asked;
+  };
+  const int first = asked_until_served();
+  EXPECT_GT(first, 5);
+  EXPECT_EQ(f.ask(scope(1), kReworded, "red"), Verdict::kServed);
+  f.rung->forget_evidence();
+  EXPECT_EQ(asked_until_served(), first);
+}
+
 TEST(Similarity, KeepsExploring) {
   SimilarityOptions options = text_layer(SimilarityMode::kLearned);
   options.acceptance.error_budget = 0.2;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -35,6 +36,12 @@ static_assert(LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY == 1);
 
 [[nodiscard]] Result<llama_context_params> context_params(const LlamaOptions& options,
                                                           std::uint32_t batch);
+
+/// Before any other call of the library; later calls have no effect. `exact`: see LlamaOptions.
+void start_library(bool exact);
+/// Errors   kNotFound, kCorruption: not a whole GGUF file.
+[[nodiscard]] Result<void> check_model_file(const std::string& path);
+[[nodiscard]] std::vector<float> with_length_1(std::span<const float> row);
 
 /// Deleter that calls `free`.
 template <auto free>

@@ -23,6 +23,8 @@ Result<Pooling> pooling_of(const std::string& name) {
               "'" + name + "' is not a pooling of embeddings; use mean, cls or last");
 }
 
+}  // namespace
+
 std::vector<float> with_length_1(std::span<const float> row) {
   double squares = 0;
   for (const float x : row) squares += double{x} * double{x};
@@ -31,8 +33,6 @@ std::vector<float> with_length_1(std::span<const float> row) {
   for (const float x : row) scaled.push_back(static_cast<float>(double{x} * scale));
   return scaled;
 }
-
-}  // namespace
 
 Result<void> LoadedModel::Parts::make_embedder() const {
   if (embedder != nullptr) return {};

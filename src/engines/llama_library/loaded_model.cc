@@ -28,6 +28,8 @@ void record_library_log(ggml_log_level level, const char* text, void* /*unused*/
   error_log += text;
 }
 
+}  // namespace
+
 /// Once per process: the library has one log callback for all models, and reads its environment
 /// once.
 void start_library(bool exact) {
@@ -43,6 +45,8 @@ void start_library(bool exact) {
   });
   clear_library_log();
 }
+
+namespace {
 
 std::string file_start(const std::string& path) {
   std::string start(4, '\0');
@@ -149,6 +153,12 @@ std::string meta(const llama_model* model, const char* key) {
 }
 
 }  // namespace
+
+Result<void> check_model_file(const std::string& path) {
+  AFI_TRY_VOID(check_gguf(path, "model"));
+  AFI_TRY_VOID(read_outline(path));
+  return {};
+}
 
 Result<llama_context_params> context_params(const LlamaOptions& options, std::uint32_t batch) {
   llama_context_params params = llama_context_default_params();

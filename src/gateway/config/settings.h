@@ -105,10 +105,16 @@ struct AnswerSettings {
 
 inline constexpr std::string_view kBuiltInEmbedder = "built-in";
 
+/// Whether an embedder is a file.
+[[nodiscard]] inline bool is_model_file(std::string_view embedder) {
+  return embedder.starts_with('/');
+}
+
 /// Answers to questions that are alike by meaning.
 struct SimilaritySettings {
   std::string mode = "off";  // "off"; "shadow": compare and learn, serve nothing; "on"
-  /// What makes vectors of questions: kBuiltInEmbedder, or the URL of a server's /v1/embeddings.
+  /// What makes vectors of questions: kBuiltInEmbedder, the URL of a server's /v1/embeddings, or
+  /// the absolute path of a GGUF file.
   std::string embedder = std::string(kBuiltInEmbedder);
   std::string model;           // that the server expects
   std::string key_env;         // environment variable with the server's API key

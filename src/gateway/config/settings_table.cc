@@ -260,9 +260,11 @@ Result<void> check_upstream(const std::string& url) {
 }
 
 Result<void> check_embedder(const std::string& embedder) {
-  if (embedder == kBuiltInEmbedder || canonical_url(embedder).has_value()) return {};
-  return invalid_value(fmt::format(R"(write "{}", or a URL such as http://host:8080/v1/embeddings)",
-                                   kBuiltInEmbedder));
+  if (embedder == kBuiltInEmbedder || is_model_file(embedder)) return {};
+  if (canonical_url(embedder).has_value()) return {};
+  return invalid_value(fmt::format(
+      R"(write "{}", a URL such as http://host:8080/v1/embeddings, or the absolute path of a GGUF file)",
+      kBuiltInEmbedder));
 }
 
 Result<void> check_remote(const std::string& url) {
@@ -529,7 +531,8 @@ void add_similarity(std::vector<Setting<Settings>>& table) {
        "Answers to similar questions: off; shadow: compare them with the model's, serve none; on."},
       similarity(&SimilaritySettings::mode), one_of({"off", "shadow", "on"}));
   add({"similarity.embedder",
-       "What makes vectors of questions: built-in, or the URL of a server's /v1/embeddings."},
+       "Makes vectors of questions: built-in, the URL of a /v1/embeddings, or the path of a GGUF "
+       "file."},
       similarity(&SimilaritySettings::embedder), check_embedder);
   add({"similarity.model", "The embedding model's name on that server."},
       similarity(&SimilaritySettings::model), AnyValue());

@@ -31,10 +31,14 @@ SimilarAnswers::SimilarAnswers(std::unique_ptr<Embedder> embedder,
     : embedder_(std::move(embedder)), rung_(std::move(rung)), waits_(waits) {}
 
 Result<std::unique_ptr<SimilarAnswers>> SimilarAnswers::create(const SimilaritySettings& settings,
+                                                               std::unique_ptr<Embedder> model,
                                                                const std::string& key, Reuse& reuse,
                                                                const Clock& clock) {
   if (settings.mode == "off") return nullptr;
-  AFI_TRY(auto embedder, make_embedder(settings, key, clock));
+  std::unique_ptr<Embedder> embedder = std::move(model);
+  if (embedder == nullptr) {
+    AFI_TRY(embedder, make_embedder(settings, key, clock));
+  }
   SimilarityOptions options{
       .layers = {{.name = embedder->name(),
                   .dimensions = embedder->dimensions(),

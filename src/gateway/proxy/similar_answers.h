@@ -43,12 +43,14 @@ struct SimilarAnswersStats {
 /// Source   src/gateway/proxy/DESIGN.md, src/caches/similarity/DESIGN.md.
 class SimilarAnswers {
  public:
-  /// nullptr: similarity.mode is off. `reuse` has an answer cache, and outlives the object.
+  /// nullptr: similarity.mode is off. `model`: of the settings' embedder, if that is a file.
+  /// `reuse` has an answer cache, and outlives the object.
   static Result<std::unique_ptr<SimilarAnswers>> create(const SimilaritySettings& settings,
+                                                        std::unique_ptr<Embedder> model,
                                                         const std::string& key, Reuse& reuse,
                                                         const Clock& clock);
 
-  /// Whether find() and insert() may wait for a server.
+  /// Whether find() takes milliseconds, or waits for a server.
   [[nodiscard]] bool waits() const { return waits_; }
   /// nullopt: the question has no vector.
   [[nodiscard]] std::optional<SimilarLookup> find(const Question& question,

@@ -250,7 +250,8 @@ Result<void> Service::State::start() {
   }
   AFI_TRY(const std::string similarity_key,
           key_in("similarity.key_env", settings.similarity.key_env));
-  auto by_meaning = SimilarAnswers::create(settings.similarity, similarity_key, *reuse, clock);
+  auto by_meaning = SimilarAnswers::create(settings.similarity, std::move(options.embedder),
+                                           similarity_key, *reuse, clock);
   if (by_meaning.has_value()) {
     similar = *std::move(by_meaning);
   } else if (by_meaning.error().code == ErrorCode::kInvalidArgument) {

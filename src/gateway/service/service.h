@@ -10,6 +10,7 @@
 #include "afterimage/clock.h"
 #include "afterimage/engine.h"
 #include "afterimage/result.h"
+#include "caches/similarity/embedder.h"
 #include "foundation/telemetry/log.h"
 #include "gateway/admin/admin.h"
 #include "gateway/config/settings.h"
@@ -22,6 +23,8 @@ struct ServiceOptions {
   std::function<Result<Settings>()> read_settings;
   /// The backend if there is no upstream.
   std::unique_ptr<Engine> engine;
+  /// Of similarity.embedder, if that is a file.
+  std::unique_ptr<Embedder> embedder;
   /// Called when the admin port was asked to drain; returns at once.
   std::function<void()> wants_to_end = [] {};
   std::string version;

@@ -111,7 +111,7 @@ void MediaPlan::fail(std::size_t item, const Error& error) {
   entry.lease.reset();
 }
 
-Result<bool> MediaPlan::await(std::stop_token stop) {
+Result<bool> MediaPlan::await(const std::stop_token& stop) {
   // Two requests that wait before they publish could wait for each other.
   AFI_CHECK(to_encode().empty());
   // Items that other processes encode come first: requests of this process wait for this one to
