@@ -74,6 +74,7 @@ case $what in
     ;;
   package)
     "$env/bin/pytest" -q -p no:cacheprovider .
+    "$env/bin/pytest" -q -p no:cacheprovider "$root/models/tests"
     [ -n "${SANITIZE:-}" ] || "$env/bin/mypy" --strict --config-file ../pyproject.toml --cache-dir "$out/mypy" ../examples
     ;;
   lmcache)
