@@ -3,12 +3,12 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Asks every engine the same held-out questions and prints how often they are right, and how often they agree.
 
-    models/compare_engines.py build/models/seer
+    models/compare_engines.py models/weights
     models/compare_engines.py build/models/seer --afterimage build/release/afterimage \\
         --url llama-server=http://127.0.0.1:8081 --url vllm=http://127.0.0.1:8000
 
-The folder holds what models/train.py writes. transformers always answers. With --afterimage, `afterimage run --engine llama` does,
-without and with reuse, and its outputs are compared bit for bit. With --url, a server of the OpenAI API does, with the model
+The folder holds what models/train.py writes. transformers always answers. With --afterimage, `afterimage run --engine llama` does
+(the folder then also holds the GGUF files: models/to_gguf.py), without and with reuse, and its outputs are compared bit for bit. With --url, a server of the OpenAI API does, with the model
 that it serves. Every engine says the most likely token each time. Needs the packages of models/requirements.txt.
 """
 
@@ -72,7 +72,9 @@ def ask_afterimage(program: Path, folder: Path, items: list[Item]) -> tuple[Answ
                 file.write(json.dumps({"id": str(i), "expected": item.question.answer, "messages": messages_of(item, paths)}) + "\n")
         command = [program, "run", "--workload", work / "questions.jsonl", "--json", work / "report.json", "--max-tokens", str(MAX_TOKENS)]
         command += ["--engine", "llama", "--model", folder / "seer.gguf", "--mmproj", folder / "seer.mmproj.gguf", "--context", "512"]
-        subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+        done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if not (work / "report.json").exists():
+            sys.exit(done.stderr)
         report = json.loads((work / "report.json").read_text())
     rows = sorted(report["per_request"], key=lambda row: int(row["id"]))
     return [row["text"] for row in rows], sum(row["identical"] for row in rows)
