@@ -61,7 +61,7 @@ demo: ## build with llama.cpp and serve the small model that sees; the dashboard
 	@$(MAKE) --no-print-directory build ENGINE=llama
 	build/release/afterimage serve --demo
 
-train: ## train the small model that sees from nothing, about two hours on two cores, in build/models/seer
+train: ## train the small model that sees from nothing, an hour or two on two cores, in build/models/seer
 	@[ -x build/seer-env/bin/python ] || python3 -m venv build/seer-env
 	build/seer-env/bin/pip install -q --disable-pip-version-check -r models/requirements.txt
 	build/seer-env/bin/python models/train.py build/models/seer

@@ -167,6 +167,9 @@ def frame_of(shape: list[int], halves: bytes, frame: int) -> tuple[list[int], by
 
 
 def convert(source: Path, target: Path) -> None:
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"):
+        if not (source / name).exists():
+            sys.exit(f"to_gguf.py: there is no {source / name}; name a folder that models/train.py wrote, such as models/weights")
     target.mkdir(parents=True, exist_ok=True)
     config = json.loads((source / "config.json").read_text())
     weights = Weights(source / "model.safetensors")

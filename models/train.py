@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Trains Seer from nothing, judges it on scenes that it never saw, and writes its files.
 
-    models/train.py build/models/seer                  train, evaluate, export: about two hours on two cores
+    models/train.py build/models/seer                  train, evaluate, export: an hour or two on two cores
     models/train.py build/models/seer --only evaluate  judge the weights that are there
     models/train.py build/models/seer --only export    write the files of the engines again
 
@@ -140,7 +140,7 @@ def make_optimizers(model: torch.nn.Module, peak: float) -> list[torch.optim.Opt
 
 
 def learn_to_look(model: Qwen3VLForConditionalGeneration, reader: CellReader, steps: int, peak: float) -> None:
-    """Trains the vision tower alone: a step takes a sixth of a whole one."""
+    """Trains the vision tower alone: its steps are short."""
     visual = model.model.visual.train()
     optimizers = make_optimizers(torch.nn.ModuleList([visual, reader]), peak)
     mean = 0.0

@@ -45,6 +45,10 @@ constexpr std::uint32_t kDemoContext = 2'048;
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
 
 Result<void> choose_demo_model(EngineArgs& engine) {
+  if (!engine.llama.model.empty() || !engine.llama.mmproj.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--demo brings its own model: leave out --model and --mmproj, or --demo");
+  }
   std::error_code unknown;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();
   for (const char* const folder : kDemoFolders) {
@@ -57,8 +61,8 @@ Result<void> choose_demo_model(EngineArgs& engine) {
     return {};
   }
   return fail(ErrorCode::kNotFound,
-              fmt::format("--demo needs the small model that sees, which is not in {}: run `make "
-                          "llama` in the source folder, then `make build ENGINE=llama`",
+              fmt::format("--demo needs the small model that sees, which is not in {}: run "
+                          "`make demo` in the source folder",
                           (program / kDemoFolders.back()).lexically_normal().string()));
 }
 
@@ -78,9 +82,9 @@ Result<Settings> settings_of(const ServeArgs& args, const Files& files) {
   if (!args.upstream.empty()) settings.upstream.url = args.upstream;
   if (args.engine.engine == "llama") {
     if (!settings.upstream.url.empty()) {
-      return fail(ErrorCode::kInvalidArgument, "--engine llama and the upstream '" +
-                                                   settings.upstream.url +
-                                                   "' exclude each other: remove one of them");
+      return fail(ErrorCode::kInvalidArgument,
+                  std::string(args.demo ? "--demo" : "--engine llama") + " and the upstream '" +
+                      settings.upstream.url + "' exclude each other: remove one of them");
     }
     if (settings.engine.model == EngineSettings().model) {
       settings.engine.model = std::filesystem::path(args.engine.llama.model).stem().string();

@@ -219,7 +219,9 @@ void GatewayRequest::decide_eligibility() {
       api_->question.empty()) {
     loosest = MatchLevel::kExact;
   } else {
-    similarity_allowed_ = tenant_.similarity && !directives_.ceiling.has_value();
+    // Who allows exact matches only wants no looser ones.
+    similarity_allowed_ =
+        loosest > MatchLevel::kExact && tenant_.similarity && !directives_.ceiling.has_value();
   }
   rules_ = {.serve = loosest,
             .watch = loosest,

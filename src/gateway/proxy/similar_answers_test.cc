@@ -155,6 +155,12 @@ TEST(SimilarAnswers, OneTenantOrOneRequestMayRefuseThem) {
   EXPECT_EQ(teach(running, "X-Afterimage-Cache: canonical\r\n"), 0);
 }
 
+TEST(SimilarAnswers, WhereOnlyExactMatchesAreAllowedThereAreNone) {
+  Running running(std::string(kOn) + "[answers]\nmax_match = \"exact\"\n");
+  know_rivers(running.model);
+  EXPECT_EQ(teach(running), 0);
+}
+
 TEST(SimilarAnswers, AnotherScopeIsNeverSimilar) {
   Running running(kOn);
   know_rivers(running.model);
