@@ -7,6 +7,8 @@
 # make help lists the rest. NO_INSTALL=1 skips the installation; JOBS=n limits parallel jobs.
 
 JOBS ?= $(shell nproc)
+# After `make llama`, make run asks the small model that sees; before, the built-in reference engine.
+ENGINE ?= $(if $(wildcard build/models/seer.gguf),llama)
 WORKLOAD ?= examples/$(if $(filter llama,$(ENGINE)),scenes,agents).jsonl
 MODEL ?= build/models/seer.gguf
 MMPROJ ?= $(MODEL:.gguf=.mmproj.gguf)
@@ -16,9 +18,10 @@ CTEST = ctest --output-on-failure --no-tests=error -j $$(($(JOBS) + 1))
 install = @$(if $(NO_INSTALL),true,scripts/install-deps.sh) $(1)
 llama_engine = --engine llama --model $(MODEL) $(MMPROJ:%=--mmproj %) --max-tokens 32
 engine = $(if $(filter llama,$(ENGINE)),$(llama_engine) --report build/report.html,$(if $(ENGINE),--engine $(ENGINE)))
+asked_llama = $(if $(filter-out file,$(origin ENGINE)),$(filter llama,$(ENGINE)))
 # ENGINE=llama without MODEL=: first text on Gemma 3 270M, then questions about pictures, whose right answers are known.
 GEMMA = build/models/gemma-3-270m-q4_k_m.gguf
-trained = $(if $(and $(filter llama,$(ENGINE)),$(filter file,$(origin MODEL))),[ ! -e $(GEMMA) ] || build/release/afterimage run \
+trained = $(if $(and $(asked_llama),$(filter file,$(origin MODEL))),[ ! -e $(GEMMA) ] || build/release/afterimage run \
   --workload examples/conversations.jsonl --engine llama --model $(GEMMA) --chat-template gemma --context 2048)
 SOURCES = git ls-files '*.h' '*.cc'
 
@@ -38,12 +41,12 @@ install-deps: ## install missing dependencies from the distribution's packages
 release = cmake --preset release -DAFTERIMAGE_TESTS=OFF -DAFTERIMAGE_BENCH=OFF -DAFTERIMAGE_FUZZ=OFF -DAFTERIMAGE_EXAMPLES=OFF
 program = cmake --build build/release -j $(JOBS) --target afterimage_cli
 
-build: install-deps $(filter llama,$(ENGINE)) ## build the release, in build/release
+build: install-deps $(asked_llama) ## build the release, in build/release
 	$(release) -DAFTERIMAGE_VERBS=all
 	$(program)
 
 # The first time, only the verb `run` is built: the table is there sooner.
-run: install-deps $(filter llama,$(ENGINE)) ## run the example workload without and with reuse, compare outputs, print savings (DISK=DIR: cache on disk)
+run: install-deps $(asked_llama) ## run the example workload without and with reuse, compare outputs, print savings (DISK=DIR: cache on disk)
 	$(release) $(if $(wildcard build/release/CMakeCache.txt),,-DAFTERIMAGE_VERBS=run)
 	$(program)
 	$(trained)
@@ -61,7 +64,7 @@ demo: ## build with llama.cpp and serve the small model that sees; the dashboard
 	@$(MAKE) --no-print-directory build ENGINE=llama
 	build/release/afterimage serve --demo
 
-train: ## train the small model that sees from nothing, an hour or two on two cores, in build/models/seer
+train: ## train the small model that sees from nothing, two hours on two cores, in build/models/seer
 	@[ -x build/seer-env/bin/python ] || python3 -m venv build/seer-env
 	build/seer-env/bin/pip install -q --disable-pip-version-check -r models/requirements.txt
 	build/seer-env/bin/python models/train.py build/models/seer

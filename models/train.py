@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Trains Seer from nothing, judges it on scenes that it never saw, and writes its files.
 
-    models/train.py build/models/seer                  train, evaluate, export: an hour or two on two cores
+    models/train.py build/models/seer                  train, evaluate, export: under two hours on two cores
     models/train.py build/models/seer --only evaluate  judge the weights that are there
     models/train.py build/models/seer --only export    write the files of the engines again
 
@@ -24,6 +24,7 @@ import argparse
 import csv
 import ctypes
 import functools
+import itertools
 import math
 import os
 import random
@@ -31,7 +32,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -43,38 +43,39 @@ from transformers.utils import logging as transformers_logging
 import to_gguf
 from seer import architecture, evaluate, pages
 from seer.muon import Muon
-from seer.questions import converse
-from seer.scenes import CELL_CLASSES, cells, draw, make_scene
+from seer.questions import SHARES, converse
+from seer.scenes import CELL_CLASSES, CELL_NUMBERS, COLOURS, NOTHING, SHAPES, cells, draw, make_scene
 
 CHECKPOINT = "checkpoint.pt"
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 TWO_PICTURES = 0.2  # share of conversations with two pictures
-LOOKING = 600  # steps in which the vision tower is trained alone
+TAUGHT = SHARES | {"count": 3, "relation": 4, "attribute": 0.7, "position": 0.5, "word": 0.5, "chart": 0.7}  # what takes longer, more often
+LOOKING = 2000  # steps in which the vision tower is trained alone
 PICTURES = 32  # in each of them
-CELLS_WEIGHT = 0.3  # of the second task, beside the answers
+TOGETHER = 8  # batches that are made at once
+NAMES_LAYER = 3  # after which a name's token must know its shape
+NAMES_WEIGHT = 0.1  # of that task, beside the answers
 
 
 Made = TypeVar("Made")
 
 
-@dataclass
-class Batch:
-    conversations: list[architecture.Conversation]
-    cells: np.ndarray  # what each image token shows, of all pictures in order
-
-
-def make_batch(tokenizer: PreTrainedTokenizerFast, seed: int, size: int) -> Batch:
-    """Training scenes have even seeds; those of the evaluation are odd."""
+def make_batches(tokenizer: PreTrainedTokenizerFast, seed: int, size: int) -> list[list[architecture.Conversation]]:
+    """TOGETHER batches, each of conversations of like length: padding costs as much as text. Training scenes have even seeds; those
+    of the evaluation are odd.
+    """
     rng = random.Random(2 * seed)
-    batch, seen = [], []
-    while len(batch) < size:
+    conversations = []
+    while len(conversations) < TOGETHER * size:
         scenes = [make_scene(rng) for _ in range(2 if rng.random() < TWO_PICTURES else 1)]
-        questions = converse(rng, scenes, rng.randint(4, 7) if len(scenes) == 1 else rng.randint(2, 5))
+        questions = converse(rng, scenes, rng.randint(4, 7) if len(scenes) == 1 else rng.randint(2, 5), TAUGHT)
         system = rng.choice(architecture.SYSTEM_PROMPTS) if rng.random() < 0.2 else ""
         if questions:
-            batch.append(architecture.encode_conversation(tokenizer, [draw(s) for s in scenes], questions, system))
-            seen += [cells(s) for s in scenes]
-    return Batch(batch, np.concatenate(seen))
+            conversations.append(architecture.encode_conversation(tokenizer, [draw(s) for s in scenes], questions, system))
+    conversations.sort(key=lambda c: len(c.ids))
+    batches = [conversations[i : i + size] for i in range(0, len(conversations), size)]
+    rng.shuffle(batches)
+    return batches
 
 
 def make_pictures(seed: int, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -97,19 +98,48 @@ def ahead(make: Callable[[int], Made], first: int, last: int) -> Iterator[Made]:
 
 
 class CellReader(torch.nn.Module):
-    """Says what an image token shows: a second task, for training alone. Answers depend on a picture in one word of ten; so learnt
-    from them alone, seeing takes far more steps.
+    """Says what an image token shows: the task by which the vision tower learns, for training alone. Answers depend on a picture in
+    one word of ten; so learnt from them, seeing takes far more steps.
     """
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.classes = list(CELL_CLASSES.values())
-        self.read = torch.nn.Linear(width, sum(self.classes))
+        self.read = torch.nn.Linear(width, sum(self.classes) + len(CELL_NUMBERS))
 
     def loss(self, tokens: torch.Tensor, shown: np.ndarray) -> torch.Tensor:
-        parts = self.read(tokens).split(self.classes, -1)
         labels = torch.from_numpy(shown)
-        return sum(torch.nn.functional.cross_entropy(part, labels[:, i]) for i, part in enumerate(parts)) / len(parts)
+        *parts, numbers = self.read(tokens).split([*self.classes, len(CELL_NUMBERS)], -1)
+        guessed = sum(torch.nn.functional.cross_entropy(part, labels[:, i]) for i, part in enumerate(parts))
+        there = labels[:, len(parts)] != NOTHING
+        off = numbers[there] - (labels[there, len(parts) :] - 64) / 32
+        return (guessed + 2 * (off**2).mean()) / len(parts)
+
+
+class NameReader(torch.nn.Module):
+    """Says which shape a name means, from the hidden state of its last token: a second task of the language model, for training alone.
+    Without it, finding a shape by its name is learnt late, and comparing two of them later or never.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.kinds = {"colour": sorted(COLOURS), "kind": list(SHAPES), "size": ["small", "big"]}
+        self.read = torch.nn.Linear(width, sum(len(names) for names in self.kinds.values()) + 2)
+
+    def loss(self, hidden: torch.Tensor, batch: list[architecture.Conversation]) -> torch.Tensor:
+        """`hidden`: (conversations, tokens, width)."""
+        places = [(row, place) for row, conversation in enumerate(batch) for place, _ in conversation.named]
+        shapes = [shape for conversation in batch for _, shape in conversation.named]
+        if not shapes:
+            return hidden.new_zeros(())
+        rows, columns = torch.tensor(places).T
+        states = torch.nn.functional.rms_norm(hidden[rows, columns], hidden.shape[-1:])
+        *parts, middle = self.read(states).split([*(len(names) for names in self.kinds.values()), 2], -1)
+        loss = sum(
+            torch.nn.functional.cross_entropy(part, torch.tensor([names.index(getattr(s, kind)) for s in shapes]))
+            for part, (kind, names) in zip(parts, self.kinds.items(), strict=True)
+        )
+        return loss + 2 * ((middle - (torch.tensor([(s.x, s.y) for s in shapes]) - 64) / 32) ** 2).mean()
 
 
 def keep_memory() -> None:
@@ -129,7 +159,7 @@ def rate(step: int, steps: int, peak: float) -> float:
 
 def make_optimizers(model: torch.nn.Module, peak: float) -> list[torch.optim.Optimizer]:
     """`share` of a group: its learning rate as a part of the schedule's."""
-    named = dict(model.named_parameters())
+    named = {n: p for n, p in model.named_parameters() if p.requires_grad}
     hidden = [n for n, p in named.items() if p.dim() == 2 and "embed" not in n]
     matrices = Muon([named[n] for n in hidden], lr=peak)
     others = torch.optim.AdamW([p for n, p in named.items() if n not in hidden], lr=peak, betas=(0.9, 0.98), weight_decay=0.0)
@@ -163,32 +193,54 @@ def take_step(optimizers: list[torch.optim.Optimizer], now: float) -> None:
         optimizer.zero_grad()
 
 
+def answer_loss(
+    model: Qwen3VLForConditionalGeneration, names: NameReader, batch: list[architecture.Conversation], ids: dict[str, int]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As the model's own, but computes logits only where an answer's token comes next; and the loss of the names."""
+    inputs = architecture.collate(batch, ids)
+    del inputs["attention_mask"]  # padding comes last, and no token attends to what follows it
+    labels = inputs.pop("labels")[:, 1:]
+    output = model.model(**inputs, output_hidden_states=True)
+    hidden = output.last_hidden_state[:, :-1]
+    answers = torch.nn.functional.cross_entropy(model.lm_head(hidden[labels != -100]), labels[labels != -100])
+    return answers, names.loss(output.hidden_states[NAMES_LAYER], batch)
+
+
 def train(folder: Path, tokenizer: PreTrainedTokenizerFast, steps: int, size: int, peak: float, seed: int) -> None:
     ids = architecture.special_ids(tokenizer)
     model = architecture.make_model(tokenizer, seed)
-    reader = CellReader(model.config.vision_config.out_hidden_size)
-    both = torch.nn.ModuleList([model, reader])
-    optimizers = make_optimizers(both, peak)
     settings = {"steps": steps, "size": size, "peak": peak, "seed": seed}
+    saved = torch.load(folder / CHECKPOINT) if (folder / CHECKPOINT).exists() else None
+    if saved and saved["settings"] != settings:
+        sys.exit(f"{folder / CHECKPOINT} is of other settings: name another folder, or remove it")
+    if not saved:
+        learn_to_look(model, CellReader(model.config.vision_config.out_hidden_size), LOOKING, peak)
+    visual = model.model.visual
+    for part in (visual.patch_embed, visual.pos_embed, visual.blocks):  # what sees stays as it is; what passes it on goes on learning
+        part.requires_grad_(False)
+    names = NameReader(model.config.text_config.hidden_size)
+    both = torch.nn.ModuleList([model, names])
+    optimizers = make_optimizers(both, peak)
     first, losses = 0, []
-    if (folder / CHECKPOINT).exists():
-        saved = torch.load(folder / CHECKPOINT)
-        if saved["settings"] != settings:
-            sys.exit(f"{folder / CHECKPOINT} is of other settings: name another folder, or remove it")
+    if saved:
         both.load_state_dict(saved["both"])
         for optimizer, state in zip(optimizers, saved["optimizers"], strict=True):
             optimizer.load_state_dict(state)
         first, losses = saved["step"], saved["losses"]
         print(f"going on from step {first}", flush=True)
-    else:
-        learn_to_look(model, reader, LOOKING, peak)
-    seen: list[torch.Tensor] = []
-    hook = model.model.visual.register_forward_hook(lambda _module, _inputs, output: seen.append(output.pooler_output))
+
+    def save(step: int) -> None:
+        state = {"both": both.state_dict(), "optimizers": [o.state_dict() for o in optimizers], "step": step, "losses": losses}
+        torch.save(state | {"settings": settings}, folder / f"{CHECKPOINT}.new")
+        os.replace(folder / f"{CHECKPOINT}.new", folder / CHECKPOINT)
+
+    if not saved:
+        save(0)
     started, model = time.monotonic(), model.train()
-    make = functools.partial(make_batch, tokenizer, size=size)
-    for step, batch in enumerate(ahead(make, first, steps), first):
-        answers = model(**architecture.collate(batch.conversations, ids)).loss
-        (answers + CELLS_WEIGHT * reader.loss(seen.pop(), batch.cells)).backward()
+    made = ahead(functools.partial(make_batches, tokenizer, size=size), first // TOGETHER, -(-steps // TOGETHER))
+    for step, batch in enumerate(itertools.islice(itertools.chain.from_iterable(made), steps - first), first):
+        answers, named = answer_loss(model, names, batch, ids)
+        (answers + NAMES_WEIGHT * named).backward()
         take_step(optimizers, rate(step, steps, peak))
         losses.append(answers.item())
         done = step + 1
@@ -197,14 +249,10 @@ def train(folder: Path, tokenizer: PreTrainedTokenizerFast, steps: int, size: in
             left = (time.monotonic() - started) / (done - first) * (steps - done) / 60
             print(f"step {done} of {steps}, loss {mean:.4f}, {left:.0f} minutes left", flush=True)
         if done % 400 == 0 or done == steps:
-            state = {"both": both.state_dict(), "optimizers": [o.state_dict() for o in optimizers], "step": done, "losses": losses}
-            torch.save(state | {"settings": settings}, folder / f"{CHECKPOINT}.new")
-            os.replace(folder / f"{CHECKPOINT}.new", folder / CHECKPOINT)
+            save(done)
             found = evaluate.judge(model, tokenizer, evaluate.held_out(40))
-            seen.clear()
             print("  " + ", ".join(f"{skill} {100 * score.share:.0f}" for skill, score in found.items()), flush=True)
             model.train()
-    hook.remove()
     with (folder / "loss.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("step", "loss"), *((i + 1, f"{loss:.5f}") for i, loss in enumerate(losses))])
     (folder / "loss.svg").write_text(pages.loss_curve(losses))
@@ -215,7 +263,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", choices=("train", "evaluate", "export"), help="one of the three steps instead of all")
-    parser.add_argument("--steps", type=int, default=3200, help="batches to train on (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=7200, help="batches to train on (default: %(default)s)")
     parser.add_argument("--batch", type=int, default=16, help="conversations in a batch (default: %(default)s)")
     parser.add_argument("--rate", type=float, default=3e-3, help="highest learning rate (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the first weights (default: %(default)s)")
@@ -224,6 +272,7 @@ def main() -> None:
     transformers_logging.set_verbosity_error()
     keep_memory()
     torch.use_deterministic_algorithms(True)
+    torch.set_flush_denormal(True)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     if arguments.only in (None, "train"):
         tokenizer = architecture.make_tokenizer()

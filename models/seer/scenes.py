@@ -139,33 +139,64 @@ def draw(scene: Scene) -> np.ndarray:
     return np.clip(pixels, 0, 255).astype(np.uint8)
 
 
+PLACES = ("top left", "top right", "bottom left", "bottom right", None)
 CELL = 16  # pixels of the side of a square that the model sees as one token
-# What a square shows, and where it is; class 0: nothing.
-CELL_CLASSES = {"colour": 9, "kind": 8, "size": 3, "letter": 27, "second letter": 27, "middle": 2, "row": 8, "column": 8}
+# What a square shows, and where it is; class 0: nothing. "word" is the whole word of which a square shows a letter, "place" the
+# quarter of the picture in which the middle of its shape lies.
+CELL_CLASSES = {
+    "colour": 9, "kind": 8, "size": 3, "place": 6, "letter": 27, "second letter": 27, "word": 1 + len(WORDS), "middle": 2,
+    "row": 8, "column": 8,
+}  # fmt: skip
+CELL_NUMBERS = ("x", "y")  # of the middle of the square's shape, or of the upper end of its bar, in pixels; NOTHING: there is none
+NOTHING = -1
 
 
 def cells(scene: Scene) -> np.ndarray:
-    """What each square of the picture shows, row by row: shape (squares, 8), one of CELL_CLASSES in each column."""
+    """What each square of the picture shows, row by row: shape (squares, columns), the CELL_CLASSES and then the CELL_NUMBERS."""
     rows, columns = scene.height // CELL, scene.width // CELL
-    found = np.zeros((rows, columns, len(CELL_CLASSES)), np.int64)
+    found = {name: np.zeros((rows, columns), np.int64) for name in CELL_CLASSES}
+    found |= {name: np.full((rows, columns), NOTHING) for name in CELL_NUMBERS}
     most = np.full((rows, columns), 0.12)  # of a square that must be covered to count
 
-    def mark(covered: np.ndarray, labels: tuple[int, int, int]) -> None:
+    def mark(covered: np.ndarray, **labels: int) -> None:
         share = covered.reshape(rows, CELL, columns, CELL).mean((1, 3))
-        found[share > most, :3] = labels
+        for name, label in labels.items():
+            found[name][share > most] = label
         np.maximum(most, share, out=most)
 
     colours = sorted(COLOURS)
     for shape in scene.shapes:
-        mark(_coverage(shape, scene), (1 + colours.index(shape.colour), 1 + SHAPES.index(shape.kind), 1 + (shape.size == "big")))
-        found[shape.y // CELL, shape.x // CELL, 5] = 1
+        mark(
+            _coverage(shape, scene),
+            colour=1 + colours.index(shape.colour),
+            kind=1 + SHAPES.index(shape.kind),
+            size=1 + (shape.size == "big"),
+            place=1 + PLACES.index(place(scene, shape)),
+            x=shape.x,
+            y=shape.y,
+        )
+        found["middle"][shape.y // CELL, shape.x // CELL] = 1
     for i, bar in enumerate(scene.bars):
-        mark(_bar(scene, i), (1 + colours.index(bar.colour), 1 + len(SHAPES), 0))
+        mark(_bar(scene, i), colour=1 + colours.index(bar.colour), kind=1 + len(SHAPES), x=_bar_middle(scene, i), y=scene.height - bar.height)
     for i, letter in enumerate(scene.word.upper()):
-        at = found[(scene.word_at[1] + 7) // CELL, (scene.word_at[0] + 12 * i + 5) // CELL]
-        at[3 if at[3] == 0 else 4] = 1 + ord(letter) - ord("A")
-    found[..., 6], found[..., 7] = np.mgrid[0:rows, 0:columns]
-    return found.reshape(rows * columns, -1)
+        at = (scene.word_at[1] + 7) // CELL, (scene.word_at[0] + 12 * i + 5) // CELL
+        found["letter" if found["letter"][at] == 0 else "second letter"][at] = 1 + ord(letter) - ord("A")
+        found["word"][at] = 1 + WORDS.index(scene.word)
+    found["row"], found["column"] = np.mgrid[0:rows, 0:columns]
+    return np.stack([found[name] for name in (*CELL_CLASSES, *CELL_NUMBERS)], -1).reshape(rows * columns, -1)
+
+
+def place(scene: Scene, shape: Shape) -> str | None:
+    """The quarter of the picture in which a shape lies; None if it lies close to a middle line."""
+    dx, dy = shape.x - scene.width / 2, shape.y - scene.height / 2
+    if min(abs(dx), abs(dy)) < APART / 2:
+        return None
+    return f"{'top' if dy < 0 else 'bottom'} {'left' if dx < 0 else 'right'}"
+
+
+def _bar_middle(scene: Scene, index: int) -> int:
+    step = (scene.width - 8) // len(scene.bars)
+    return 4 + index * step + step // 2
 
 
 def _bar(scene: Scene, index: int) -> np.ndarray:
