@@ -158,6 +158,7 @@ struct AnswerLookup {
   std::vector<MatchStep> steps;                 // in order; the answer is the last step's
   Duration saved{0};                            // the answer's cost
   std::optional<Duration> left = std::nullopt;  // until expiry; absent: none
+  bool by_similarity = false;                   // to a similar question, which the last step names
 
   /// There is an answer, and no model was asked for it.
   [[nodiscard]] bool avoided_work() const {

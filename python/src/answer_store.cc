@@ -19,6 +19,20 @@ constexpr Duration kLease = std::chrono::seconds(5);
 /// Answers of the gateway are records, with other leases.
 constexpr std::string_view kAnswerForm = "python";
 
+/// An embedder that Python owns, too.
+class BorrowedEmbedder final : public Embedder {
+ public:
+  explicit BorrowedEmbedder(std::shared_ptr<Embedder> embedder) : embedder_(std::move(embedder)) {}
+  [[nodiscard]] const std::string& name() const override { return embedder_->name(); }
+  [[nodiscard]] std::size_t dimensions() const override { return embedder_->dimensions(); }
+  [[nodiscard]] Result<std::vector<Vector>> embed(std::span<const EmbedInput> inputs) override {
+    return embedder_->embed(inputs);
+  }
+
+ private:
+  const std::shared_ptr<Embedder> embedder_;
+};
+
 }  // namespace
 
 Result<std::shared_ptr<AnswerStore>> AnswerStore::open(const AnswerStoreArgs& args) {
@@ -30,6 +44,7 @@ Result<std::shared_ptr<AnswerStore>> AnswerStore::open(const AnswerStoreArgs& ar
                                              args.budget.pool->budget(), store->clock_));
   AFI_TRY(store->place_, args.budget.join(*store->cache_));
   AFI_TRY_VOID(store->open_archive(args));
+  AFI_TRY_VOID(store->open_similarity(args));
   store->front_ = std::make_unique<AnswerOnce>(*store->cache_, store->clock_);
   return store;
 }
@@ -58,6 +73,54 @@ Result<void> AnswerStore::open_archive(const AnswerStoreArgs& args) {
   poller_ =
       std::make_unique<InvalidationPoller>([this] { static_cast<void>(archive_->refresh()); });
   return {};
+}
+
+Result<void> AnswerStore::open_similarity(const AnswerStoreArgs& args) {
+  if (!args.similarity.has_value()) return {};
+  const SimilarityArgs& wanted = *args.similarity;
+  SimilarAnswersOptions options{.embedder = std::make_unique<BorrowedEmbedder>(wanted.embedder),
+                                .embedder_waits = true,
+                                .threshold = wanted.threshold,
+                                .mode = wanted.mode,
+                                .acceptance = {.error_budget = wanted.error_budget},
+                                .text_of = {},
+                                .storage = std::nullopt,
+                                .shared = args.budget.shared()};
+  if (archive_ != nullptr) {
+    AFI_TRY(SharedCell* const evidence,
+            below_->shared_value("afterimage/similarity-evidence-of-python/1",
+                                 "similarity-evidence", args.secret));
+    options.storage.emplace(SimilarStorage{.answers = *archive_,
+                                           .tier = below_->shared_tier(),
+                                           .evidence = *evidence,
+                                           .transfer = transfer_,
+                                           .secret = args.secret});
+  }
+  AFI_TRY(similar_,
+          SimilarAnswers::create(std::move(options), *cache_, args.budget.pool->budget(), clock_));
+  return {};
+}
+
+std::optional<AnswerLookup> AnswerStore::find_similar(const Question& question,
+                                                      const LookupRules& rules,
+                                                      const AnswerArchive::ReadLease& before,
+                                                      std::vector<MatchStep> looked,
+                                                      std::optional<SimilarLookup>& lookup) {
+  // Who allows exact matches only wants no looser ones.
+  if (similar_ == nullptr || rules.serve == MatchLevel::kExact) return std::nullopt;
+  lookup = similar_->find(question, rules);
+  if (!lookup.has_value() || !lookup->found.answer.has_value() || !may_serve(before)) {
+    return std::nullopt;
+  }
+  const SimilarityLookup& found = lookup->found;
+  looked.push_back({.rung = MatchLevel::kNear,
+                    .verdict = Verdict::kServed,
+                    .candidate = found.proposals[*found.judged].candidate,
+                    .age = found.age});
+  return AnswerLookup{.answer = found.answer,
+                      .steps = std::move(looked),
+                      .saved = found.saved,
+                      .by_similarity = true};
 }
 
 AnswerArchive::ReadLease AnswerStore::lease() const {
@@ -131,6 +194,10 @@ Result<AnswerLookup> AnswerStore::lead(AnswerLeader leader, Question& question,
                                        const AnswerArchive::ReadLease& before,
                                        const AnswerOnce::Generate& generate) {
   if (auto restored = restore(question, rules, leader.looked())) return *std::move(restored);
+  std::optional<SimilarLookup> similar;
+  if (auto found = find_similar(question, rules, before, leader.looked(), similar)) {
+    return *std::move(found);
+  }
   std::unique_ptr<Lease> lease;  // dropped when the answer is stored
   AFI_TRY(auto elsewhere, wait_for_lease_holder(question, rules, lease));
   if (elsewhere.has_value()) return *std::move(elsewhere);
@@ -154,6 +221,9 @@ Result<AnswerLookup> AnswerStore::lead(AnswerLeader leader, Question& question,
     if (!published.has_value() && !invalidated) return std::unexpected(published.error());
     if (archive_ != nullptr && published.value_or(false)) {
       archive_->keep(question, answer, facts, before);
+    }
+    if (similar.has_value() && published.value_or(false)) {
+      similar_->learn(question, *similar, answer.text);
     }
   }
   own.answer = std::move(answer);
@@ -183,6 +253,25 @@ Result<AnswerLookup> AnswerStore::generate_uncached(std::vector<MatchStep> looke
                                                     const AnswerOnce::Generate& generate) {
   AFI_TRY(auto generated, generate());
   return AnswerLookup{.answer = std::move(generated.answer), .steps = std::move(looked)};
+}
+
+Result<bool> AnswerStore::report_wrong(Question& question, const LookupRules& rules) {
+  std::optional<SimilarLookup> served;
+  AFI_TRY(bool erased, erase(question));
+  if (similar_ == nullptr) return erased;
+  if (!erased && rules.serve > MatchLevel::kExact) {
+    served = similar_->peek(question, rules);
+    if (!served.has_value() || served->found.verdict != Verdict::kServed) return false;
+    Question candidate(question.scope(), served->found.proposals[*served->found.judged].candidate);
+    AFI_TRY(erased, erase(candidate));
+  }
+  similar_->reported_wrong(question, served);
+  return erased;
+}
+
+std::optional<SimilarAnswersStats> AnswerStore::similarity_stats() const {
+  if (similar_ == nullptr) return std::nullopt;
+  return similar_->stats();
 }
 
 Result<bool> AnswerStore::erase(Question& question) {

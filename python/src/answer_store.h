@@ -17,11 +17,20 @@
 #include "budget_pool.h"
 #include "caches/answers/answer_archive.h"
 #include "caches/invalidation/invalidation_poller.h"
+#include "caches/similarity/similar_answers.h"
 #include "storage/memory/lease_loop.h"
 #include "storage/remote/redis_leases.h"
 #include "tiers.h"
 
 namespace afterimage::python {
+
+/// How answers to similar questions are found.
+struct SimilarityArgs {
+  SimilarityMode mode = SimilarityMode::kWatch;
+  std::shared_ptr<Embedder> embedder;
+  float threshold = 0.85F;
+  double error_budget = 0.01;
+};
 
 struct AnswerStoreArgs {
   CacheBudget budget;
@@ -30,6 +39,7 @@ struct AnswerStoreArgs {
   BelowArgs below;
   Secret secret;                 // of the processes that share answers through servers
   Duration coalesce_timeout{0};  // for another process that generates the answer; 0: no leases
+  std::optional<SimilarityArgs> similarity;
 };
 
 /// An answer cache with everything it uses: single flight, and an archive if there is a tier.
@@ -44,6 +54,9 @@ class AnswerStore {
   /// AnswerOnce::get_or_answer, which also looks into the tier before it generates.
   Result<AnswerLookup> get_or_answer(Question& question, const LookupRules& rules,
                                      const AnswerOnce::Generate& generate);
+  /// The answer to this question was wrong: erases it, or the similar question's that it would get.
+  /// False: there is none.
+  Result<bool> report_wrong(Question& question, const LookupRules& rules);
   Result<bool> erase(Question& question);
   Result<AnswerCount> erase(const AnswerFilter& filter);
   Result<void> flush();
@@ -52,12 +65,21 @@ class AnswerStore {
   [[nodiscard]] AnswerOnceStats once_stats() const { return front_->stats(); }
   /// Answers of other processes that this one waited for.
   [[nodiscard]] std::uint64_t answered_elsewhere() const { return answered_elsewhere_; }
+  /// nullopt: similarity is off.
+  [[nodiscard]] std::optional<SimilarAnswersStats> similarity_stats() const;
   /// nullopt: there is no tier.
   [[nodiscard]] std::optional<AnswerArchiveStats> archive_stats() const;
 
  private:
   explicit AnswerStore(CacheBudget budget) : budget_(std::move(budget)) {}
   Result<void> open_archive(const AnswerStoreArgs& args);
+  Result<void> open_similarity(const AnswerStoreArgs& args);
+  /// The answer to a similar question, if it may be served; `lookup`: what was found.
+  [[nodiscard]] std::optional<AnswerLookup> find_similar(const Question& question,
+                                                         const LookupRules& rules,
+                                                         const AnswerArchive::ReadLease& before,
+                                                         std::vector<MatchStep> looked,
+                                                         std::optional<SimilarLookup>& lookup);
   [[nodiscard]] AnswerArchive::ReadLease lease() const;
   [[nodiscard]] bool may_serve(const AnswerArchive::ReadLease& before);
   /// The steps of a hit that must not be served, because nobody can tell whether it was erased.
@@ -87,6 +109,7 @@ class AnswerStore {
   BudgetPool::Place place_;
   std::unique_ptr<AnswerArchive> archive_;  // nullptr: nothing is below
   std::unique_ptr<InvalidationPoller> poller_;
+  std::unique_ptr<SimilarAnswers> similar_;  // nullptr: similarity is off
   std::unique_ptr<AnswerOnce> front_;
 };
 

@@ -6,9 +6,13 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "afterimage/question.h"
 #include "answer_store.h"
 #include "bindings.h"
+#include "caches/similarity/hashed_ngrams.h"
 
 namespace afterimage::python {
 
@@ -89,9 +93,93 @@ ScopeId scope_of(const SpaceHolder& space, const nb::sequence& messages, std::st
 nb::list steps_of(const AnswerLookup& lookup) {
   nb::list steps;
   for (const MatchStep& step : lookup.steps) {
-    steps.append(nb::make_tuple(to_string(step.rung), to_string(step.verdict), step.candidate));
+    const bool similar = lookup.by_similarity && &step == &lookup.steps.back();
+    steps.append(nb::make_tuple(similar ? "similarity" : to_string(step.rung),
+                                to_string(step.verdict), step.candidate));
   }
   return steps;
+}
+
+/// A Python function from texts to vectors. Vectors are made of length 1.
+class PythonEmbedder final : public Embedder {
+ public:
+  PythonEmbedder(nb::callable function, std::string name)
+      : function_(std::move(function)), name_(std::move(name)) {
+    dimensions_ = vectors_of(std::vector<std::string>{"A text."}).front().size();
+  }
+  ~PythonEmbedder() override {
+    const nb::gil_scoped_acquire held;
+    function_.reset();
+  }
+  PythonEmbedder(const PythonEmbedder&) = delete;
+  PythonEmbedder& operator=(const PythonEmbedder&) = delete;
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] std::size_t dimensions() const override { return dimensions_; }
+  [[nodiscard]] Result<std::vector<Vector>> embed(std::span<const EmbedInput> inputs) override {
+    std::vector<std::string> texts;
+    for (const EmbedInput& input : inputs) {
+      if (!std::holds_alternative<std::string_view>(input)) {
+        return fail(ErrorCode::kUnsupported, "embed() takes texts");
+      }
+      texts.emplace_back(std::get<std::string_view>(input));
+    }
+    const nb::gil_scoped_acquire held;
+    try {
+      return vectors_of(texts);
+    } catch (const std::exception& problem) {  // costs hits only
+      return fail(ErrorCode::kUnavailable, problem.what());
+    }
+  }
+
+ private:
+  [[nodiscard]] std::vector<Vector> vectors_of(const std::vector<std::string>& texts) const {
+    auto vectors = nb::cast<std::vector<Vector>>(function_(texts));
+    const auto fits = [&](const Vector& v) {
+      return !v.empty() && (dimensions_ == 0 || v.size() == dimensions_);
+    };
+    if (vectors.size() != texts.size() || !std::ranges::all_of(vectors, fits)) {
+      raise(ErrorCode::kInvalidArgument,
+            "expected embed() to return one vector for each text, all of one length");
+    }
+    for (Vector& vector : vectors) {
+      double squares = 0;
+      for (const float x : vector) squares += static_cast<double>(x) * x;
+      const double length = std::sqrt(squares);
+      for (float& x : vector) x = length > 0 ? static_cast<float>(x / length) : 0.0F;
+    }
+    return vectors;
+  }
+
+  nb::callable function_;
+  std::string name_;
+  std::size_t dimensions_ = 0;
+};
+
+SimilarityArgs similarity_of(std::string_view mode, const nb::object& embed, std::string name,
+                             double threshold, double error_budget) {
+  if (mode != "shadow" && mode != "on") {
+    raise(ErrorCode::kInvalidArgument,
+          "expected mode \"shadow\" or \"on\", got '" + std::string(mode) + "'");
+  }
+  if (!(threshold > 0 && threshold <= 1) || !(error_budget > 0 && error_budget < 1)) {
+    raise(ErrorCode::kInvalidArgument, "expected threshold in (0, 1] and error_budget in (0, 1)");
+  }
+  SimilarityArgs args{.mode = mode == "on" ? SimilarityMode::kLearned : SimilarityMode::kWatch,
+                      .embedder = nullptr,
+                      .threshold = static_cast<float>(threshold),
+                      .error_budget = error_budget};
+  if (embed.is_none()) {
+    args.embedder = std::make_shared<HashedNgrams>(or_raise(HashedNgrams::create()));
+  } else if (name.empty()) {
+    raise(ErrorCode::kInvalidArgument,
+          "expected a name with embed: model and version, so that its vectors are never compared "
+          "with another's");
+  } else {
+    args.embedder =
+        std::make_shared<PythonEmbedder>(nb::cast<nb::callable>(embed), std::move(name));
+  }
+  return args;
 }
 
 class PyAnswerCache {
@@ -147,6 +235,13 @@ class PyAnswerCache {
     return or_raise(std::move(found));
   }
 
+  bool report_wrong(const ScopeId& scope, std::string question, std::string_view max_match) {
+    const auto store = open();
+    Question scoped(scope, std::move(question));
+    const LookupRules rules = rules_of(max_match, std::nullopt);
+    return or_raise(without_gil([&] { return store->report_wrong(scoped, rules); }));
+  }
+
   bool erase(const ScopeId& scope, std::string question) {
     const auto store = open();
     Question scoped(scope, std::move(question));
@@ -197,6 +292,7 @@ class PyAnswerCache {
     stats["seconds_saved"] = seconds(cache.answer_time_saved);
     stats["answered_elsewhere"] = store->answered_elsewhere();
     if (const auto archive = store->archive_stats()) add_archive(stats, *archive);
+    if (const auto similarity = store->similarity_stats()) add_similarity(stats, *similarity);
     return stats;
   }
 
@@ -220,6 +316,16 @@ class PyAnswerCache {
     stats["tier_erased"] = archive.erased;
     stats["tier_expired"] = archive.expired;
     stats["tier_failed"] = archive.failed;
+  }
+
+  static void add_similarity(nb::dict& stats, const SimilarAnswersStats& similarity) {
+    stats["similarity served"] = similarity.rung.served;
+    stats["similarity missed"] = similarity.rung.missed;
+    stats["similarity matched_not_used"] = similarity.rung.not_used;
+    stats["similarity right"] = similarity.rung.learned.right;
+    stats["similarity wrong"] = similarity.rung.learned.wrong;
+    stats["similarity demotions"] = similarity.demotions;
+    stats["similarity restored"] = similarity.archive.restored;
   }
 
   std::uint64_t erase_all(const AnswerFilter& filter) {
@@ -299,6 +405,8 @@ void bind_answer_types(nb::module_& module) {
       .def_ro("answer", &AnswerLookup::answer)
       .def_prop_ro("avoided_work", &AnswerLookup::avoided_work,
                    "True: an answer was found, and no model was called for it.")
+      .def_ro("by_similarity", &AnswerLookup::by_similarity,
+              "True: it is the answer to a similar question, which the last step names.")
       .def_prop_ro("seconds_saved", [](const AnswerLookup& self) { return seconds(self.saved); })
       .def_prop_ro("steps", steps_of, nb::sig("def steps(self) -> list[tuple[str, str, str]]"),
                    "The match steps tried: (match level, verdict, the question that the "
@@ -309,6 +417,31 @@ void bind_answer_types(nb::module_& module) {
 
 void bind_answers(nb::module_& module) {
   bind_answer_types(module);
+  nb::class_<SimilarityArgs>(module, "Similarity",
+                             "How an AnswerCache finds answers to similar questions. An answer is "
+                             "served once the evidence "
+                             "shows, with\n"
+                             "95 % confidence, that such matches are wrong in at most error_budget "
+                             "of all cases. Evidence is "
+                             "each\n"
+                             "comparison with what generate() returns; some hundreds are needed.")
+      .def(
+          "__init__",
+          [](SimilarityArgs* self, std::string_view mode, const nb::object& embed, std::string name,
+             double threshold, double error_budget) {
+            new (self) SimilarityArgs(
+                similarity_of(mode, embed, std::move(name), threshold, error_budget));
+          },
+          nb::arg("mode") = "shadow", nb::kw_only(), nb::arg("embed") = nb::none(),
+          nb::arg("name") = "", nb::arg("threshold") = 0.85, nb::arg("error_budget") = 0.01,
+          nb::sig("def __init__(self, mode: str = 'shadow', *, embed: "
+                  "collections.abc.Callable[[collections.abc.Sequence[str]], "
+                  "collections.abc.Sequence[collections.abc.Sequence[float]]] | None = None, name: "
+                  "str = '', threshold: float = 0.85, error_budget: float = 0.01) -> None"),
+          "mode: \"shadow\" compares and learns and serves nothing; \"on\" serves.\n"
+          "embed: texts to vectors, with name as its model and version; None: built in, knows no "
+          "synonyms.\n"
+          "threshold: minimum cosine of a neighbour.");
   nb::class_<PyAnswerCache>(
       module, "AnswerCache",
       "Answer once: a cache of answers, matched by exact, canonical or near-identical question "
@@ -327,7 +460,8 @@ void bind_answers(nb::module_& module) {
           "__init__",
           [](PyAnswerCache* self, const nb::object& budget_bytes, std::string policy,
              std::uint64_t max_entries, std::optional<std::string> disk, std::uint64_t disk_bytes,
-             const nb::object& tier, const nb::bytes& secret, double coalesce_timeout_seconds) {
+             const nb::object& tier, const nb::bytes& secret, double coalesce_timeout_seconds,
+             const std::optional<SimilarityArgs>& similarity) {
             const AnswerStoreArgs args{
                 .budget = budget_of(budget_bytes),
                 .policy = std::move(policy),
@@ -337,7 +471,8 @@ void bind_answers(nb::module_& module) {
                           .tier = tier.is_none() ? nullptr : tier_store_of(tier)},
                 .secret = secret_of(secret),
                 .coalesce_timeout =
-                    checked_seconds(coalesce_timeout_seconds, "coalesce_timeout_seconds")};
+                    checked_seconds(coalesce_timeout_seconds, "coalesce_timeout_seconds"),
+                .similarity = similarity};
             new (self)
                 PyAnswerCache(or_raise(without_gil([&] { return AnswerStore::open(args); })));
           },
@@ -345,12 +480,12 @@ void bind_answers(nb::module_& module) {
           nb::arg("max_entries") = 1'000'000, nb::arg("disk") = nb::none(),
           nb::arg("disk_bytes") = 1ULL << 30U, nb::arg("tier") = nb::none(),
           nb::arg("secret") = nb::bytes(Secret{}.data(), Secret{}.size()),
-          nb::arg("coalesce_timeout_seconds") = 10.0,
+          nb::arg("coalesce_timeout_seconds") = 10.0, nb::arg("similarity") = nb::none(),
           nb::sig("def __init__(self, budget_bytes: int | SharedBudget, *, policy: str = 'worth', "
                   "max_entries: "
                   "int = 1000000, disk: str | None = None, disk_bytes: int = 1073741824, tier: "
                   "Tier | None = None, secret: bytes = ..., coalesce_timeout_seconds: float = "
-                  "10.0) -> None"),
+                  "10.0, similarity: Similarity | None = None) -> None"),
           "disk: a folder, used by one process at a time, with disk_bytes as its hard cap. tier "
           "instead of\n"
           "disk: a DiskTier, a RemoteTier or a TierStack of one of each; encryption is the "
@@ -361,7 +496,10 @@ void bind_answers(nb::module_& module) {
           "servers, "
           "how long\n"
           "get_or_answer waits for another process that is generating the same answer; 0: it does "
-          "not.")
+          "not.\n"
+          "similarity: get_or_answer looks for similar questions, too; with a tier, what is learnt "
+          "outlives\n"
+          "the process.")
       .def("find", &PyAnswerCache::find, nb::arg("scope"), nb::arg("question"), nb::kw_only(),
            nb::arg("max_match") = "text:near", nb::arg("max_age_seconds") = nb::none(),
            "Looks up to the loosest match level max_match: text:exact, text:canonical or "
@@ -380,6 +518,13 @@ void bind_answers(nb::module_& module) {
                    "collections.abc.Sequence[str] = []) -> AnswerLookup"),
            "The cached answer, or the one that another caller is generating, or that of "
            "generate().")
+      .def(
+          "report_wrong", &PyAnswerCache::report_wrong, nb::arg("scope"), nb::arg("question"),
+          nb::kw_only(), nb::arg("max_match") = "text:near",
+          "The answer to this question was wrong: erases it, or that of the similar question whose "
+          "answer it gets.\n"
+          "It counts as evidence, and its neighbours are served by their own evidence only. False: "
+          "there is no such answer.")
       .def("erase", &PyAnswerCache::erase, nb::arg("scope"), nb::arg("question"),
            "Removes the answer to exactly this text. False: memory did not hold it.\n"
            "\n"

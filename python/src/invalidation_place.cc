@@ -74,22 +74,32 @@ Result<void> InvalidationPlace::use_disk() {
 }
 
 Result<void> InvalidationPlace::use_servers(const Secret& root) {
+  AFI_TRY(SharedCell* const list, shared_value(place_domain(kind_), "", root));
+  log_ = std::make_unique<InvalidationLog>(*list, root);
+  return {};
+}
+
+Tier& InvalidationPlace::shared_tier() { return *(servers_ != nullptr ? servers_ : disk_)->tier; }
+
+Result<SharedCell*> InvalidationPlace::shared_value(std::string_view domain,
+                                                    const std::string& name, const Secret& root) {
+  if (servers_ == nullptr) {
+    values_.push_back(std::make_unique<FileCell>(files(), disk_->folder + "/" + name));
+    return values_.back().get();
+  }
   const bool encrypted = servers_->key_file.has_value();
-  FieldWriter fields(place_domain(kind_));
+  FieldWriter fields(domain);
   fields.number("sealed", encrypted ? 1 : 0);
   const TierKey place{.entry_class = EntryClass::kAnswer,
                       .bytes = hmac_sha256(root, fields.message())};
-  // The list outlives every entry that it invalidates.
+  // The value outlives every entry that it is about.
   const Duration ttl = std::max<Duration>(2 * servers_->ttl, std::chrono::hours(1));
-  cell_ = std::make_unique<RemoteCell>(servers_->shared->remote_tier(), place.bytes, ttl);
-  SharedCell* list = cell_.get();
-  if (encrypted) {
-    AFI_TRY(EncryptionKeys keys, EncryptionKeys::read(*servers_->key_file));
-    encrypted_cell_ = std::make_unique<EncryptedCell>(*cell_, place, std::move(keys));
-    list = encrypted_cell_.get();
-  }
-  log_ = std::make_unique<InvalidationLog>(*list, root);
-  return {};
+  values_.push_back(
+      std::make_unique<RemoteCell>(servers_->shared->remote_tier(), place.bytes, ttl));
+  if (!encrypted) return values_.back().get();
+  AFI_TRY(EncryptionKeys keys, EncryptionKeys::read(*servers_->key_file));
+  values_.push_back(std::make_unique<EncryptedCell>(*values_.back(), place, std::move(keys)));
+  return values_.back().get();
 }
 
 }  // namespace afterimage::python

@@ -27,6 +27,7 @@
 #include "foundation/platform/files.h"
 #include "storage/encryption/encrypted_cell.h"
 #include "storage/encryption/encrypted_files.h"
+#include "storage/memory/file_cell.h"
 #include "storage/remote/remote_cell.h"
 
 namespace afterimage::python {
@@ -99,6 +100,12 @@ class InvalidationPlace {
   [[nodiscard]] const std::string& file() const { return file_; }
   /// nullptr: there are no servers, and the file has the list.
   [[nodiscard]] InvalidationLog* log() { return log_.get(); }
+  /// The tier that all processes see, for entries that they change: the servers' if there are any.
+  [[nodiscard]] Tier& shared_tier();
+  /// A small value there, encrypted like the entries. `domain` names it to all processes, `name` is its
+  /// file on a disk.
+  Result<SharedCell*> shared_value(std::string_view domain, const std::string& name,
+                                   const Secret& root);
   /// nullptr: there are none.
   [[nodiscard]] RemoteTier* servers() {
     return servers_ == nullptr ? nullptr : &servers_->shared->remote_tier();
@@ -123,8 +130,7 @@ class InvalidationPlace {
   SystemFiles files_;
   std::unique_ptr<EncryptedFiles> encrypted_files_;
   std::string file_;
-  std::unique_ptr<RemoteCell> cell_;
-  std::unique_ptr<EncryptedCell> encrypted_cell_;
+  std::vector<std::unique_ptr<SharedCell>> values_;
   std::unique_ptr<InvalidationLog> log_;
 };
 

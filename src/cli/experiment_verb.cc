@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/experiment_args.h"
+#include "cli/experiment_engine.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "foundation/platform/environment.h"
@@ -48,6 +49,8 @@ struct ExperimentArgs {
   std::string samples_jsonl;
   std::string url;  // of --llava-data-url, which is always rejected
   CLI::Option* mode_option = nullptr;
+  ExperimentEngines engines;
+  CLI::Option* engine_option = nullptr;
 };
 
 MatchLevel rung_named(std::string_view name) {
@@ -145,9 +148,12 @@ void print_rejected(const Dataset& dataset) {
              dataset.rejected.size(), dataset.rejected[0].id, dataset.rejected[0].error.message);
 }
 
-ExitCode run_samples(const ExperimentArgs& args, World& world) {
+ExitCode run_samples(ExperimentArgs& args, World& world) {
   const auto spec = spec_of(args);
   if (!spec.has_value()) return report_error("experiment", spec.error(), ExitCode::kUsageError);
+  if (const auto loaded = args.engines.load(world.clock); !loaded.has_value()) {
+    return report_error("experiment", loaded.error(), ExitCode::kUsageError);
+  }
   const CacheMode mode = cache_mode_named(args.cache_mode).value_or(CacheMode::kDryRun);
   const auto data = load_experiment_data(*spec, args.data.places(), world.files);
   if (!data.has_value()) return report_error("experiment", data.error(), ExitCode::kUsageError);
@@ -155,11 +161,12 @@ ExitCode run_samples(const ExperimentArgs& args, World& world) {
   const std::vector<Sample>& samples = data->dataset.samples;
   if (!args.json) {
     fmt::print("{}", start_text(data->dataset.label, key_use(samples, spec->source), data->images,
-                                remarks_on(*spec, mode)));
+                                remarks_on(*spec, mode, args.engine_option->count() == 0)));
   }
-  OracleEngine oracle;
+  const auto engine = args.engines.engine_for(*spec, data->roots);
+  if (!engine.has_value()) return report_error("experiment", engine.error(), ExitCode::kUsageError);
   const auto report =
-      run_experiment(*spec, mode, samples, {data->roots, world.clock, oracle},
+      run_experiment(*spec, mode, samples, {data->roots, world.clock, **engine},
                      [&](const Sample& sample, const SampleResult& result) {
                        if (!args.json)
                          fmt::print("{}", sample_line(sample, result, samples.size()));
@@ -180,11 +187,12 @@ ExitCode run_samples(const ExperimentArgs& args, World& world) {
 
 /// Generated questions run through the trial of match steps and traps, unless a flag is given that
 /// only the sample-by-sample experiment supports.
-ExitCode run(const ExperimentArgs& args, World& world) {
+ExitCode run(ExperimentArgs& args, World& world) {
   if (!args.write_gqa.empty()) return write_data_set(args, world);
   const bool has_settings =
       std::ranges::any_of(args.given, [](const auto& one) { return one.first->count() > 0; });
-  if (args.dataset == "generated" && !has_settings && args.mode_option->count() == 0) {
+  if (args.dataset == "generated" && !has_settings && args.mode_option->count() == 0 &&
+      args.engine_option->count() == 0) {
     return run_generated(args, world);
   }
   return run_samples(args, world);
@@ -313,8 +321,7 @@ void add_engine_settings(CLI::App& verb, ExperimentArgs& args) {
   ExperimentSpec& spec = args.spec;
   const auto only_recorded = [](CLI::Option* option) { option->group("Recorded only"); };
   only_recorded(add_setting(verb, args, "--model", "model", spec.model,
-                            "Model name, part of the cache "
-                            "scope; the model is not run"));
+                            "Model name, part of the cache scope; a server is asked for it"));
   only_recorded(add_setting(verb, args, "--tensor-parallel-size", "tensor_parallel_size",
                             spec.tensor_parallel_size, ""));
   only_recorded(add_switch(verb, args, "--trust-remote-code", "trust_remote_code", true, ""));
@@ -363,6 +370,7 @@ void add_experiment(CLI::App& program, World& world, ExitCode& code) {
       ->check(CLI::IsMember({"exact", "canonical", "near"}))
       ->capture_default_str();
   verb->add_flag("--json", args->json, "Print JSON instead of text");
+  args->engine_option = args->engines.add_option(*verb);
   add_cache_settings(*verb, *args);
   add_data_settings(*verb, *args);
   add_report_flags(*verb, *args);
@@ -372,6 +380,8 @@ void add_experiment(CLI::App& program, World& world, ExitCode& code) {
       "  afterimage experiment\n"
       "  afterimage experiment --questions 100000 --seed 7 --json\n"
       "  afterimage experiment --preset internvl3.5-2b --dataset synthetic --cache-mode live\n"
+      "  afterimage experiment --dataset gqa --data gqa/ --engine http://127.0.0.1:8000/v1 --model "
+      "M\n"
       "  afterimage experiment --dataset gqa --data gqa/ --max-samples 64 --chunk-source question\n"
       "\n"
       "Exit code 1: a wrong answer or a trap was served, or a sample failed.");

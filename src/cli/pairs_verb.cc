@@ -9,6 +9,7 @@
 #include "caches/similarity/endpoint_embedder.h"
 #include "caches/similarity/hashed_ngrams.h"
 #include "cli/verbs.h"
+#include "engines/llama/llama_embedder.h"
 #include "lab/pairs/pairs.h"
 #include "lab/pairs/pairs_curve.h"
 
@@ -27,17 +28,24 @@ struct PairsArgs {
   std::string model;
 };
 
-/// With the built-in embedder, and with the embeddings endpoint if one is given.
-Result<std::vector<PairsCurve>> curves(const PairsArgs& args, const QuestionPairs& pairs,
-                                       const Clock& clock) {
-  AFI_TRY(HashedNgrams ngrams, HashedNgrams::create());
-  std::vector<PairsCurve> all;
-  AFI_TRY(all.emplace_back(), trace_curve(pairs.pairs, ngrams));
-  if (args.embeddings.empty()) return all;
+Result<std::unique_ptr<Embedder>> embedder_of(const PairsArgs& args, const Clock& clock) {
+  if (!args.embeddings.contains("://")) return make_llama_embedder(args.embeddings);
   EndpointOptions options{.model = args.model, .deadline = kEmbedDeadline};
   AFI_TRY(options.url, parse_url(args.embeddings));
-  AFI_TRY(const auto endpoint, EndpointEmbedder::create(std::move(options), clock));
-  AFI_TRY(all.emplace_back(), trace_curve(pairs.pairs, *endpoint));
+  AFI_TRY(auto endpoint, EndpointEmbedder::create(std::move(options), clock));
+  return endpoint;
+}
+
+/// With the built-in embedder, and with another if one is given.
+Result<std::vector<PairsCurve>> curves(const PairsArgs& args, const QuestionPairs& pairs,
+                                       const Clock& clock) {
+  std::vector<PairsCurve> all;
+  if (!args.curve && args.report.empty() && args.embeddings.empty()) return all;
+  AFI_TRY(HashedNgrams ngrams, HashedNgrams::create());
+  AFI_TRY(all.emplace_back(), trace_curve(pairs.pairs, ngrams));
+  if (args.embeddings.empty()) return all;
+  AFI_TRY(const auto embedder, embedder_of(args, clock));
+  AFI_TRY(all.emplace_back(), trace_curve(pairs.pairs, *embedder));
   return all;
 }
 
@@ -56,23 +64,22 @@ ExitCode run(const PairsArgs& args, const World& world) {
     return ExitCode::kUsageError;
   }
   const PairsReport report = judge_pairs(pairs->pairs);
-  fmt::print("{}", args.json ? to_json(report, *pairs) : to_table(report, *pairs, args.show));
-  if (args.curve || !args.report.empty() || !args.embeddings.empty()) {
-    const auto traced = curves(args, *pairs, world.clock);
-    if (!traced.has_value()) {
-      fmt::print(stderr, "afterimage pairs: {}\n", traced.error().message);
-      return ExitCode::kProblem;
-    }
-    for (const PairsCurve& curve : *traced) {
-      if (!args.json) fmt::print("{}", to_table(curve));
-    }
-    if (!args.report.empty()) {
-      const std::string page = to_html(*traced, report);
-      const auto written = world.files.replace(args.report, std::as_bytes(std::span(page)));
-      if (!written.has_value()) {
-        fmt::print(stderr, "afterimage pairs: {}\n", written.error().message);
-        return ExitCode::kUsageError;
-      }
+  if (!args.json) fmt::print("{}", to_table(report, *pairs, args.show));
+  const auto traced = curves(args, *pairs, world.clock);
+  if (!traced.has_value()) {
+    fmt::print(stderr, "afterimage pairs: {}\n", traced.error().message);
+    return ExitCode::kProblem;
+  }
+  if (args.json) fmt::print("{}", to_json(report, *pairs, *traced));
+  for (const PairsCurve& curve : *traced) {
+    if (!args.json) fmt::print("{}", to_table(curve));
+  }
+  if (!args.report.empty()) {
+    const std::string page = to_html(*traced, report);
+    const auto written = world.files.replace(args.report, std::as_bytes(std::span(page)));
+    if (!written.has_value()) {
+      fmt::print(stderr, "afterimage pairs: {}\n", written.error().message);
+      return ExitCode::kUsageError;
     }
   }
   return pairs->rejected.empty() ? ExitCode::kFine : ExitCode::kProblem;
@@ -93,23 +100,26 @@ void add_pairs(CLI::App& program, World& world, ExitCode& code) {
       ->type_name("FILE");
   verb->add_option("--show", args->show, "Quote up to N matches that contradict their label")
       ->type_name("N");
-  verb->add_flag("--curve", args->curve,
-                 "Also print precision and coverage of embedding similarity, by threshold");
+  verb->add_flag(
+      "--curve", args->curve,
+      "Also print precision and coverage of embedding similarity, by threshold and as it\n"
+      "learns");
   verb->add_option("--report", args->report, "Write that curve as an HTML page")
       ->type_name("OUT.html");
-  verb->add_option("--embeddings", args->embeddings,
-                   "Also measure an embedding model, behind an OpenAI-compatible endpoint such "
-                   "as\n"
-                   "http://localhost:8000/v1/embeddings")
-      ->type_name("URL");
+  verb->add_option(
+          "--embeddings", args->embeddings,
+          "Also measure an embedding model: a GGUF file (scripts/fetch-embedder.py), or an\n"
+          "OpenAI-compatible endpoint such as http://localhost:8000/v1/embeddings")
+      ->type_name("FILE|URL");
   verb->add_option("--embeddings-model", args->model, "The model name that the endpoint expects")
       ->type_name("NAME");
-  verb->add_flag("--json", args->json, "Print JSON instead of text (text matching only)");
+  verb->add_flag("--json", args->json, "Print JSON instead of text");
   verb->footer(
       "Examples:\n"
       "  afterimage pairs questions.jsonl --show 20\n"
       "  afterimage pairs questions.jsonl --json\n"
       "  afterimage pairs questions.jsonl --curve --report curve.html\n"
+      "  afterimage pairs questions.jsonl --embeddings build/models/all-minilm-l6-v2.gguf\n"
       "\n"
       "Exit code 1: some lines of the file are not pairs.");
   verb->callback([args, &world, &code] { code = run(*args, world); });

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "cli/experiment_args.h"
+#include "cli/experiment_engine.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "foundation/platform/environment.h"
@@ -29,6 +30,8 @@ struct SweepArgs {
   std::string cache_mode = "dry-run";
   std::string report;
   DataArgs data;
+  ExperimentEngines engines;
+  CLI::Option* engine_option = nullptr;
 };
 
 Result<std::vector<ExperimentSpec>> read_specs(const std::string& path, const Files& files) {
@@ -66,7 +69,7 @@ SweepProgress make_progress() {
   return progress;
 }
 
-ExitCode run(const SweepArgs& args, World& world) {
+ExitCode run(SweepArgs& args, World& world) {
   const auto specs = read_specs(args.specs, world.files);
   if (!specs.has_value()) return report_error("sweep", specs.error(), ExitCode::kUsageError);
   if (!args.report.empty()) {
@@ -77,6 +80,15 @@ ExitCode run(const SweepArgs& args, World& world) {
   SweepOptions options = args.options;
   options.mode = cache_mode_named(args.cache_mode).value_or(CacheMode::kDryRun);
   options.places = args.data.places();
+  if (const auto loaded = args.engines.load(world.clock); !loaded.has_value()) {
+    return report_error("sweep", loaded.error(), ExitCode::kUsageError);
+  }
+  if (args.engine_option->count() > 0) {
+    options.engine = [&engines = args.engines](const ExperimentSpec& spec,
+                                               const ImageRoots& images) {
+      return engines.engine_for(spec, images);
+    };
+  }
   const SweepProgress progress = make_progress();
   const auto outcome = run_sweep(*specs, options, world.files, world.clock, progress);
   if (progress.progress) fmt::print(stderr, "\r\033[K");
@@ -103,6 +115,7 @@ void add_sweep(CLI::App& program, World& world, ExitCode& code) {
                    R"([{experiment}, …] or {"defaults": {…}, "experiments": [{…}, …]})")
       ->required()
       ->type_name("FILE");
+  args->engine_option = args->engines.add_option(*verb);
   verb->add_option("--log-file", args->options.log_file,
                    "Log to append to, one row per "
                    "experiment")

@@ -342,6 +342,17 @@ class Deeds(unittest.TestCase):
         w.wait(lambda: sum(e["pinned"] for e in g.api("entries")["entries"]) == 1, "one is pinned")
         w.wait(lambda: w.run("return document.querySelector('#entry-rows button[aria-pressed]').ariaPressed") == "true", "the button shows it")
 
+    def test_a_wrong_answer_is_reported_and_erased(self):
+        g, w = self.start()
+        self.numbers(w)
+        w.click("tr[data-outcome=hit] .explain")
+        w.wait(lambda: w.visible("#wrong"), "the button")
+        w.click("#wrong")
+        w.wait(lambda: "Erased." in w.text("#sheet-body"), "the answer is erased")
+        self.assertTrue(w.run("return document.getElementById('wrong').disabled"))
+        self.assertEqual(g.api("stats")["answers"]["entries"], 5)
+        w.screenshot(SHOTS / "wrong.png")
+
     def test_asks_for_the_token(self):
         g, w = self.start(token="a-token-of-16-bytes")
         w.wait(lambda: w.visible("#token"), "the prompt for the token")

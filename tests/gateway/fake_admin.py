@@ -230,6 +230,16 @@ class Gateway:
         self.entries[wanted["entry"]]["pinned"] = bool(wanted["pinned"])
         return {"entry": wanted["entry"], "pinned": bool(wanted["pinned"])}
 
+    def wrong(self, wanted):
+        decision = next((d for d in reversed(self.decisions) if d["request_id"] == wanted.get("request_id")), None)
+        if decision is None:
+            raise Refused(404, "this request is not among the last 1,000; send its X-Request-Id")
+        stored_as = next((step["candidate"] for step in decision["ladder"] if step["verdict"] == "served"), decision["question"])
+        for number, entry in list(self.entries.items()):
+            if entry["question"] == stored_as:
+                self.invalidate({"entry": number, "dry_run": False})
+        return {"request_id": decision["request_id"], "rung": decision["rung"], "erased": True}
+
     def explain(self, wanted):
         body = wanted["body"]
         question = question_of(body)
@@ -271,10 +281,12 @@ class Gateway:
         family("afterimage_answers_refused_total", "counter", "Refused.", ({"reason": "no_room"}, 0), ({"reason": "blocked"}, 0))
         family("afterimage_answers_not_stored_total", "counter", "Not stored.", *(({"reason": r}, 0) for r in (
             "truncated", "tool_calls", "finish_reason", "no_store", "backend_error", "abandoned", "not_recorded", "too_large", "no_space", "blocked", "invalidated")))
+        family("afterimage_reported_wrong_total", "counter", "Reported.", ({"rung": "exact"}, 0))
         family("afterimage_similarity_lookups_total", "counter", "Look-ups.", *(({"verdict": v}, 0) for v in ("served", "matched_not_used", "missed", "not_embedded")))
         family("afterimage_similarity_evidence_total", "counter", "Evidence.", ({"verdict": "right"}, 0), ({"verdict": "wrong"}, 0))
         family("afterimage_similarity_vetoes_total", "counter", "Vetoes.", ({"reason": "number"}, 0))
         family("afterimage_similarity_demotions_total", "counter", "Demotions.", ({}, 0))
+        family("afterimage_similarity_archive_total", "counter", "Archive.", *(({"event": e}, 0) for e in ("kept", "restored", "failed")))
         family("afterimage_similarity_entries", "gauge", "Entries.", ({}, 0))
         family("afterimage_similarity_bytes", "gauge", "Bytes.", ({}, 0))
         family("afterimage_saved_seconds_total", "counter", "Saved.", ({}, s["saved"]["seconds"]))
@@ -411,7 +423,7 @@ class Admin(Handler):
         def drain():
             g.draining = True
             return {"draining": True}
-        calls = {"invalidate": lambda: g.invalidate(wanted), "pin": lambda: g.pin(wanted), "explain": lambda: g.explain(wanted), "drain": drain,
+        calls = {"invalidate": lambda: g.invalidate(wanted), "pin": lambda: g.pin(wanted), "wrong": lambda: g.wrong(wanted), "explain": lambda: g.explain(wanted), "drain": drain,
                  "reload": lambda: {"applied": ["answers.ttl"], "needs_restart": ["listen.port"]}}
         call = calls.get(self.path.removeprefix("/admin/api/"))
         if call is None:

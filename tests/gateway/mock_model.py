@@ -58,6 +58,7 @@ class MockModel:
         self.key = key  # required from every client, if set
         self.calls = []  # (method, path, headers, body)
         self.behaves = False  # then no command is obeyed
+        self.says = None  # a function from the question to the answer, instead of answer_text()
         self.left = 0  # answers whose client left
         self.gates = Gates()
         self.changed = threading.Condition()
@@ -237,7 +238,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
                 return self.error(int(status))
             if operation == "embedding":
                 return self.embed(question, model)
-            texts = [answer_text(question, digests, model, n) for n in range(choices)]
+            texts = [self.mock.says(question) if self.mock.says else answer_text(question, digests, model, n) for n in range(choices)]
             if huge := self.orders.get("huge"):
                 texts = [("0123456789abcdef" * (int(huge) // 16 + 1))[:int(huge)] for _ in texts]
             if self.body.get("stream"):

@@ -5,6 +5,7 @@
 import concurrent.futures
 import http.client
 import itertools
+import json
 import os
 import pathlib
 import sys
@@ -14,7 +15,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "testing"), str(HERE.parent / "gateway")]
 import redis_cluster  # noqa: E402
-from gateway_process import GatewayProcess, merged, text_of  # noqa: E402
+from gateway_process import GatewayProcess, chat, merged, text_of  # noqa: E402
 from mock_model import MockModel  # noqa: E402
 
 INVALIDATE = "/admin/api/invalidate"
@@ -194,6 +195,41 @@ class Answers(unittest.TestCase):
                 self.assertIsInstance(lost.exception(), (OSError, http.client.HTTPException))
             self.assertEqual(self.turns(servers), 0)
             self.assertEqual(self.mock.count(question), 1)
+
+    def test_gateways_share_what_similarity_has_learnt(self):
+        towns = [f"{a}{b}" for a in ("nor", "sul", "wes", "ost", "mid", "hal") for b in ("burg", "heim", "stad", "tal")]
+        self.mock.says = lambda question: f"On the {next(town for town in towns if town in question)}."
+        similarity = {"similarity": {"mode": "on", "error_budget": 0.3}, "answers": {"verify_sample_rate": 1.0}}
+
+        def asked(gateway, words, town):
+            reply = gateway.ask(f"On which river does the old town of {town} {words}?")
+            self.assertEqual((reply.status, reply.content), (200, f"On the {town}."))
+            return reply.cache == "HIT" and reply.headers["X-Cache-Source"] == "similarity"
+        with redis_cluster.Servers() as servers:
+            one, other = self.start(servers.url, similarity), self.start(servers.url, similarity)
+            self.may_give(one)
+            self.may_give(other)
+            self.assertFalse(asked(one, "lie", towns[0]))
+            self.assertGreater(sum(asked(one, words, town) for town in towns for words in ("lie", "lie please")), 5)
+            # The other gateway, which has learnt nothing itself, serves at its first request.
+            redis_cluster.wait_until(lambda: asked(other, "lie there", towns[-1]), "the other has read it")
+            self.assertGreater(other.metric("afterimage_similarity_archive_total", event="restored"), 10)
+            self.assertLess(other.metric("afterimage_similarity_evidence_total", verdict="right"), 5)
+
+            # What is found wrong at one is no longer served by similarity at the other, or after a restart.
+            said, self.mock.says = self.mock.says, lambda question: "On another, since the flood."
+            served = other.ask(f"On which river does the old town of {towns[-2]} lie there?")
+            self.assertEqual((served.headers["X-Cache-Source"], served.content), ("similarity", said(towns[-2])))
+            other.wait_for(lambda: other.metric("afterimage_similarity_demotions_total") == 1, "it was compared with the model's")
+            request = {"operation": "chat", "body": chat(f"On which river does the old town of {towns[-3]} lie there?")}
+
+            def verdict(gateway):
+                return gateway.admin("POST", "/admin/api/explain", request).json["ladder"][-1]["verdict"]
+            redis_cluster.wait_until(lambda: verdict(one) == "unsure", "the first has read that, too")
+            self.assertEqual(one.terminate(), 0)
+            one = self.start(servers.url, similarity)
+            self.may_give(one)
+            self.assertEqual(verdict(one), "unsure")
 
     def test_another_secret_finds_no_entries(self):
         with redis_cluster.Servers() as servers:

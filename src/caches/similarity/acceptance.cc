@@ -111,7 +111,7 @@ WordChange word_change(std::string_view a, std::string_view b) {
 
 std::size_t EvidenceTable::index_of(const SimilarityKind& kind) {
   const auto* range = std::ranges::upper_bound(kRanges, kind.similarity);
-  if (range == kRanges.begin()) return 2 * kWordChanges * kRanges.size();
+  if (range == kRanges.begin()) return kCells - 1;
   const auto reached = static_cast<std::size_t>(range - kRanges.begin()) - 1;
   const std::size_t change = static_cast<std::size_t>(kind.change);
   return ((kind.about_media ? kWordChanges : 0) + change) * kRanges.size() + reached;
@@ -134,8 +134,36 @@ Evidence EvidenceTable::up_to(const SimilarityKind& kind) const {
 }
 
 void EvidenceTable::add(const SimilarityKind& kind, bool right) {
-  Evidence& cell = cells_[index_of(kind)];
-  ++(right ? cell.right : cell.wrong);
+  add(index_of(kind), {.right = right ? 1U : 0U, .wrong = right ? 0U : 1U});
+}
+
+void EvidenceTable::add(std::size_t cell, const Evidence& more) {
+  const auto sum = [](std::uint32_t a, std::uint32_t b) {
+    return static_cast<std::uint32_t>(std::min(std::uint64_t{a} + b, std::uint64_t{UINT32_MAX}));
+  };
+  cells_[cell] = {.right = sum(cells_[cell].right, more.right),
+                  .wrong = sum(cells_[cell].wrong, more.wrong)};
+}
+
+void EvidenceTable::add(const EvidenceTable& more) {
+  for (std::size_t i = 0; i < kCells; ++i) add(i, more.cells_[i]);
+}
+
+void EvidenceTable::subtract(const EvidenceTable& less) {
+  for (std::size_t i = 0; i < kCells; ++i) {
+    cells_[i].right -= std::min(cells_[i].right, less.cells_[i].right);
+    cells_[i].wrong -= std::min(cells_[i].wrong, less.cells_[i].wrong);
+  }
+}
+
+Evidence EvidenceTable::total() const {
+  EvidenceTable sum;
+  for (const Evidence& cell : cells_) sum.add(0, cell);
+  return sum.cells_[0];
+}
+
+void EvidenceTable::forget_right() {
+  for (Evidence& cell : cells_) cell.right = 0;
 }
 
 std::string_view to_string(Basis basis) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "afterimage/units.h"
@@ -48,17 +49,32 @@ struct SimilarityKind {
 /// Evidence by kind and by range of similarity.
 class EvidenceTable {
  public:
+  /// Lower limits of the similarity ranges.
+  static constexpr std::array<float, 6> kRanges{0.5F, 0.6F, 0.7F, 0.8F, 0.9F, 0.95F};
+  /// One for each kind and range; the last is below all ranges. Their order is written into files.
+  static constexpr std::size_t kCells = 2 * kWordChanges * kRanges.size() + 1;
+
   /// For the kind's own similarity range; below all ranges there is no evidence.
   [[nodiscard]] Evidence at(const SimilarityKind& kind) const;
   /// For that range and all lower ones.
   [[nodiscard]] Evidence up_to(const SimilarityKind& kind) const;
   void add(const SimilarityKind& kind, bool right);
 
- private:
-  /// Lower limits of the similarity ranges.
-  static constexpr std::array<float, 6> kRanges{0.5F, 0.6F, 0.7F, 0.8F, 0.9F, 0.95F};
   [[nodiscard]] static std::size_t index_of(const SimilarityKind& kind);
-  std::array<Evidence, 2 * kWordChanges * kRanges.size() + 1> cells_;  // the last: below all ranges
+  [[nodiscard]] std::span<const Evidence, kCells> cells() const { return cells_; }
+  /// Counts end at their largest value.
+  void add(std::size_t cell, const Evidence& more);
+  void add(const EvidenceTable& more);
+  /// Requires that it was added before.
+  void subtract(const EvidenceTable& less);
+  /// Of all kinds.
+  [[nodiscard]] Evidence total() const;
+  /// Sets the right counts to 0; wrong counts stay.
+  void forget_right();
+  bool operator==(const EvidenceTable&) const = default;
+
+ private:
+  std::array<Evidence, kCells> cells_;
 };
 
 /// The evidence that decided a judgement.

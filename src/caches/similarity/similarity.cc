@@ -19,9 +19,13 @@ namespace {
 /// A candidate question.
 struct Entry {
   std::string question;
-  std::vector<std::optional<RowId>> rows;  // by layer
-  Evidence evidence;
+  std::vector<std::optional<RowId>> rows;   // by layer
+  std::unique_ptr<EvidenceTable> evidence;  // nullptr: none, as for most
   Reservation reservation;
+
+  [[nodiscard]] Evidence seen() const {
+    return evidence == nullptr ? Evidence() : evidence->total();
+  }
 };
 
 /// Neither absent nor all zero.
@@ -52,7 +56,12 @@ struct SimilarityRung::State {
   explicit State(std::uint64_t seed) : rng(seed) {}
 
   void remove(const ScopeKey& scope, std::string_view question);
+  Entry& add(const SimilarityOptions& options, const ScopeKey& scope, const std::string& question,
+             std::span<const Vector> vectors, Reservation reserved);
   Entry* find(const ScopeKey& scope, std::string_view question);
+  /// Of a match with this candidate; nothing if it is gone.
+  void learn(const ScopeKey& scope, std::string_view candidate, const SimilarityKind& kind,
+             bool right);
 
   std::unordered_map<ScopeKey, Partition, DigestHash> partitions;
   EvidenceTable everything;
@@ -80,12 +89,45 @@ void SimilarityRung::State::remove(const ScopeKey& scope, std::string_view quest
   if (partition.entries.empty()) partitions.erase(found);
 }
 
+Entry& SimilarityRung::State::add(const SimilarityOptions& options, const ScopeKey& scope,
+                                  const std::string& question, std::span<const Vector> vectors,
+                                  Reservation reserved) {
+  Partition& partition = partitions[scope];
+  while (partition.indices.size() < options.layers.size()) {
+    const std::size_t dimensions = options.layers[partition.indices.size()].dimensions;
+    partition.indices.push_back(VectorIndex::create({.dimensions = dimensions}).value());
+    partition.entry_of.emplace_back();
+  }
+  const std::uint32_t number = partition.next_entry++;
+  Entry entry{
+      .question = question, .rows = {}, .evidence = nullptr, .reservation = std::move(reserved)};
+  for (std::size_t layer = 0; layer < vectors.size(); ++layer) {
+    std::optional<RowId>& row = entry.rows.emplace_back();
+    if (!has_features(vectors[layer])) continue;  // cannot be found by this layer
+    row = partition.indices[layer].insert(vectors[layer]).value();
+    partition.entry_of[layer].emplace(*row, number);
+  }
+  stats.entries += EntryCount(1);
+  stats.resident += entry.reservation.bytes();
+  partition.by_question.emplace(question, number);
+  return partition.entries.emplace(number, std::move(entry)).first->second;
+}
+
 Entry* SimilarityRung::State::find(const ScopeKey& scope, std::string_view question) {
   const auto partition = partitions.find(scope);
   if (partition == partitions.end()) return nullptr;
   const auto number = partition->second.by_question.find(question);
   if (number == partition->second.by_question.end()) return nullptr;
   return &partition->second.entries.at(number->second);
+}
+
+void SimilarityRung::State::learn(const ScopeKey& scope, std::string_view candidate,
+                                  const SimilarityKind& kind, bool right) {
+  Entry* const entry = find(scope, candidate);
+  if (entry == nullptr) return;
+  if (entry->evidence == nullptr) entry->evidence = std::make_unique<EvidenceTable>();
+  entry->evidence->add(kind, right);
+  partitions.at(scope).evidence.add(kind, right);
 }
 
 SimilarityRung::SimilarityRung(SimilarityOptions options, AnswerCache& cache, MemoryBudget& budget,
@@ -175,20 +217,52 @@ Verdict SimilarityRung::decide(const Question& question, SimilarityLookup& found
   const Proposal& proposal = found.proposals[*found.judged];
   if (options_.mode == SimilarityMode::kWatch) return Verdict::kNotAllowed;
   if (options_.mode == SimilarityMode::kThreshold) return Verdict::kServed;
-  const SimilarityKind kind{.change = proposal.change,
-                            .about_media = is_about_media(question.scope()),
-                            .similarity = proposal.similarity[proposal.layer]};
+  const SimilarityKind kind = kind_of(question, found);
   const MutexLock lock(mutex_);
   State& state = *state_;
   const auto partition = state.partitions.find(question.scope().key);
   const Entry* entry = state.find(question.scope().key, proposal.candidate);
   if (entry == nullptr) return Verdict::kMissed;  // just removed
-  found.judgement = judge(options_.acceptance, kind, entry->evidence, partition->second.evidence,
-                          state.everything);
-  if (!found.judgement->serve) return Verdict::kInsufficientEvidence;
-  if (!state.rng.chance(options_.explore)) return Verdict::kServed;
-  ++state.stats.explored;
-  return Verdict::kExplored;
+  found.judgement =
+      judge(options_.acceptance, kind, entry->seen(), partition->second.evidence, state.everything);
+  return found.judgement->serve ? Verdict::kServed : Verdict::kInsufficientEvidence;
+}
+
+bool SimilarityRung::explores() {
+  const MutexLock lock(mutex_);
+  if (options_.mode != SimilarityMode::kLearned || !state_->rng.chance(options_.explore))
+    return false;
+  ++state_->stats.explored;
+  return true;
+}
+
+/// A candidate without an answer anywhere is dropped.
+AnswerLookup SimilarityRung::answer_of(Question& candidate, const LookupRules& rules, bool serve) {
+  const auto is_there = [&](const AnswerLookup& found) {
+    return found.steps.front().verdict != Verdict::kMissed;
+  };
+  if (options_.bring && !is_there(cache_.peek(candidate, rules))) options_.bring(candidate, rules);
+  AnswerLookup found = cache_.find_exact(candidate, rules, serve);
+  if (!is_there(found)) answer_removed(candidate.scope(), candidate.text());
+  return found;
+}
+
+/// Finds the first proposal without a veto, and decides on it.
+Result<void> SimilarityRung::judge_proposals(const Question& question,
+                                             std::span<const Vector> vectors,
+                                             SimilarityLookup& found) {
+  AFI_TRY(found.proposals, propose(question.scope(), vectors));
+  for (std::size_t i = 0; i < found.proposals.size() && !found.judged.has_value(); ++i) {
+    Proposal& proposal = found.proposals[i];
+    if (options_.vetoes) proposal.vetoes = vetoes(question.text(), proposal.candidate);
+    if (!proposal.vetoes.empty()) continue;
+    proposal.change = word_change(question.text(), proposal.candidate);
+    found.judged = i;
+  }
+  if (!found.judged.has_value()) return {};
+  found.verdict = decide(question, found);
+  found.source = options_.layers[found.proposals[*found.judged].layer].name;
+  return {};
 }
 
 Result<SimilarityLookup> SimilarityRung::find(const Question& question,
@@ -198,23 +272,12 @@ Result<SimilarityLookup> SimilarityRung::find(const Question& question,
   AFI_TRY_VOID(check(vectors));
   SimilarityLookup found;
   const bool skipped = !std::ranges::all_of(vectors, has_features);
-  if (!skipped) {
-    AFI_TRY(found.proposals, propose(question.scope(), vectors));
-  }
-  for (std::size_t i = 0; i < found.proposals.size() && !found.judged.has_value(); ++i) {
-    Proposal& proposal = found.proposals[i];
-    if (options_.vetoes) proposal.vetoes = vetoes(question.text(), proposal.candidate);
-    if (!proposal.vetoes.empty()) continue;
-    proposal.change = word_change(question.text(), proposal.candidate);
-    found.judged = i;
-  }
+  if (!skipped) AFI_TRY_VOID(judge_proposals(question, vectors, found));
+  if (found.verdict == Verdict::kServed && explores()) found.verdict = Verdict::kExplored;
   if (found.judged.has_value()) {
-    const Proposal& proposal = found.proposals[*found.judged];
-    found.verdict = decide(question, found);
-    found.source = options_.layers[proposal.layer].name;
-    Question candidate(question.scope(), proposal.candidate);
+    Question candidate(question.scope(), found.proposals[*found.judged].candidate);
     const bool serve = found.verdict == Verdict::kServed;
-    AnswerLookup answered = cache_.find_exact(candidate, rules, serve);
+    AnswerLookup answered = answer_of(candidate, rules, serve);
     // An answer that may not be served is no evidence either.
     const Verdict cached = answered.steps.front().verdict;
     if (cached != Verdict::kServed && cached != Verdict::kNotAllowed) found.verdict = cached;
@@ -224,6 +287,33 @@ Result<SimilarityLookup> SimilarityRung::find(const Question& question,
     found.given = std::move(answered.answer);
   }
   found.took = clock_.now() - began;
+  count(found, skipped);
+  return found;
+}
+
+Result<SimilarityLookup> SimilarityRung::peek(const Question& question,
+                                              std::span<const Vector> vectors,
+                                              const LookupRules& rules) {
+  AFI_TRY_VOID(check(vectors));
+  SimilarityLookup found;
+  if (!std::ranges::all_of(vectors, has_features)) return found;
+  AFI_TRY_VOID(judge_proposals(question, vectors, found));
+  if (!found.judged.has_value()) return found;
+  Question candidate(question.scope(), found.proposals[*found.judged].candidate);
+  AnswerLookup answered = cache_.peek(candidate, rules);
+  const MatchStep& step = answered.steps.front();
+  found.age = step.age;
+  found.saved = answered.saved;
+  if (step.verdict != Verdict::kServed) {
+    // An answer that is elsewhere would be brought.
+    if (step.verdict != Verdict::kMissed || !options_.bring) found.verdict = step.verdict;
+  } else if (found.verdict == Verdict::kServed) {
+    found.answer = std::move(answered.answer);
+  }
+  return found;
+}
+
+void SimilarityRung::count(const SimilarityLookup& found, bool skipped) {
   const MutexLock lock(mutex_);
   SimilarityStats& stats = state_->stats;
   ++stats.lookups;
@@ -234,74 +324,118 @@ Result<SimilarityLookup> SimilarityRung::find(const Question& question,
   for (const Proposal& proposal : found.proposals) {
     for (const Veto veto : proposal.vetoes) ++stats.vetoed[static_cast<std::size_t>(veto)];
   }
-  return found;
 }
 
-Result<void> SimilarityRung::insert(const Question& question, std::span<const Vector> vectors) {
-  AFI_TRY_VOID(check(vectors));
-  Bytes needed(question.text().size());
+Result<Reservation> SimilarityRung::reserve(std::string_view question) {
+  Bytes needed(question.size());
   for (const SimilarityLayer& layer : options_.layers) {
     needed += VectorIndex::bytes_per_row({.dimensions = layer.dimensions});
   }
   if (options_.shared != nullptr) options_.shared->make_room(needed);
   auto reserved = budget_.reserve(needed);
-  const MutexLock lock(mutex_);
-  State& state = *state_;
   if (!reserved.has_value()) {
-    ++state.stats.refused_no_space;
-    return std::unexpected(reserved.error());
+    const MutexLock lock(mutex_);
+    ++state_->stats.refused_no_space;
   }
+  return reserved;
+}
+
+Result<void> SimilarityRung::insert(const Question& question, std::span<const Vector> vectors) {
+  AFI_TRY_VOID(check(vectors));
+  AFI_TRY(auto reserved, reserve(question.text()));
+  const MutexLock lock(mutex_);
   const ScopeKey& scope = question.scope().key;
-  state.remove(scope, question.text());
-  Partition& partition = state.partitions[scope];
-  while (partition.indices.size() < options_.layers.size()) {
-    const std::size_t dimensions = options_.layers[partition.indices.size()].dimensions;
-    partition.indices.push_back(VectorIndex::create({.dimensions = dimensions}).value());
-    partition.entry_of.emplace_back();
-  }
-  const std::uint32_t number = partition.next_entry++;
-  Entry entry{
-      .question = question.text(), .rows = {}, .evidence = {}, .reservation = *std::move(reserved)};
-  for (std::size_t layer = 0; layer < vectors.size(); ++layer) {
-    std::optional<RowId>& row = entry.rows.emplace_back();
-    if (!has_features(vectors[layer])) continue;  // cannot be found by this layer
-    row = partition.indices[layer].insert(vectors[layer]).value();
-    partition.entry_of[layer].emplace(*row, number);
-  }
-  state.stats.entries += EntryCount(1);
-  state.stats.resident += entry.reservation.bytes();
-  partition.by_question.emplace(question.text(), number);
-  partition.entries.emplace(number, std::move(entry));
+  state_->remove(scope, question.text());
+  state_->add(options_, scope, question.text(), vectors, std::move(reserved));
   return {};
+}
+
+Result<bool> SimilarityRung::restore(const ScopeId& scope, const SimilarCandidate& candidate) {
+  AFI_TRY_VOID(check(candidate.vectors));
+  bool is_new = false;
+  {
+    const MutexLock lock(mutex_);
+    is_new = state_->find(scope.key, candidate.question) == nullptr;
+  }
+  Reservation reserved;
+  if (is_new) {
+    AFI_TRY(reserved, reserve(candidate.question));
+  }
+  const MutexLock lock(mutex_);
+  Entry* entry = state_->find(scope.key, candidate.question);
+  if (entry == nullptr && !is_new) return false;  // just removed
+  if (entry == nullptr) {
+    entry = &state_->add(options_, scope.key, candidate.question, candidate.vectors,
+                         std::move(reserved));
+  }
+  EvidenceTable& around = state_->partitions.at(scope.key).evidence;
+  if (entry->evidence != nullptr) around.subtract(*entry->evidence);
+  around.add(candidate.evidence);
+  entry->evidence = candidate.evidence == EvidenceTable()
+                        ? nullptr
+                        : std::make_unique<EvidenceTable>(candidate.evidence);
+  return is_new;
 }
 
 std::optional<bool> SimilarityRung::learn(const Question& question, const SimilarityLookup& found,
                                           const Answer& truth) {
   if (!found.given.has_value() || found.answer.has_value()) return std::nullopt;
-  const Proposal& proposal = found.proposals[*found.judged];
   // kUnclear counts as wrong: the error budget must hold for everything that is served.
   const bool right = same_answer(found.given->text, truth.text) == SameAnswer::kSame;
-  const SimilarityKind kind{.change = proposal.change,
-                            .about_media = is_about_media(question.scope()),
-                            .similarity = proposal.similarity[proposal.layer]};
+  learn(question, found, right);
+  return right;
+}
+
+void SimilarityRung::learn(const Question& question, const SimilarityLookup& found, bool right) {
+  const SimilarityKind kind = kind_of(question, found);
   const MutexLock lock(mutex_);
   State& state = *state_;
   ++(right ? state.stats.learned.right : state.stats.learned.wrong);
   state.everything.add(kind, right);
-  if (Entry* entry = state.find(question.scope().key, proposal.candidate); entry != nullptr) {
-    ++(right ? entry->evidence.right : entry->evidence.wrong);
-    state.partitions.at(question.scope().key).evidence.add(kind, right);
+  state.learn(question.scope().key, found.proposals[*found.judged].candidate, kind, right);
+}
+
+Result<std::vector<Suspect>> SimilarityRung::suspect(const Question& question,
+                                                     std::span<const Vector> vectors) {
+  AFI_TRY_VOID(check(vectors));
+  std::vector<Suspect> suspects;
+  if (!std::ranges::all_of(vectors, has_features)) return suspects;
+  AFI_TRY(auto proposals, propose(question.scope(), vectors));
+  std::erase_if(proposals, [&](const Proposal& proposal) {
+    return !vetoes(question.text(), proposal.candidate).empty();
+  });
+  const MutexLock lock(mutex_);
+  for (const Proposal& proposal : proposals) {
+    const SimilarityKind kind{.change = word_change(question.text(), proposal.candidate),
+                              .about_media = is_about_media(question.scope()),
+                              .similarity = proposal.similarity[proposal.layer]};
+    state_->learn(question.scope().key, proposal.candidate, kind, false);
+    suspects.push_back({.candidate = proposal.candidate, .kind = kind});
   }
-  return right;
+  return suspects;
 }
 
 void SimilarityRung::forget_evidence() {
   const MutexLock lock(mutex_);
   state_->everything = {};
   for (auto& [scope, partition] : state_->partitions) {
-    partition.evidence = {};
-    for (auto& [number, entry] : partition.entries) entry.evidence.right = 0;
+    partition.evidence.forget_right();
+    for (auto& [number, entry] : partition.entries) {
+      if (entry.evidence != nullptr) entry.evidence->forget_right();
+    }
   }
+}
+
+void SimilarityRung::take_evidence(const EvidenceTable& everything) {
+  const MutexLock lock(mutex_);
+  state_->everything = everything;
+}
+
+SimilarityKind SimilarityRung::kind_of(const Question& question, const SimilarityLookup& found) {
+  const Proposal& proposal = found.proposals[*found.judged];
+  return {.change = proposal.change,
+          .about_media = is_about_media(question.scope()),
+          .similarity = proposal.similarity[proposal.layer]};
 }
 
 void SimilarityRung::answer_removed(const ScopeId& scope, std::string_view question) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +17,7 @@
 #include "caches/language/vetoes.h"
 #include "caches/similarity/acceptance.h"
 #include "caches/similarity/embedder.h"
+#include "caches/similarity/similar_page.h"
 #include "foundation/platform/mutex.h"
 
 namespace afterimage {
@@ -49,6 +51,9 @@ struct SimilarityOptions {
   bool vetoes = true;       // false: for experiments
   std::uint64_t seed = 1;   // of the exploration
   SharedBudget* shared = nullptr;
+  /// Brings a candidate's answer into the cache from where it is stored. Called without a lock, for
+  /// a candidate whose answer is not in memory; empty: there is no such place.
+  std::function<void(Question& candidate, const LookupRules& rules)> bring;
 };
 
 /// A similar question, and its evaluation.
@@ -58,6 +63,12 @@ struct Proposal {
   std::size_t layer = 0;          // the layer closest to its threshold
   std::vector<Veto> vetoes;
   WordChange change = WordChange::kReplaced;  // of the judged proposal
+};
+
+/// A candidate near a wrong answer.
+struct Suspect {
+  std::string candidate;
+  SimilarityKind kind;
 };
 
 struct SimilarityLookup {
@@ -95,7 +106,8 @@ struct SimilarityStats {
 /// with a veto, and serves an answer only while the evidence says that such matches are right.
 ///
 /// It stores questions only. The answer comes from the answer cache, so an answer that was erased,
-/// evicted or is too old there cannot be served from here.
+/// evicted or is too old there cannot be served from here. SimilarityArchive stores candidates and
+/// evidence below memory.
 ///
 ///   AnswerCache::find -> miss -> SimilarityRung::find -> miss -> the model
 ///     -> AnswerCache::insert -> SimilarityRung::insert, learn
@@ -121,6 +133,10 @@ class SimilarityRung final : public AnswerObserver {
   /// `vectors`: one per layer, in order; if one is empty, nothing is found.
   Result<SimilarityLookup> find(const Question& question, std::span<const Vector> vectors,
                                 const LookupRules& rules = {});
+  /// The result that find() would return now, but for its exploration. Counts, brings and removes
+  /// nothing.
+  Result<SimilarityLookup> peek(const Question& question, std::span<const Vector> vectors,
+                                const LookupRules& rules = {});
   /// Adds the question as a candidate. Its answer must be in the cache.
   Result<void> insert(const Question& question, std::span<const Vector> vectors);
   /// Records the model's answer as evidence, if `found` was not served. True: the candidate's
@@ -128,8 +144,23 @@ class SimilarityRung final : public AnswerObserver {
   std::optional<bool> learn(const Question& question, const SimilarityLookup& found,
                             const Answer& truth);
 
+  /// The same where somebody else compared them; also if `found` was served. Requires `found.judged`.
+  void learn(const Question& question, const SimilarityLookup& found, bool right);
+  /// Somebody says that the answer to `question` is wrong: the neighbours to which no veto objects
+  /// have one wrong answer each, so that they are served by their own evidence only. Returns them.
+  Result<std::vector<Suspect>> suspect(const Question& question, std::span<const Vector> vectors);
+
   /// After a served answer turned out to be wrong: nothing is served until new evidence allows it.
   void forget_evidence();
+
+  /// A candidate that another process inserted, with its evidence, which replaces the rung's own.
+  /// Its answer need not be in the cache. True: the rung did not have it.
+  Result<bool> restore(const ScopeId& scope, const SimilarCandidate& candidate);
+  /// The evidence of all scopes, by all processes that share it. Replaces the rung's own.
+  void take_evidence(const EvidenceTable& everything);
+  /// The kind of match that learn() records. Requires `found.judged`.
+  [[nodiscard]] static SimilarityKind kind_of(const Question& question,
+                                              const SimilarityLookup& found);
 
   void answer_removed(const ScopeId& scope, std::string_view question) override;
 
@@ -145,7 +176,15 @@ class SimilarityRung final : public AnswerObserver {
   [[nodiscard]] Result<void> check(std::span<const Vector> vectors) const;
   [[nodiscard]] Result<std::vector<Proposal>> propose(const ScopeId& scope,
                                                       std::span<const Vector> vectors);
+  [[nodiscard]] Result<void> judge_proposals(const Question& question,
+                                             std::span<const Vector> vectors,
+                                             SimilarityLookup& found);
   [[nodiscard]] Verdict decide(const Question& question, SimilarityLookup& found);
+  [[nodiscard]] AnswerLookup answer_of(Question& candidate, const LookupRules& rules, bool serve);
+  /// The verdict of exploration.
+  [[nodiscard]] bool explores();
+  void count(const SimilarityLookup& found, bool skipped);
+  Result<Reservation> reserve(std::string_view question);
 
   const SimilarityOptions options_;
   AnswerCache& cache_;

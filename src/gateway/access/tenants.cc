@@ -306,4 +306,13 @@ Result<Tenant> Tenants::identify(std::optional<std::string_view> authorization,
                 .cache_namespace = tenant_id("key", hex, name_space)};
 }
 
+Result<Tenant> identify(Tenants& tenants, const HttpHeaders& headers, std::string_view name_space) {
+  // Joined: of two keys, the backend may take the other one.
+  auto key = headers.joined("x-api-key");
+  if (const auto other = headers.joined("api-key"); other.has_value() && other != key) {
+    key = key.has_value() ? *key + ", " + *other : *other;
+  }
+  return tenants.identify(headers.joined("authorization"), key, name_space);
+}
+
 }  // namespace afterimage

@@ -11,6 +11,7 @@
 #include "afterimage/ids.h"
 #include "afterimage/result.h"
 #include "foundation/crypto/sha256.h"
+#include "foundation/http/headers.h"
 #include "gateway/config/settings.h"
 
 namespace afterimage {
@@ -60,5 +61,9 @@ class Tenants {
   explicit Tenants(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+/// By the headers in which clients send their keys: Authorization, X-Api-Key, Api-Key.
+[[nodiscard]] Result<Tenant> identify(Tenants& tenants, const HttpHeaders& headers,
+                                      std::string_view name_space);
 
 }  // namespace afterimage

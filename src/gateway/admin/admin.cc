@@ -20,6 +20,7 @@ using nlohmann::json;
 
 constexpr std::string_view kDecision = "/admin/api/decisions/";
 constexpr std::string_view kInvalidate = "/admin/api/invalidate";
+constexpr std::string_view kWrong = "/admin/api/wrong";
 constexpr std::string_view kAsk = "/admin/api/ask";
 
 HttpReply json_reply(unsigned status, const json& body) {
@@ -97,7 +98,7 @@ void Admin::handle(const HttpRequest& request, const Responder& responder) {
   }
   // Listing many entries takes milliseconds: not on a thread that serves other connections.
   const auto made = [this, request, responder] { responder.reply(answer(request)); };
-  const bool erases = request.target.starts_with(kInvalidate);
+  const bool erases = request.target.starts_with(kInvalidate) || request.target.starts_with(kWrong);
   Workers& workers = erases ? parts_.gateway.erasers() : parts_.gateway.readers();
   if (!workers.post(made)) responder.reply(refusal(503, "busy; try again soon"));
 }
@@ -155,8 +156,8 @@ HttpReply Admin::answer(const HttpRequest& request) {
             .body = gateway.parts().metrics.text()};
   }
   if (path == "/admin/api/stats") {
-    json stats = stats_json(gateway, gateway.parts().clock.now() - started_, parts_.version,
-                            parts_.tiers);
+    json stats =
+        stats_json(gateway, gateway.parts().clock.now() - started_, parts_.version, parts_.tiers);
     stats["demo"] = parts_.demo;
     return json_reply(200, stats);
   }
@@ -181,6 +182,7 @@ HttpReply Admin::change(std::string_view path, std::string_view body) {
   if (!asked.is_object()) return refusal(400, "the body must be a JSON object");
   Gateway& gateway = parts_.gateway;
   if (path == kInvalidate) return reply_of(invalidate(gateway, asked));
+  if (path == kWrong) return reply_of(report_wrong(gateway, asked));
   if (path == "/admin/api/pin") return reply_of(pin(gateway, asked));
   if (path == "/admin/api/explain") return reply_of(explain(gateway, asked));
   if (path == "/admin/api/drain") {

@@ -470,6 +470,15 @@ Result<json> invalidate(Gateway& gateway, const json& asked) {
               {"examples", std::move(examples)}};
 }
 
+Result<json> report_wrong(Gateway& gateway, const json& asked) {
+  const json id = asked.value("request_id", json());
+  if (!id.is_string()) {
+    return fail(ErrorCode::kInvalidArgument, "\"request_id\" must be a text");
+  }
+  AFI_TRY(const std::string rung, gateway.report_wrong(id.get<std::string>(), ""));
+  return json{{"request_id", id}, {"rung", rung}, {"erased", true}};
+}
+
 Result<json> pin(Gateway& gateway, const json& asked) {
   AFI_TRY(AnswerCache* const cache, cache_of(gateway));
   AFI_TRY(const AnswerEntryId id, entry_id(asked));

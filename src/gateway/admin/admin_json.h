@@ -33,6 +33,8 @@ void add_explanation(nlohmann::json& json, const Decision& decision);
 [[nodiscard]] Result<nlohmann::json> decisions_json(Gateway& gateway, std::string_view query);
 [[nodiscard]] Result<nlohmann::json> entries_json(Gateway& gateway, std::string_view query);
 [[nodiscard]] Result<nlohmann::json> invalidate(Gateway& gateway, const nlohmann::json& asked);
+/// kNotFound: no such request, or no stored answer of it.
+[[nodiscard]] Result<nlohmann::json> report_wrong(Gateway& gateway, const nlohmann::json& asked);
 /// kNotFound: no such entry.
 [[nodiscard]] Result<nlohmann::json> pin(Gateway& gateway, const nlohmann::json& asked);
 [[nodiscard]] Result<nlohmann::json> explain(Gateway& gateway, const nlohmann::json& asked);

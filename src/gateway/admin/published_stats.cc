@@ -73,6 +73,15 @@ void write_similarity(MetricsWriter& out, const SimilarAnswersStats& stats) {
   out.counter("afterimage_similarity_demotions_total",
               "Served answers that were wrong: nothing was served until new evidence allowed it",
               {}, number(stats.demotions));
+  const auto stored = [&](const char* event, std::uint64_t count) {
+    out.counter("afterimage_similarity_archive_total",
+                "Questions with their vectors that were written to a tier, read from it, and reads "
+                "and writes that failed",
+                {{"event", event}}, number(count));
+  };
+  stored("kept", stats.archive.kept);
+  stored("restored", stats.archive.restored);
+  stored("failed", stats.archive.failed);
   out.gauge("afterimage_similarity_entries", "Questions that can be found by similarity", {},
             number(rung.entries.value()));
   out.gauge("afterimage_similarity_bytes", "Bytes of their vectors and texts", {},

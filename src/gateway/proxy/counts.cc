@@ -140,6 +140,14 @@ void Counts::compared(bool same) {
   if (!same) ++wrong_;
 }
 
+void Counts::reported_wrong(std::string_view rung) {
+  metrics_
+      .counter("afterimage_reported_wrong_total",
+               "Answers that clients or operators reported as wrong, by the rung that served them",
+               {{"rung", rung.empty() ? "model" : std::string(rung)}})
+      .add();
+}
+
 void Counts::upstream_answered(unsigned status) {
   metrics_
       .counter("afterimage_upstream_requests_total", "Responses of the backend, by status",

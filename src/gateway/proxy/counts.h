@@ -60,6 +60,8 @@ class Counts {
   void ended(const Decision& decision);
   /// A served answer was compared with a new one of the model.
   void compared(bool same);
+  /// Somebody says that an answer was wrong. `rung`: which served it; empty: the model did.
+  void reported_wrong(std::string_view rung);
   void leased(LeaseOutcome outcome) { leases_[static_cast<std::size_t>(outcome)].add(); }
   void not_stored(StoreResult why) { not_stored_[static_cast<std::size_t>(why) - 1].add(); }
   void upstream_answered(unsigned status);

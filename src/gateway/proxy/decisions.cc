@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace afterimage {
 
@@ -40,6 +41,23 @@ std::optional<Decision> Decisions::find(std::uint64_t id) const {
   const std::uint64_t first = last_ - kept_.size();
   if (id <= first || id > last_) return std::nullopt;
   return kept_[static_cast<std::size_t>(id - first - 1)];
+}
+
+std::optional<Decision> Decisions::find(std::string_view request_id,
+                                        std::string_view tenant) const {
+  const MutexLock lock(mutex_);
+  const auto found = std::find_if(kept_.rbegin(), kept_.rend(), [&](const Decision& decision) {
+    return decision.request_id == request_id && (tenant.empty() || decision.tenant == tenant);
+  });
+  return found == kept_.rend() ? std::nullopt : std::optional(*found);
+}
+
+bool Decisions::take_answered(std::uint64_t id) {
+  const MutexLock lock(mutex_);
+  const std::uint64_t first = last_ - kept_.size();
+  if (id <= first || id > last_) return false;
+  return std::exchange(kept_[static_cast<std::size_t>(id - first - 1)].answered, nullptr) !=
+         nullptr;
 }
 
 std::uint64_t Decisions::last() const {

@@ -4,13 +4,17 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "afterimage/answer.h"
 #include "afterimage/clock.h"
+#include "afterimage/question.h"
 #include "afterimage/units.h"
+#include "caches/similarity/similar_answers.h"
 #include "foundation/platform/mutex.h"
 #include "gateway/access/cache_control.h"
 #include "gateway/proxy/answer_history.h"
@@ -41,6 +45,14 @@ struct SimilarStep {
   Duration took{0};
 };
 
+/// What a request asked, and the stored answer that it got, for somebody who says that the answer
+/// was wrong.
+struct Answered {
+  Question asked;
+  std::string stored_as;                                // the question whose answer it got
+  std::optional<SimilarLookup> similar = std::nullopt;  // by which it was found
+};
+
 /// What became of one request, and why: the decision record.
 struct Decision {
   std::uint64_t id = 0;
@@ -68,6 +80,8 @@ struct Decision {
   std::vector<MatchStep> ladder;
   std::optional<SimilarStep> similar = std::nullopt;  // the rung below the ladder's
   std::vector<DecidedMedia> media;
+  std::shared_ptr<const Answered> answered =
+      nullptr;  // nullptr: no stored answer has to do with it
 };
 
 /// The last thousand decisions.
@@ -83,6 +97,11 @@ class Decisions {
   /// The newest `limit` of those whose id is above `after`, the oldest first.
   [[nodiscard]] std::vector<Decision> list(std::uint64_t after, std::size_t limit) const;
   [[nodiscard]] std::optional<Decision> find(std::uint64_t id) const;
+  /// The newest of that request and that tenant; empty: of any tenant.
+  [[nodiscard]] std::optional<Decision> find(std::string_view request_id,
+                                             std::string_view tenant) const;
+  /// Removes what the answer was about, so that it is reported only once. False: it was removed.
+  bool take_answered(std::uint64_t id);
   /// The newest id; 0: none yet.
   [[nodiscard]] std::uint64_t last() const;
 

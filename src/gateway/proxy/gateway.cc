@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "gateway/proxy/gateway_request.h"
@@ -117,6 +118,73 @@ bool Gateway::verify_similar(const Question& question, const SimilarLookup& look
   return false;
 }
 
+Result<std::string> Gateway::report_wrong(std::string_view request_id, std::string_view tenant) {
+  const auto decision = decisions_.find(request_id, tenant);
+  if (!decision.has_value() || decision->answered == nullptr) {
+    return fail(ErrorCode::kNotFound,
+                decision.has_value()
+                    ? "no answer is stored for this request, or it was reported before"
+                    : "this request is not among the last 1,000; send its X-Request-Id");
+  }
+  const Answered& answered = *decision->answered;
+  Question stored(answered.asked.scope(), answered.stored_as);
+  if (parts_.archive == nullptr) {
+    parts_.reuse.answer_cache()->erase(stored);
+  } else {
+    AFI_TRY_VOID(parts_.archive->erase(stored));
+  }
+  if (!decisions_.take_answered(decision->id)) return decision->rung;  // somebody was quicker
+  if (parts_.similar != nullptr) {
+    parts_.similar->reported_wrong(answered.asked, answered.similar);
+  }
+  counts_.reported_wrong(decision->rung);
+  parts_.log.warn("reported_wrong", {{"request_id", decision->request_id},
+                                     {"tenant", decision->tenant},
+                                     {"rung", decision->rung}});
+  return decision->rung;
+}
+
+void Gateway::handle_report(HttpRequest request, Responder responder) {
+  const auto refuse = [](unsigned status, std::string_view message, std::string_view code) {
+    return error_reply(status, message, "invalid_request_error", code);
+  };
+  if (request.method != "POST") {
+    HttpReply reply = refuse(405, "use POST", "method_not_allowed");
+    reply.headers.add("Allow", "POST");
+    return responder.reply(std::move(reply));
+  }
+  const auto tenant = identify(*config()->tenants, request.headers, "");
+  if (!tenant.has_value()) {
+    const bool quota = tenant.error().code == ErrorCode::kLimitExceeded;
+    return responder.reply(
+        quota
+            ? error_reply(429, tenant.error().message, "rate_limit_error", "rate_limit_exceeded")
+            : error_reply(401, tenant.error().message, "authentication_error", "invalid_api_key"));
+  }
+  const auto asked = nlohmann::json::parse(*request.body, nullptr, false);
+  const auto id =
+      asked.is_object() ? asked.value("request_id", nlohmann::json()) : nlohmann::json();
+  if (!id.is_string()) {
+    return responder.reply(refuse(
+        400, R"(send {"request_id": "…"}: the X-Request-Id of the response)", "invalid_body"));
+  }
+  const bool posted =
+      erasers_.post([this, id = id.get<std::string>(), refuse, tenant = tenant->name, responder] {
+        const auto rung = report_wrong(id, tenant);
+        if (!rung.has_value()) {
+          const bool unknown = rung.error().code == ErrorCode::kNotFound;
+          return responder.reply(refuse(unknown ? 404 : 503, rung.error().message,
+                                        unknown ? "not_found" : "not_erased_everywhere"));
+        }
+        const nlohmann::json said{{"request_id", id}, {"rung", *rung}, {"erased", true}};
+        responder.reply({.headers = {{"Content-Type", "application/json"}}, .body = said.dump()});
+      });
+  if (!posted) {
+    responder.reply(error_reply(503, "too many reports are waiting; try again soon", "server_error",
+                                "overloaded"));
+  }
+}
+
 std::shared_ptr<Lease> Gateway::hold(std::unique_ptr<Lease> lease) {
   return {lease.release(), [workers = lease_returners_](Lease* held) {
             std::function<void()> give_back = [last = std::shared_ptr<Lease>(held)]() mutable {
@@ -145,6 +213,7 @@ void Gateway::handle(HttpRequest request, Responder responder) {
         error_reply(400, "the path has \"..\", \"//\" or an encoded character; send the plain path",
                     "invalid_request_error", "invalid_path"));
   }
+  if (path == "/afterimage/wrong") return handle_report(std::move(request), std::move(responder));
   const auto operation = operation_of(parts_.backend.api_path(path));
   if (!is_known(request.method)) {
     return responder.reply(error_reply(501, "this method is not supported", "invalid_request_error",

@@ -25,7 +25,6 @@
 #include "gateway/proxy/decisions.h"
 #include "gateway/proxy/id_generator.h"
 #include "gateway/proxy/shared_responses.h"
-#include "gateway/proxy/similar_answers.h"
 #include "gateway/proxy/spaces.h"
 
 namespace afterimage {
@@ -75,6 +74,14 @@ class Gateway {
   /// not fetched.
   [[nodiscard]] Decision explain(ApiOperation operation, std::string body, HttpHeaders headers);
 
+  /// The answer to a request was wrong, its client or an operator says: the stored answer that it got,
+  /// or that was stored for it, is erased wherever it is; its neighbours are suspected, and it is
+  /// evidence against similar questions. Returns the rung that served, "" if the model answered.
+  /// Waits for disks and servers. `tenant`: whose request it is; empty: anybody's.
+  ///
+  /// Errors  kNotFound: no such request among the last thousand, or no stored answer of it.
+  Result<std::string> report_wrong(std::string_view request_id, std::string_view tenant);
+
   /// /ready says 503 from now on, so that load balancers send no more requests.
   void start_draining() { draining_ = true; }
   [[nodiscard]] bool draining() const { return draining_; }
@@ -106,6 +113,8 @@ class Gateway {
 
  private:
   Gateway(GatewayParts parts, std::shared_ptr<const ConfigSnapshot> config);
+  /// POST /afterimage/wrong.
+  void handle_report(HttpRequest request, Responder responder);
 
   GatewayParts parts_;
   AtomicSnapshot<ConfigSnapshot> config_;

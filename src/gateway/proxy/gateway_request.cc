@@ -149,13 +149,7 @@ std::optional<GatewayRequest::Refusal> GatewayRequest::admit() {
     return Refusal{400, directives.error().message, "invalid_request_error", "invalid_header"};
   }
   directives_ = *std::move(directives);
-  // Joined: of two keys, the backend may take the other one.
-  auto key = headers.joined("x-api-key");
-  if (const auto other = headers.joined("api-key"); other.has_value() && other != key) {
-    key = key.has_value() ? *key + ", " + *other : *other;
-  }
-  auto tenant =
-      config_->tenants->identify(headers.joined("authorization"), key, directives_.name_space);
+  auto tenant = identify(*config_->tenants, headers, directives_.name_space);
   if (!tenant.has_value()) {
     const bool quota = tenant.error().code == ErrorCode::kLimitExceeded;
     decision_.tenant = "refused";
@@ -280,6 +274,12 @@ void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
 
 void GatewayRequest::record_decision() {
   if (std::exchange(recorded_, true) || !responder_.has_value()) return;
+  if (may_reuse_ && question_.has_value()) {
+    Answered answered{.asked = *question_, .stored_as = question_->text()};
+    if (found_.has_value()) answered.stored_as = found_->lookup.steps.back().candidate;
+    if (found_.has_value() && found_->lookup.by_similarity) answered.similar = similar_;
+    decision_.answered = std::make_shared<const Answered>(std::move(answered));
+  }
   decision_.took = gateway_.parts().clock.now() - arrived_;
   if (decision_.first_byte == Duration(0)) decision_.first_byte = decision_.took;
   gateway_.counts().ended(decision_);

@@ -88,6 +88,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   /// The candidate's answer, if it fits and may be served.
   bool take_similar(const SimilarityLookup& found);
   void explain_miss();
+  void explain_similar();
   void note_refresh();
   Next respond_from_cache();
   /// Whether neither time nor headers may tell this client what others asked.
@@ -161,7 +162,6 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   struct Found {
     AnswerLookup lookup;
     ApiRecord record;
-    bool by_similarity = false;
   };
   std::optional<Found> found_;          // to be served instead of a response
   std::uint64_t completed_before_ = 0;  // responses, when the cache was looked up

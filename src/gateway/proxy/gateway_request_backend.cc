@@ -204,7 +204,7 @@ void GatewayRequest::verify_later(const AnswerLookup& found, const ApiRecord& re
   const AnswerSettings& settings = config_->settings.answers;
   if (!gateway_.chance(settings.verify_sample_rate)) return;
   const Question answered(question_->scope(), found.steps.back().candidate);
-  const auto similar = found_->by_similarity ? similar_ : std::nullopt;
+  const auto similar = found.by_similarity ? similar_ : std::nullopt;
   const auto compare = [&gateway = gateway_, said = record.text(), answered, similar,
                         question = *question_](const SharedResponse& /*response*/,
                                                const Result<ApiRecord>& again) {

@@ -115,12 +115,13 @@ bool GatewayRequest::take_similar(const SimilarityLookup& found) {
   if (!found.answer.has_value()) return false;
   auto record = ApiRecord::parse(found.answer->record);
   if (!record.has_value() || !fits(*record, MatchLevel::kNear)) return false;
-  AnswerLookup lookup{.answer = found.answer, .steps = {}, .saved = found.saved};
+  AnswerLookup lookup{
+      .answer = found.answer, .steps = {}, .saved = found.saved, .by_similarity = true};
   lookup.steps.push_back({.rung = MatchLevel::kNear,
                           .verdict = Verdict::kServed,
                           .candidate = found.proposals[*found.judged].candidate,
                           .age = found.age});
-  found_ = Found{.lookup = std::move(lookup), .record = *std::move(record), .by_similarity = true};
+  found_ = Found{.lookup = std::move(lookup), .record = *std::move(record)};
   return true;
 }
 
@@ -244,7 +245,8 @@ bool GatewayRequest::take_found(AnswerLookup found) {
 }
 
 GatewayRequest::Next GatewayRequest::respond_from_cache() {
-  const auto& [lookup, record, by_similarity] = *found_;
+  const auto& [lookup, record] = *found_;
+  const bool by_similarity = lookup.by_similarity;
   const MatchStep& step = lookup.steps.back();
   const bool elsewhere = answered_elsewhere_;
   decision_.outcome = elsewhere ? Outcome::kJoined : Outcome::kHit;
@@ -333,10 +335,23 @@ Decision GatewayRequest::explain() {
     decision_.why = kNotKnown;
   } else {
     explain_miss();
+    explain_similar();
   }
   if (hit) decision_.rung = to_string(found.steps.back().rung);
   decision_.saved = found.saved;
   return decision_;
+}
+
+void GatewayRequest::explain_similar() {
+  if (!may_use_similar()) return;
+  const auto lookup = gateway_.parts().similar->peek(*question_, rules_);
+  if (!lookup.has_value()) return;
+  decision_.similar = step_of(lookup->found);
+  if (lookup->found.verdict != Verdict::kServed) return;
+  decision_.outcome = Outcome::kHit;
+  decision_.reason = "served";
+  decision_.rung = "similarity";
+  decision_.why = "a similar question was answered before";
 }
 
 void GatewayRequest::note_refresh() {

@@ -97,7 +97,12 @@ StoreResult GatewayRequest::store(const SharedResponse& response, Result<ApiReco
   }
   if (similar_.has_value() && may == StoreResult::kStored && !record->calls_tools() &&
       record->finish_reason() == "stop") {
-    gateway_.parts().similar->learn(question, *similar_, record->text());
+    const auto learn = [similar = gateway_.parts().similar, question, lookup = *similar_,
+                        said = record->text()] { similar->learn(question, lookup, said); };
+    if (!gateway_.parts().similar->waits()) learn();
+    // What the workers have no time for is not learnt.
+    else
+      static_cast<void>(gateway_.disk_workers().post(learn));
   }
   if (archive != nullptr) {
     // What the disk is too slow for is kept in memory alone.

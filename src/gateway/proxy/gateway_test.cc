@@ -375,6 +375,44 @@ TEST(Gateway, ForwardsOtherPathsAndRefusesAmbiguousOnes) {
   EXPECT_EQ(running.model.asked(), 2);
 }
 
+/// Says of a request that its answer was wrong.
+Said report_wrong(Running& running, const std::string& id, const std::string& headers = "") {
+  return ask(running.service->port(), "POST", "/afterimage/wrong", json{{"request_id", id}}.dump(),
+             headers);
+}
+
+TEST(Gateway, AReportedAnswerIsErased) {
+  Running running;
+  running.chat(question("Q"));
+  const Said hit = running.chat(question("Q"));
+  ASSERT_EQ(hit.header("X-Cache"), "HIT");
+  const Said said = report_wrong(running, hit.header("X-Request-Id"));
+  EXPECT_EQ(said.status, 200U) << said.body;
+  EXPECT_EQ(json::parse(said.body)["rung"], "text:exact");
+  const Said again = running.chat(question("Q"));
+  EXPECT_EQ(again.header("X-Cache"), "MISS");
+  EXPECT_EQ(running.admin("POST", "/admin/api/wrong",
+                          json{{"request_id", again.header("X-Request-Id")}}.dump())["rung"],
+            "");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
+}
+
+TEST(Gateway, AReportNamesARequestOfItsOwnTenant) {
+  Running running;
+  const Said mine = running.chat(question("Q"), "Authorization: Bearer mine\r\n");
+  const std::string id = mine.header("X-Request-Id");
+  EXPECT_EQ(report_wrong(running, id, "Authorization: Bearer other\r\n").status, 404U);
+  EXPECT_EQ(running.chat(question("Q"), "Authorization: Bearer mine\r\n").header("X-Cache"), "HIT");
+  EXPECT_EQ(report_wrong(running, "unknown").status, 404U);
+  const auto port = running.service->port();
+  EXPECT_EQ(ask(port, "POST", "/afterimage/wrong", "[]").status, 400U);
+  EXPECT_EQ(ask(port, "POST", "/afterimage/wrong", R"({"request_id":1})").status, 400U);
+  EXPECT_EQ(ask(port, "GET", "/afterimage/wrong", "").status, 405U);
+  EXPECT_EQ(report_wrong(running, id, "Authorization: Bearer mine\r\n").status, 200U);
+  EXPECT_EQ(running.chat(question("Q"), "Authorization: Bearer mine\r\n").header("X-Cache"),
+            "MISS");
+}
+
 TEST(Gateway, AnswersOutliveTheProcess) {
   const TemporaryFolder folder;
   Running running("[memory]\ndisk = \"" + folder.path() + "\"\ndisk_size = \"64 MiB\"\n");

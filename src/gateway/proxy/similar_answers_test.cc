@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "gateway/proxy/similar_answers.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 #include <thread>
 
 #include "testing/running_gateway.h"
+#include "testing/temporary_folder.h"
 
 /// Answers to similar questions, through the whole gateway.
 namespace afterimage {
@@ -122,8 +121,32 @@ TEST(SimilarAnswers, ADecisionSaysWhatWasSimilar) {
   EXPECT_EQ(step["vetoes"], json::array());
 }
 
+TEST(SimilarAnswers, ExplainAsksAndCountsNothing) {
+  Running running(kOn);
+  know_rivers(running.model);
+  const auto explain = [&](const std::string& body) {
+    return running.admin("POST", "/admin/api/explain",
+                         json{{"operation", "chat"}, {"body", json::parse(body)}}.dump());
+  };
+  running.chat(about("arles", false));
+  EXPECT_EQ(explain(about("arles", true))["ladder"].back()["verdict"], "unsure");
+  ASSERT_GT(teach(running), 5);
+  const std::string reworded =
+      testing::question("On which river does the old town of zadar lie there?");
+  const json before = similarity_rung(running);
+  const json said = explain(reworded);
+  EXPECT_EQ(said["outcome"], "hit");
+  EXPECT_EQ(said["rung"], "similarity");
+  EXPECT_EQ(said["ladder"].back()["verdict"], "served");
+  EXPECT_EQ(similarity_rung(running), before);
+  EXPECT_TRUE(by_similarity(running.chat(reworded)));
+}
+
 TEST(SimilarAnswers, AWrongAnswerEndsTheEvidenceAtOnce) {
-  Running running(std::string(kOn) + "[answers]\nverify_sample_rate = 1.0\n");
+  // One wrong answer more would not use up this budget.
+  Running running(
+      "[similarity]\nmode = \"on\"\nerror_budget = 0.5\n"
+      "[answers]\nverify_sample_rate = 1.0\n");
   know_rivers(running.model);
   ASSERT_GT(teach(running), 5);
   running.model.wait_asked(2 * static_cast<int>(kTowns.size()));  // with those that are compared
@@ -142,6 +165,82 @@ TEST(SimilarAnswers, AWrongAnswerEndsTheEvidenceAtOnce) {
   }
   EXPECT_EQ(served, 1) << "none after the wrong one";
   EXPECT_EQ(metric(running, kDemotions), 1);
+}
+
+/// Reports the answer to a request as wrong.
+Said report(Running& running, const Said& answered, const std::string& headers = "") {
+  return ask(running.service->port(), "POST", "/afterimage/wrong",
+             json{{"request_id", answered.header("X-Request-Id")}}.dump(), headers);
+}
+
+constexpr const char* kWrong = R"(afterimage_similarity_evidence_total{verdict="wrong"})";
+
+TEST(SimilarAnswers, AReportedAnswerIsErasedAndIsEvidence) {
+  Running running(kOn);
+  know_rivers(running.model);
+  ASSERT_GT(teach(running), 5);
+  const std::string reworded =
+      testing::question("On which river does the old town of zadar lie there?");
+  const Said said = running.chat(reworded);
+  ASSERT_TRUE(by_similarity(said));
+  const double wrong = metric(running, kWrong);
+  const Said reported = report(running, said);
+  EXPECT_EQ(reported.status, 200U) << reported.body;
+  EXPECT_EQ(json::parse(reported.body)["rung"], "similarity");
+  EXPECT_EQ(metric(running, kWrong), wrong + 1);
+  EXPECT_EQ(metric(running, kDemotions), 0) << "nothing was verified";
+  EXPECT_EQ(metric(running, R"(afterimage_reported_wrong_total{rung="similarity"})"), 1);
+  EXPECT_EQ(report(running, said).status, 404U) << "once";
+  EXPECT_EQ(metric(running, kWrong), wrong + 1);
+  const int asked = running.model.asked();
+  EXPECT_FALSE(by_similarity(running.chat(reworded)));
+  EXPECT_EQ(running.model.asked(), asked + 1);
+}
+
+TEST(SimilarAnswers, NeighboursOfAReportedAnswerAreSuspected) {
+  Running running(kOn);
+  know_rivers(running.model);
+  ASSERT_GT(teach(running), 5);
+  // The model's own answer is reported: no rung served it.
+  const Said own = running.chat(
+      testing::question("On which river does the old town of zadar lie exactly and truly?"),
+      "Cache-Control: no-cache\r\n");
+  ASSERT_EQ(json::parse(report(running, own).body)["rung"], "");
+  EXPECT_EQ(metric(running, kDemotions), 0);
+  EXPECT_FALSE(by_similarity(
+      running.chat(testing::question("On which river does the old town of zadar lie there?"))))
+      << "its neighbour is judged by its own evidence";
+  EXPECT_TRUE(by_similarity(
+      running.chat(testing::question("On which river does the old town of ystad lie there?"))));
+}
+
+/// Waits until the disk holds that many questions.
+void wait_kept(Running& running, double questions) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (metric(running, R"(afterimage_similarity_archive_total{event="kept"})") < questions &&
+         std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+TEST(SimilarAnswers, CandidatesAndEvidenceOutliveTheProcess) {
+  const testing::TemporaryFolder folder;
+  Running running(std::string(kOn) + "[memory]\ndisk = \"" + folder.path() +
+                  "\"\ndisk_size = \"64 MiB\"\n");
+  know_rivers(running.model);
+  const int served = teach(running);
+  ASSERT_GT(served, 5);
+  const int asked = running.model.asked();
+  wait_kept(running, asked);
+  running.service.reset();
+  running.service = running.start();
+  const Said said =
+      running.chat(testing::question("On which river does the old town of zadar lie there?"));
+  EXPECT_TRUE(by_similarity(said)) << "the first request of the new process";
+  EXPECT_EQ(text_of(said), "the zadar");
+  EXPECT_EQ(running.model.asked(), asked);
+  EXPECT_GT(metric(running, R"(afterimage_similarity_archive_total{event="restored"})"), 20);
+  EXPECT_EQ(metric(running, R"(afterimage_similarity_archive_total{event="failed"})"), 0);
 }
 
 TEST(SimilarAnswers, OneTenantOrOneRequestMayRefuseThem) {

@@ -14,8 +14,10 @@
 #include "foundation/platform/files.h"
 #include "gateway/engine_backend/engine_backend.h"
 #include "gateway/proxy/upstream.h"
+#include "gateway/service/make_similar_answers.h"
 #include "policy/pressure/linux_gauges.h"
 #include "storage/encryption/encrypted_cell.h"
+#include "storage/memory/file_cell.h"
 #include "storage/remote/redis_leases.h"
 #include "storage/remote/remote_cell.h"
 #include "storage/stores/stores.h"
@@ -97,7 +99,10 @@ struct Service::State {
   State& operator=(const State&) = delete;
 
   Result<void> open_stores();
+  Result<std::unique_ptr<SharedCell>> remote_cell(std::string_view domain,
+                                                  std::unique_ptr<SharedCell>& stored) const;
   Result<void> share_answers();
+  [[nodiscard]] Result<std::optional<SimilarStorage>> similar_storage();
   void open_archive();
   Result<void> start();
   Result<void> listen();
@@ -112,10 +117,12 @@ struct Service::State {
   std::unique_ptr<Stores> stores;
   std::unique_ptr<Reuse> reuse;
   MemoryBudget transfer{kTransfer};
-  std::unique_ptr<RemoteCell> cell;
-  std::unique_ptr<EncryptedCell> encrypted_cell;
+  std::unique_ptr<SharedCell> remote_invalidations;
+  std::unique_ptr<SharedCell> invalidations;  // the same, decrypted
   std::unique_ptr<InvalidationLog> invalidation_log;
-  std::unique_ptr<RedisLeases> answer_leases;  // apart from the encoder's: they last less long
+  std::unique_ptr<SharedCell> stored_evidence;  // of similarity
+  std::unique_ptr<SharedCell> evidence;         // the same, decrypted
+  std::unique_ptr<RedisLeases> answer_leases;   // apart from the encoder's: they last less long
   std::unique_ptr<AnswerArchive> archive;
   std::unique_ptr<InvalidationPoller> poller;
   std::unique_ptr<IoThreads> threads;
@@ -165,24 +172,27 @@ Result<void> Service::State::open_stores() {
   return {};
 }
 
-/// The invalidation log is on the servers, also where answers are kept on disk, too.
-Result<void> Service::State::share_answers() {
-  const Secret& root = stores->secret();
-  SharedStore* const remote = stores->shared_store();
+/// A value on the servers; `stored` is it as it lies there, and outlives it.
+Result<std::unique_ptr<SharedCell>> Service::State::remote_cell(
+    std::string_view domain, std::unique_ptr<SharedCell>& stored) const {
   AFI_TRY(auto keys, stores->keys());
-  FieldWriter fields("afterimage/shared-erasures/1");
+  FieldWriter fields(domain);
   fields.number("sealed", keys.has_value() ? 1 : 0);
   const TierKey place{.entry_class = EntryClass::kAnswer,
-                      .bytes = hmac_sha256(root, fields.message())};
-  // The log outlives every answer that it invalidates.
+                      .bytes = hmac_sha256(stores->secret(), fields.message())};
+  // It outlives every answer that it is about.
   const Duration ttl = std::max<Duration>(2 * options.settings.remote.ttl, std::chrono::hours(1));
-  cell = std::make_unique<RemoteCell>(remote->remote_tier(), place.bytes, ttl);
-  SharedCell* list = cell.get();
-  if (keys.has_value()) {
-    encrypted_cell = std::make_unique<EncryptedCell>(*cell, place, *std::move(keys));
-    list = encrypted_cell.get();
-  }
-  invalidation_log = std::make_unique<InvalidationLog>(*list, root);
+  auto cell = std::make_unique<RemoteCell>(stores->shared_store()->remote_tier(), place.bytes, ttl);
+  if (!keys.has_value()) return cell;
+  stored = std::move(cell);
+  return std::make_unique<EncryptedCell>(*stored, place, *std::move(keys));
+}
+
+/// The invalidation log is on the servers, also where answers are kept on disk, too.
+Result<void> Service::State::share_answers() {
+  SharedStore* const remote = stores->shared_store();
+  AFI_TRY(invalidations, remote_cell("afterimage/shared-erasures/1", remote_invalidations));
+  invalidation_log = std::make_unique<InvalidationLog>(*invalidations, stores->secret());
   answer_leases = std::make_unique<RedisLeases>(remote->remote_tier(),
                                                 RedisLeasesOptions{.lease = kAnswerLease});
   const std::string file =
@@ -203,6 +213,24 @@ Result<void> Service::State::share_answers() {
       // A failed poll is counted, and reduces hits only.
       [this] { static_cast<void>(archive->refresh()); });
   return {};
+}
+
+/// nullopt: no answer outlives the process.
+Result<std::optional<SimilarStorage>> Service::State::similar_storage() {
+  if (archive == nullptr) return std::nullopt;
+  if (stores->shared_store() != nullptr) {
+    AFI_TRY(evidence, remote_cell("afterimage/similarity-evidence/1", stored_evidence));
+  } else {
+    evidence = std::make_unique<FileCell>(stores->files(),
+                                          options.settings.memory.disk + "/similarity-evidence");
+  }
+  // Pages that other gateways write, too, are not copied to the disk: the copy would hide them.
+  Tier* const pages = stores->remote() != nullptr ? stores->remote() : stores->disk();
+  return SimilarStorage{.answers = *archive,
+                        .tier = *pages,
+                        .evidence = *evidence,
+                        .transfer = transfer,
+                        .secret = stores->secret()};
 }
 
 /// Without it answers are lost with the process, and requests are served all the same.
@@ -250,8 +278,9 @@ Result<void> Service::State::start() {
   }
   AFI_TRY(const std::string similarity_key,
           key_in("similarity.key_env", settings.similarity.key_env));
-  auto by_meaning = SimilarAnswers::create(settings.similarity, std::move(options.embedder),
-                                           similarity_key, *reuse, clock);
+  AFI_TRY(const auto storage, similar_storage());
+  auto by_meaning = make_similar_answers(settings.similarity, std::move(options.embedder),
+                                         similarity_key, storage, *reuse, clock);
   if (by_meaning.has_value()) {
     similar = *std::move(by_meaning);
   } else if (by_meaning.error().code == ErrorCode::kInvalidArgument) {

@@ -12,6 +12,7 @@
 #include "afterimage/identity.h"
 #include "afterimage/question.h"
 #include "caches/identity/fields.h"
+#include "caches/language/same_answer.h"
 #include "foundation/crypto/sha256.h"
 #include "lab/datasets/answer_match.h"
 #include "lab/datasets/prompt.h"
@@ -77,7 +78,9 @@ class Runner {
     result.decision = served              ? Decision::kServed
                       : given.has_value() ? Decision::kMatched
                                           : Decision::kMissed;
-    if (given.has_value()) result.is_wrong = differs(*given, sample, result.prompt);
+    if (given.has_value()) {
+      result.is_wrong = served ? differs(*given, sample, result.prompt) : !same(*given, *answer);
+    }
     if (!served) similarity_.learn(question, *answer);
     if (!given.has_value() && is_cacheable()) insert_answer(question, *answer, result);
     return result;
@@ -144,11 +147,16 @@ class Runner {
     return std::move((*like)->answer);
   }
 
-  /// Whether the engine's answer differs. The oracle answers at no cost.
+  /// Of an oracle's answers to the letter; models word the same answer in several ways.
+  [[nodiscard]] bool same(const Answer& given, const Answer& own) const {
+    if (world_.engine.is_oracle()) return given.text == own.text;
+    return same_answer(given.text, own.text) == SameAnswer::kSame;
+  }
+  /// Whether the engine's own answer differs. An oracle's is known without asking it.
   bool differs(const Answer& given, const Sample& sample, const std::string& prompt) {
-    OracleEngine oracle;
-    const Result<Answer> truth = oracle.answer(sample, prompt);
-    return truth.has_value() && truth->text != given.text;
+    const Result<Answer> own = world_.engine.is_oracle() ? OracleEngine().answer(sample, prompt)
+                                                         : world_.engine.answer(sample, prompt);
+    return own.has_value() && !same(given, *own);
   }
 
   void insert_answer(Question& question, const Answer& answer, SampleResult& result) {
@@ -233,9 +241,12 @@ KeyUse key_use(std::span<const Sample> samples, ChunkSource source) {
   return use;
 }
 
-std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode) {
-  std::vector<std::string> remarks{
-      fmt::format("answers come from the data set (oracle): {} is not run", spec.model)};
+std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode, bool is_oracle) {
+  std::vector<std::string> remarks;
+  if (is_oracle) {
+    remarks.push_back(
+        fmt::format("answers come from the data set (oracle): {} is not run", spec.model));
+  }
   if (mode == CacheMode::kDryRun) {
     remarks.emplace_back("dry run: matches are counted, and the engine answers every time");
   }

@@ -26,13 +26,16 @@ class SampleEngine {
  public:
   virtual ~SampleEngine() = default;
   virtual Result<Answer> answer(const Sample& sample, const std::string& prompt) = 0;
+  /// Answers come from the data set; no model runs.
+  [[nodiscard]] virtual bool is_oracle() const { return false; }
 };
 
 /// Answers with the data set's own answer, which counts as correct, so every wrong answer is caused
-/// by reuse. No model runs. kNotFound: the data set has no answer.
+/// by reuse. kNotFound: the data set has no answer.
 class OracleEngine final : public SampleEngine {
  public:
   Result<Answer> answer(const Sample& sample, const std::string& prompt) override;
+  [[nodiscard]] bool is_oracle() const override { return true; }
 };
 
 /// The outcome of a sample.
@@ -55,7 +58,7 @@ struct SampleResult {
   std::string response;
   std::string error;  // why there is no response
   std::optional<bool> is_correct;
-  bool is_wrong = false;  // served or matched, and different from the engine's answer
+  bool is_wrong = false;  // served or matched, and not what the engine answers itself
   Techniques techniques;
 };
 
@@ -106,7 +109,8 @@ struct KeyUse {
 
 /// Remarks to show before the numbers: that the model is not run, that a layer gets no vectors,
 /// that a key contains the answer.
-[[nodiscard]] std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode);
+[[nodiscard]] std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode,
+                                                  bool is_oracle = true);
 
 struct ExperimentWorld {
   const ImageRoots& images;
@@ -118,6 +122,9 @@ using OnSample = std::function<void(const Sample&, const SampleResult&)>;
 /// Processes one sample after the other: builds its scope (model, template, sampling, image
 /// content), looks up the key of its chunk source rung by rung, then asks the engine. An answer is
 /// inserted once it exists, under the sample's key and scope. All caches start empty.
+///
+/// Wrong    An answer from the cache is compared with what the engine answers itself; in live mode
+///          the engine is asked for that after the sample's time was taken.
 ///
 /// Rungs    text:exact, text:canonical, text:near (not about images), embedding:*, text. With a
 ///          temperature above 0 nothing is looked up or cached, because answers are random.

@@ -23,6 +23,7 @@ class SlowEngine final : public SampleEngine {
     if (sample.dataset_id == fails_at) return fail(ErrorCode::kUnavailable, "the model is gone");
     return OracleEngine().answer(sample, prompt);
   }
+  [[nodiscard]] bool is_oracle() const override { return true; }
   std::size_t asked = 0;
   std::string fails_at;
 
@@ -328,6 +329,38 @@ TEST(Runner, SkipsAndReportsLayersTheHookDoesNotMake) {
     said |= remark.find("decoder") != std::string::npos;
   }
   EXPECT_TRUE(said);
+}
+
+/// A model that writes the same in two ways, and says something else from `changes_at` on.
+class WordyEngine final : public SampleEngine {
+ public:
+  Result<Answer> answer(const Sample& /*sample*/, const std::string& /*prompt*/) override {
+    const std::string said = ++asked < changes_at ? "red" : "blue";
+    return Answer{.text = asked % 2 == 0 ? said : said + ".", .finish_reason = "stop"};
+  }
+  std::size_t asked = 0;
+  std::size_t changes_at = 1'000;
+};
+
+TEST(ExperimentRunner, AModelsAnswersAreComparedByWhatTheySay) {
+  const std::vector<Sample> samples{about(1, "a", "What colour is it?", "red"),
+                                    about(1, "b", "What colour is it?", "red"),
+                                    about(1, "c", "What colour is it?", "red")};
+  const auto spec = make_spec(R"({"name": "t", "model": "m"})").value();
+  for (const CacheMode mode : {CacheMode::kDryRun, CacheMode::kLive}) {
+    MemoryFiles files;
+    const ImageRoots roots({}, files);
+    const ManualClock clock;
+    WordyEngine engine;
+    auto report = run_experiment(spec, mode, samples, {roots, clock, engine}).value();
+    EXPECT_EQ(engine.asked, 3U) << "in live mode to compare what was served";
+    EXPECT_EQ(report.totals.wrong_served + report.totals.wrong_matched, 0U);
+    WordyEngine other;
+    other.changes_at = 3;
+    report = run_experiment(spec, mode, samples, {roots, clock, other}).value();
+    EXPECT_EQ(report.totals.wrong_served, mode == CacheMode::kLive ? 1U : 0U);
+    EXPECT_EQ(report.totals.wrong_matched, mode == CacheMode::kLive ? 0U : 1U);
+  }
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ class Sweep {
 
   /// Prints each remark once per sweep.
   void say_remarks(const ExperimentSpec& spec, const ExperimentData& data) {
-    std::vector<std::string> remarks = remarks_on(spec, options_.mode);
+    std::vector<std::string> remarks = remarks_on(spec, options_.mode, !options_.engine);
     if (data.images.missing > 0) {
       remarks.push_back(fmt::format("{} samples are asked without their image; the first: {}",
                                     data.images.missing, data.images.first_missing));
@@ -134,9 +134,12 @@ class Sweep {
   }
 
   Result<ExperimentReport> ask(const ExperimentSpec& spec, const ExperimentData& data) {
-    OracleEngine oracle;
+    std::unique_ptr<SampleEngine> engine = std::make_unique<OracleEngine>();
+    if (options_.engine) {
+      AFI_TRY(engine, options_.engine(spec, data.roots));
+    }
     const std::vector<Sample>& samples = data.dataset.samples;
-    return run_experiment(spec, options_.mode, samples, {data.roots, clock_, oracle},
+    return run_experiment(spec, options_.mode, samples, {data.roots, clock_, *engine},
                           [&](const Sample& /*sample*/, const SampleResult& result) {
                             ++samples_done_;
                             if (!progress_.progress) return;

@@ -13,6 +13,7 @@
 #include "afterimage/result.h"
 #include "foundation/platform/files.h"
 #include "foundation/text/csv.h"
+#include "lab/experiment/experiment.h"
 #include "lab/experiment/experiment_data.h"
 #include "lab/experiment/spec.h"
 
@@ -25,6 +26,10 @@ struct SweepOptions {
   bool purge = false;       // empty marked cache folders before each run
   CacheMode mode = CacheMode::kDryRun;
   DataPlaces places;
+  /// What answers the samples of an experiment; empty: the oracle.
+  std::function<Result<std::unique_ptr<SampleEngine>>(const ExperimentSpec& spec,
+                                                      const ImageRoots& images)>
+      engine;
 };
 
 /// Progress output of a sweep.

@@ -13,8 +13,6 @@
 namespace afterimage {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
 constexpr Bytes kMaxPairs = 1_GiB;
 
 /// The strictest rung at which the two questions match.
@@ -142,15 +140,18 @@ std::string to_table(const PairsReport& report, const QuestionPairs& pairs, std:
   return out;
 }
 
-std::string to_json(const PairsReport& report, const QuestionPairs& pairs) {
+OrderedJson counts_json(std::uint64_t matched, std::uint64_t duplicates, std::uint64_t pairs) {
+  const Proportion right = proportion(duplicates, matched);
+  return {{"matched", matched},
+          {"duplicates", duplicates},
+          {"precision", matched == 0 ? OrderedJson(nullptr) : OrderedJson(right.value)},
+          {"precision_95", {right.low, right.high}},
+          {"coverage", proportion(matched, pairs).value}};
+}
+
+OrderedJson report_json(const PairsReport& report, const QuestionPairs& pairs) {
   const auto value = [&](const RungVerdict& verdict) {
-    const Proportion right = proportion(verdict.duplicates, verdict.matched);
-    return OrderedJson{
-        {"matched", verdict.matched},
-        {"duplicates", verdict.duplicates},
-        {"precision", verdict.matched == 0 ? OrderedJson(nullptr) : OrderedJson(right.value)},
-        {"precision_95", {right.low, right.high}},
-        {"coverage", proportion(verdict.matched, report.pairs).value}};
+    return counts_json(verdict.matched, verdict.duplicates, report.pairs);
   };
   OrderedJson rungs = OrderedJson::array();
   for (const MatchLevel rung : kMatchLevels) {
@@ -162,12 +163,11 @@ std::string to_json(const PairsReport& report, const QuestionPairs& pairs) {
   for (const RejectedLine& line : pairs.rejected) {
     rejected.push_back({{"line", line.number}, {"error", line.error.message}});
   }
-  const OrderedJson all{{"pairs", report.pairs},
-                        {"duplicates", report.duplicates},
-                        {"rejected", std::move(rejected)},
-                        {"rungs", std::move(rungs)},
-                        {"safe", value(report.safe())}};
-  return all.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+  return {{"pairs", report.pairs},
+          {"duplicates", report.duplicates},
+          {"rejected", std::move(rejected)},
+          {"rungs", std::move(rungs)},
+          {"safe", value(report.safe())}};
 }
 
 }  // namespace afterimage

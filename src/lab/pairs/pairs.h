@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,8 @@
 #include "foundation/text/json_lines.h"
 
 namespace afterimage {
+
+using OrderedJson = nlohmann::ordered_json;
 
 /// Two questions, labelled as duplicates or not.
 struct QuestionPair {
@@ -73,6 +76,8 @@ std::string to_table(const PairsReport& report, const QuestionPairs& pairs, std:
 /// Machine-readable: {"pairs", "duplicates", "rejected", "rungs": [{"rung", "matched",
 /// "duplicates", "precision", "precision_95": [low, high], "coverage"}], "safe": {the same}}; a
 /// precision without matches is null.
-std::string to_json(const PairsReport& report, const QuestionPairs& pairs);
+OrderedJson report_json(const PairsReport& report, const QuestionPairs& pairs);
+/// How many pairs matched, how many of those are duplicates, and both as shares: of `pairs`.
+OrderedJson counts_json(std::uint64_t matched, std::uint64_t duplicates, std::uint64_t pairs);
 
 }  // namespace afterimage

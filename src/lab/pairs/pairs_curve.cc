@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::array kThresholds{0.99F, 0.98F, 0.97F, 0.95F, 0.93F, 0.9F,  0.85F,
                                  0.8F,  0.75F, 0.7F,  0.65F, 0.6F,  0.55F, 0.5F};
+constexpr std::array kErrorBudgets{0.01, 0.02, 0.05, 0.1, 0.2};
 constexpr std::size_t kBatch = 100;  // pairs embedded per call
 
 bool matched_by_text_rung(const QuestionPair& pair) {
@@ -30,6 +31,31 @@ MatchCondition strictest(const QuestionPair& pair) {
   if (!vetoes(pair.a, pair.b).empty()) return MatchCondition::kVectors;
   return word_change(pair.a, pair.b) == WordChange::kNone ? MatchCondition::kSameWords
                                                           : MatchCondition::kVetoes;
+}
+
+/// A pair that could be served: no veto objects.
+struct Match {
+  SimilarityKind kind;
+  bool duplicate = false;
+};
+
+/// As SimilarityRung decides, with the evidence of all scopes.
+LearnedPoint learn(std::span<const Match> matches, double error_budget) {
+  constexpr std::size_t kExplored = 100;
+  LearnedPoint point{.error_budget = error_budget};
+  EvidenceTable evidence;
+  std::size_t acceptable = 0;
+  for (const Match& match : matches) {
+    const Judgement judgement = judge({.error_budget = error_budget}, match.kind, {}, {}, evidence);
+    const bool serve = judgement.serve && ++acceptable % kExplored != 0;
+    if (serve) {
+      ++point.matched;
+      point.duplicates += match.duplicate ? 1 : 0;
+    } else {
+      evidence.add(match.kind, match.duplicate);
+    }
+  }
+  return point;
 }
 
 void count(PairsCurve& curve, const QuestionPair& pair, float similarity) {
@@ -52,7 +78,8 @@ std::string_view to_string(MatchCondition judge) {
 }
 
 Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& embedder) {
-  PairsCurve curve{.embedder = embedder.name(), .pairs = pairs.size(), .points = {}};
+  PairsCurve curve{.embedder = embedder.name(), .pairs = pairs.size(), .points = {}, .learned = {}};
+  std::vector<Match> matches;
   for (auto& points : curve.points) {
     for (const float threshold : kThresholds) points.push_back({.threshold = threshold});
   }
@@ -71,9 +98,15 @@ Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& em
     for (std::size_t i = 0; i < batch.size(); ++i) {
       const Vector& a = vectors[2 * i];
       const Vector& b = vectors[2 * i + 1];
-      count(curve, *batch[i], dot_product()(a.data(), b.data(), a.size()));
+      const float similarity = dot_product()(a.data(), b.data(), a.size());
+      count(curve, *batch[i], similarity);
+      if (strictest(*batch[i]) == MatchCondition::kVectors) continue;
+      matches.push_back(
+          {.kind = {.change = word_change(batch[i]->a, batch[i]->b), .similarity = similarity},
+           .duplicate = batch[i]->duplicate});
     }
   }
+  for (const double budget : kErrorBudgets) curve.learned.push_back(learn(matches, budget));
   return curve;
 }
 
@@ -97,7 +130,45 @@ std::string to_table(const PairsCurve& curve) {
     }
     out += "\n";
   }
+  out += "\nserved as the similarity rung learns, by error budget\n\n";
+  for (const LearnedPoint& point : curve.learned) {
+    const Proportion right = proportion(point.duplicates, point.matched);
+    out += fmt::format("{:<10.2f}", point.error_budget);
+    out += point.matched == 0
+               ? fmt::format("{:>24}\n", "-")
+               : fmt::format("{:>12.1f} %{:>8.3f} %   ({:.1f} to {:.1f} %)\n", 100 * right.value,
+                             100 * proportion(point.matched, curve.pairs).value, 100 * right.low,
+                             100 * right.high);
+  }
   return out;
+}
+
+std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
+                    std::span<const PairsCurve> curves) {
+  OrderedJson all = report_json(report, pairs);
+  if (!curves.empty()) all["curves"] = OrderedJson::array();
+  for (const PairsCurve& curve : curves) {
+    OrderedJson points = OrderedJson::array();
+    for (std::size_t judge = 0; judge < kMatchConditions; ++judge) {
+      for (const CurvePoint& point : curve.points[judge]) {
+        OrderedJson one{{"condition", to_string(static_cast<MatchCondition>(judge))},
+                        {"threshold", point.threshold}};
+        one.update(counts_json(point.matched, point.duplicates, curve.pairs));
+        points.push_back(std::move(one));
+      }
+    }
+    OrderedJson learned = OrderedJson::array();
+    for (const LearnedPoint& point : curve.learned) {
+      OrderedJson one{{"error_budget", point.error_budget}};
+      one.update(counts_json(point.matched, point.duplicates, curve.pairs));
+      learned.push_back(std::move(one));
+    }
+    all["curves"].push_back({{"embedder", curve.embedder},
+                             {"pairs", curve.pairs},
+                             {"points", std::move(points)},
+                             {"learned", std::move(learned)}});
+  }
+  return all.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 std::string to_html(std::span<const PairsCurve> curves, const PairsReport& report) {

@@ -28,11 +28,20 @@ inline constexpr std::size_t kMatchConditions = 3;
 /// "vectors alone", "no veto", "same words".
 std::string_view to_string(MatchCondition judge);
 
+/// What the similarity rung would serve of these pairs in their order, if each that it does not serve
+/// is compared with its label, and one in a hundred of those that it does.
+struct LearnedPoint {
+  double error_budget = 0;
+  std::uint64_t matched = 0;
+  std::uint64_t duplicates = 0;
+};
+
 /// Precision against coverage of the similarity rung, over pairs that no text rung matches.
 struct PairsCurve {
   std::string embedder;
   std::uint64_t pairs = 0;
   std::array<std::vector<CurvePoint>, kMatchConditions> points;  // thresholds from high to low
+  std::vector<LearnedPoint> learned;                             // error budgets from low to high
 };
 
 /// Errors   Those of the embedder.
@@ -40,6 +49,11 @@ struct PairsCurve {
 Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& embedder);
 
 std::string to_table(const PairsCurve& curve);
+/// Machine-readable: that of the rungs without a model (pairs.h), with "curves": [{"embedder",
+/// "pairs", "points": [{"condition", "threshold", …}], "learned": [{"error_budget", …}]}]; a point has
+/// "matched", "duplicates", "precision", "precision_95" and "coverage".
+std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
+                    std::span<const PairsCurve> curves);
 /// An HTML page with the curve of each embedder.
 std::string to_html(std::span<const PairsCurve> curves, const PairsReport& report);
 

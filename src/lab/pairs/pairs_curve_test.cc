@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "caches/similarity/hashed_ngrams.h"
 
 namespace afterimage {
@@ -39,6 +41,43 @@ TEST(PairsCurve, EachConditionIsStricterAndTextMatchesAreExcluded) {
   EXPECT_THAT(to_table(curve), ::testing::HasSubstr("100.0 %"));
   const PairsReport report = judge_pairs(kPairs);
   EXPECT_THAT(to_html(std::span(&curve, 1), report), ::testing::HasSubstr(embedder.name()));
+}
+
+TEST(PairsCurve, LearnsFromLabelsWhatItMayServe) {
+  std::vector<QuestionPair> pairs;
+  for (int i = 0; i < 600; ++i) {
+    const std::string town = "town" + std::string(1, static_cast<char>('a' + i % 26));
+    pairs.push_back({"Where is " + town + "?", "Where is the " + town + " there?", true});
+    pairs.push_back(
+        {"What is " + town + " like?", "What is it like around " + town + "?", i % 2 == 0});
+  }
+  auto embedder = HashedNgrams::create().value();
+  const PairsCurve curve = trace_curve(pairs, embedder).value();
+  std::uint64_t before = 0;
+  for (const LearnedPoint& point : curve.learned) {
+    EXPECT_GE(point.matched, before) << "a larger budget serves no less";
+    before = point.matched;
+    EXPECT_GE(static_cast<double>(point.duplicates),
+              (1 - point.error_budget) * static_cast<double>(point.matched));
+  }
+  EXPECT_GT(curve.learned.front().matched, 100U);
+  EXPECT_LT(curve.learned.front().matched, 600U) << "first comes evidence";
+}
+
+TEST(PairsCurve, JsonHasThePointsAndWhatWasLearnt) {
+  auto embedder = HashedNgrams::create().value();
+  const PairsCurve curve = trace_curve(kPairs, embedder).value();
+  const QuestionPairs pairs{.pairs = kPairs, .rejected = {}};
+  const PairsReport report = judge_pairs(kPairs);
+  const auto json = nlohmann::json::parse(to_json(report, pairs, std::span(&curve, 1)));
+  const auto& said = json["curves"][0];
+  EXPECT_EQ(json["pairs"], kPairs.size());
+  EXPECT_EQ(said["embedder"], embedder.name());
+  EXPECT_EQ(said["points"].size(), kMatchConditions * curve.points[0].size());
+  EXPECT_EQ(said["points"][0]["condition"], "vectors alone");
+  EXPECT_EQ(said["points"][0]["precision"], nullptr);
+  EXPECT_EQ(said["learned"].size(), curve.learned.size());
+  EXPECT_FALSE(nlohmann::json::parse(to_json(report, pairs, {})).contains("curves"));
 }
 
 }  // namespace

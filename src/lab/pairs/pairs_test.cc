@@ -5,8 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 namespace afterimage {
 namespace {
 
@@ -86,7 +84,7 @@ TEST(Pairs, RejectsDeepNestingWithoutRecursion) {
 
 TEST(Pairs, JsonHasTheDocumentedNames) {
   const QuestionPairs pairs{.pairs = kPairs, .rejected = {}};
-  const auto json = nlohmann::json::parse(to_json(judge_pairs(kPairs), pairs));
+  const OrderedJson json = report_json(judge_pairs(kPairs), pairs);
   EXPECT_EQ(json["safe"]["matched"], 4);
   EXPECT_DOUBLE_EQ(json["safe"]["precision"].get<double>(), 0.75);
   EXPECT_DOUBLE_EQ(json["safe"]["coverage"].get<double>(), 4.0 / 6);
@@ -95,7 +93,7 @@ TEST(Pairs, JsonHasTheDocumentedNames) {
   EXPECT_DOUBLE_EQ(json["rungs"][2]["precision"].get<double>(), 0.5);
   EXPECT_LT(json["rungs"][2]["precision_95"][0], 0.5);
   EXPECT_THAT(json["rejected"], IsEmpty());
-  const auto nothing = nlohmann::json::parse(to_json(judge_pairs({}), {}));
+  const OrderedJson nothing = report_json(judge_pairs({}), {});
   EXPECT_TRUE(nothing["safe"]["precision"].is_null());
 }
 

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "caches/similarity/similar_answers.h"
+
+namespace afterimage {
+
+Result<std::unique_ptr<SimilarAnswers>> SimilarAnswers::create(SimilarAnswersOptions options,
+                                                               AnswerCache& cache,
+                                                               MemoryBudget& budget,
+                                                               const Clock& clock) {
+  std::unique_ptr<SimilarAnswers> similar(new SimilarAnswers(std::move(options)));
+  const SimilarAnswersOptions& made = similar->options_;
+  SimilarityOptions rung{.layers = {{.name = made.embedder->name(),
+                                     .dimensions = made.embedder->dimensions(),
+                                     .threshold = made.threshold}},
+                         .mode = made.mode,
+                         .acceptance = made.acceptance,
+                         .shared = made.shared};
+  if (made.storage.has_value()) {
+    // Inserts what it finds into the cache.
+    rung.bring = [&answers = made.storage->answers](Question& candidate, const LookupRules& rules) {
+      static_cast<void>(answers.restore(candidate, rules));
+    };
+  }
+  AFI_TRY(similar->rung_, SimilarityRung::create(std::move(rung), cache, budget, clock));
+  if (made.storage.has_value()) {
+    similar->archive_ = std::make_unique<SimilarityArchive>(
+        SimilarityArchiveParts{.rung = *similar->rung_,
+                               .cache = cache,
+                               .tier = made.storage->tier,
+                               .evidence = made.storage->evidence,
+                               .transfer = made.storage->transfer,
+                               .clock = clock,
+                               .secret = made.storage->secret});
+  }
+  return similar;
+}
+
+std::optional<SimilarLookup> SimilarAnswers::embed(const Question& question) {
+  auto vector = options_.embedder->embed_one(std::string_view(question.text()));
+  if (!vector.has_value()) return std::nullopt;
+  if (archive_ != nullptr) archive_->refresh(question.scope());
+  SimilarLookup lookup;
+  lookup.vectors.push_back(*std::move(vector));
+  return lookup;
+}
+
+std::optional<SimilarLookup> SimilarAnswers::find(const Question& question,
+                                                  const LookupRules& rules) {
+  auto lookup = embed(question);
+  if (!lookup.has_value()) {
+    ++not_embedded_;
+    return std::nullopt;
+  }
+  auto found = rung_->find(question, lookup->vectors, rules);
+  if (!found.has_value()) return std::nullopt;
+  lookup->found = *std::move(found);
+  return lookup;
+}
+
+std::optional<SimilarLookup> SimilarAnswers::peek(const Question& question,
+                                                  const LookupRules& rules) {
+  auto lookup = embed(question);
+  if (!lookup.has_value()) return std::nullopt;
+  auto found = rung_->peek(question, lookup->vectors, rules);
+  if (!found.has_value()) return std::nullopt;
+  lookup->found = *std::move(found);
+  return lookup;
+}
+
+void SimilarAnswers::learn(const Question& question, const SimilarLookup& lookup,
+                           std::string_view answer) {
+  compare(question, lookup, answer);
+  // Without room it is not found by similarity, which stats() counts.
+  static_cast<void>(rung_->insert(question, lookup.vectors));
+  if (archive_ != nullptr) archive_->keep(question, lookup.vectors);
+}
+
+bool SimilarAnswers::verify(const Question& question, const SimilarLookup& lookup,
+                            std::string_view answer) {
+  if (compare(question, lookup, answer).value_or(false)) return true;
+  ++demotions_;
+  archive_ != nullptr ? archive_->forget() : rung_->forget_evidence();
+  return false;
+}
+
+void SimilarAnswers::reported_wrong(const Question& question,
+                                    const std::optional<SimilarLookup>& served) {
+  if (served.has_value()) {
+    rung_->learn(question, served->found, false);
+    if (archive_ != nullptr) archive_->learned(question, served->found, false);
+  }
+  const auto near = served.has_value() ? served : embed(question);
+  if (!near.has_value()) return;
+  const auto suspects = rung_->suspect(question, near->vectors);
+  if (archive_ != nullptr && suspects.has_value()) {
+    archive_->suspected(question.scope(), *suspects);
+  }
+}
+
+std::optional<bool> SimilarAnswers::compare(const Question& question, const SimilarLookup& lookup,
+                                            std::string_view answer) {
+  if (!lookup.found.given.has_value()) return std::nullopt;
+  SimilarityLookup found = lookup.found;
+  found.answer.reset();
+  if (options_.text_of) {
+    auto said = options_.text_of(*found.given);
+    if (!said.has_value()) return std::nullopt;
+    found.given->text = *std::move(said);
+  }
+  const auto right = rung_->learn(question, found, {.text = std::string(answer)});
+  if (archive_ != nullptr && right.has_value()) archive_->learned(question, found, *right);
+  return right;
+}
+
+SimilarAnswersStats SimilarAnswers::stats() const {
+  return {.rung = rung_->stats(),
+          .archive = archive_ == nullptr ? SimilarityArchiveStats() : archive_->stats(),
+          .not_embedded = not_embedded_,
+          .demotions = demotions_};
+}
+
+}  // namespace afterimage

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/service/make_similar_answers.h"
+
+#include <utility>
+
+#include "caches/similarity/endpoint_embedder.h"
+#include "caches/similarity/hashed_ngrams.h"
+#include "gateway/openai/record.h"
+
+namespace afterimage {
+namespace {
+
+Result<std::unique_ptr<Embedder>> make_embedder(const SimilaritySettings& settings,
+                                                const std::string& key, const Clock& clock) {
+  if (settings.embedder == kBuiltInEmbedder) {
+    AFI_TRY(HashedNgrams built_in, HashedNgrams::create());
+    return std::make_unique<HashedNgrams>(std::move(built_in));
+  }
+  AFI_TRY(Url url, parse_url(settings.embedder));
+  EndpointOptions options{
+      .url = std::move(url), .model = settings.model, .key = key, .deadline = settings.deadline};
+  AFI_TRY(auto endpoint, EndpointEmbedder::create(std::move(options), clock));
+  return endpoint;
+}
+
+/// The gateway's answers are records of the API; what they say is compared.
+std::optional<std::string> text_of(const Answer& answer) {
+  const auto record = ApiRecord::parse(answer.record);
+  return record.has_value() ? std::optional(std::string(record->text())) : std::nullopt;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SimilarAnswers>> make_similar_answers(const SimilaritySettings& settings,
+                                                             std::unique_ptr<Embedder> model,
+                                                             const std::string& key,
+                                                             std::optional<SimilarStorage> storage,
+                                                             Reuse& reuse, const Clock& clock) {
+  if (settings.mode == "off") return nullptr;
+  SimilarAnswersOptions options{
+      .embedder = std::move(model),
+      .embedder_waits = settings.embedder != kBuiltInEmbedder,
+      .threshold = static_cast<float>(settings.threshold),
+      .mode = settings.mode == "on" ? SimilarityMode::kLearned : SimilarityMode::kWatch,
+      .acceptance = {.error_budget = settings.error_budget},
+      .text_of = text_of,
+      .storage = std::move(storage),
+      .shared = &reuse.shared_memory()};
+  if (options.embedder == nullptr) {
+    AFI_TRY(options.embedder, make_embedder(settings, key, clock));
+  }
+  return SimilarAnswers::create(std::move(options), *reuse.answer_cache(), reuse.memory(), clock);
+}
+
+}  // namespace afterimage
