@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -67,12 +68,26 @@ double metric(Running& running, const std::string& series) {
 }
 constexpr const char* kDemotions = "afterimage_similarity_demotions_total";
 
+/// Waits until the disk holds what the model was asked.
+void wait_kept(Running& running) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (metric(running, R"(afterimage_similarity_archive_total{event="kept"})") <
+             running.model.asked() &&
+         std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
 /// Asks about each town, and again in other words. Returns how many were served by similarity.
-int teach(Running& running, const std::string& headers = "") {
+/// With a disk a question becomes a candidate after its reply: pass `wait_kept`.
+int teach(Running& running, const std::string& headers = "",
+          const std::function<void(Running&)>& wait = [](Running&) {}) {
   int served = 0;
   for (const char* const town : kTowns) {
     running.chat(about(town, false), headers);
+    wait(running);
     const Said again = running.chat(about(town, true), headers);
+    wait(running);
     EXPECT_EQ(text_of(again), "the " + std::string(town));
     served += static_cast<int>(by_similarity(again));
   }
@@ -214,24 +229,13 @@ TEST(SimilarAnswers, NeighboursOfAReportedAnswerAreSuspected) {
       running.chat(testing::question("On which river does the old town of ystad lie there?"))));
 }
 
-/// Waits until the disk holds that many questions.
-void wait_kept(Running& running, double questions) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (metric(running, R"(afterimage_similarity_archive_total{event="kept"})") < questions &&
-         std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-}
-
 TEST(SimilarAnswers, CandidatesAndEvidenceOutliveTheProcess) {
   const testing::TemporaryFolder folder;
   Running running(std::string(kOn) + "[memory]\ndisk = \"" + folder.path() +
                   "\"\ndisk_size = \"64 MiB\"\n");
   know_rivers(running.model);
-  const int served = teach(running);
-  ASSERT_GT(served, 5);
+  ASSERT_GT(teach(running, "", wait_kept), 5);
   const int asked = running.model.asked();
-  wait_kept(running, asked);
   running.service.reset();
   running.service = running.start();
   const Said said =
