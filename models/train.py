@@ -48,8 +48,8 @@ from seer.scenes import CELL_CLASSES, CELL_NUMBERS, COLOURS, NOTHING, SHAPES, ce
 
 CHECKPOINT = "checkpoint.pt"
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-TWO_PICTURES = 0.2  # share of conversations with two pictures
-TAUGHT = SHARES | {"count": 3, "relation": 4, "attribute": 0.7, "position": 0.5, "word": 0.5, "chart": 0.7}  # what takes longer, more often
+TWO_PICTURES = 0.25  # share of conversations with two pictures
+TAUGHT = SHARES | {"count": 3, "relation": 4, "two-hop": 4, "attribute": 0.7, "position": 0.5, "word": 0.5, "chart": 0.7}  # what takes longer, more often
 LOOKING = 2000  # steps in which the vision tower is trained alone
 PICTURES = 32  # in each of them
 TOGETHER = 8  # batches that are made at once
