@@ -29,7 +29,7 @@ SOURCES = git ls-files '*.h' '*.cc'
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama demo train drill traces test test-trained test-release tsan python test-wheel test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
+.PHONY: help run llama demo train drill traces test test-trained test-release tsan python deb test-deb test-wheel test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -128,6 +128,18 @@ bench: ## run the benchmarks: medians, and ratios to peers
 python: ## build the Python wheels and source distribution, in build/python (PYTHONS="3.10 3.11 3.12": with exactly these)
 	$(call install,python)
 	PYTHONS="$(PYTHONS)" python/build.sh build/python
+
+deb: install-deps ## build the Debian package of the program, with llama.cpp if `make llama` was run, in build/deb
+	cmake --preset release -B build/deb -DAFTERIMAGE_TESTS=OFF -DAFTERIMAGE_BENCH=OFF -DAFTERIMAGE_FUZZ=OFF -DAFTERIMAGE_EXAMPLES=OFF \
+	  -DAFTERIMAGE_PACKAGE=ON
+	cmake --build build/deb --target afterimage_cli -j $(JOBS)
+	cd build/deb && cpack
+	@ls -l build/deb/*.deb
+
+test-deb: ## check the package of make deb with lintian; install, run and remove it in a bare Debian 12 (root, debootstrap)
+	@ls build/deb/afterimage_*.deb >/dev/null || $(MAKE) --no-print-directory deb
+	$(call install,deb)
+	tests/deb/deb_test.sh build/deb/afterimage_*.deb
 
 test-wheel: ## install the wheels of make python, with each Python here and in a bare Debian 12 and Ubuntu 24.04 (root, debootstrap), and run README's examples
 	@ls build/python/afterimage-*.whl >/dev/null || $(MAKE) --no-print-directory python

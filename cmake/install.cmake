@@ -35,12 +35,17 @@ install(FILES ${PROJECT_BINARY_DIR}/afterimageConfig.cmake
 if(AFTERIMAGE_HAVE_LLAMA)
   # For `serve --demo`.
   install(FILES ${PROJECT_SOURCE_DIR}/build/models/seer.gguf ${PROJECT_SOURCE_DIR}/build/models/seer.mmproj.gguf
-          DESTINATION ${CMAKE_INSTALL_DATADIR}/afterimage OPTIONAL)
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/afterimage COMPONENT program OPTIONAL)
   install(FILES cmake/llama.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/afterimage)
   if(EXISTS "${AFTERIMAGE_LLAMA_PREFIX}/lib")
     install(DIRECTORY "${AFTERIMAGE_LLAMA_PREFIX}/lib/"
-            DESTINATION ${CMAKE_INSTALL_LIBDIR}/afterimage FILES_MATCHING PATTERN "*.so*"
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/afterimage COMPONENT program FILES_MATCHING PATTERN "*.so.*"
             PATTERN "libllama-server*" EXCLUDE PATTERN "llama-common" EXCLUDE PATTERN cmake EXCLUDE PATTERN pkgconfig EXCLUDE)
+    # CPack strips programs only.
+    install(CODE "if(CMAKE_INSTALL_DO_STRIP)
+        file(GLOB libraries \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/afterimage/*.so.*\")
+        execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-unneeded \${libraries} COMMAND_ERROR_IS_FATAL ANY)
+      endif()" COMPONENT program)
     set_target_properties(afterimage_cli PROPERTIES
       INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/afterimage")
   endif()

@@ -38,8 +38,9 @@ for extra in "$@"; do
       ;;
     llama) packages="$packages python3-pip" ;;
     python) packages="$packages python3-dev python3-venv" ;;
+    deb) packages="$packages lintian debootstrap man-db" ;;
     clang) packages="$packages clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
-    *) echo "install-deps.sh: unknown argument '$extra'; expected one of: test, bench, llama, python, clang" >&2; exit 2 ;;
+    *) echo "install-deps.sh: unknown argument '$extra'; expected one of: test, bench, llama, python, deb, clang" >&2; exit 2 ;;
   esac
 done
 

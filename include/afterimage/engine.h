@@ -289,6 +289,13 @@ class Engine {
   /// kUnsupported: the engine makes no embeddings, which is the default.
   [[nodiscard]] virtual Result<std::vector<float>> embed(std::span<const TokenId> tokens) const;
 
+  /// What the model makes of a prompt with its media: the hidden states after the last layer,
+  /// averaged over the prompt's text tokens, of length 1. Nothing is generated, cached or resumed.
+  /// Arguments and errors as of generate(); kUnsupported: the engine does not expose them, which is
+  /// the default.
+  [[nodiscard]] virtual Result<std::vector<float>> hidden_state(
+      const Sequence& prompt, std::span<const TensorViews> embeddings) const;
+
   /// Decodes, preprocesses and encodes one item: the expensive step that a hit avoids.
   /// Shape    tensors[0] is [span length, hidden size].
   virtual Result<EncoderOutput> encode(const MediaItem& item) const = 0;

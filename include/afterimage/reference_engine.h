@@ -138,6 +138,8 @@ class ReferenceEngine final : public Engine {
   Result<Completion> generate(const Sequence& prompt, std::span<const TensorViews> embeddings,
                               const GenerateOptions& options) const override;
   [[nodiscard]] const KvLayout* kv_layout() const override;
+  [[nodiscard]] Result<std::vector<float>> hidden_state(
+      const Sequence& prompt, std::span<const TensorViews> embeddings) const override;
 
  protected:
   Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,

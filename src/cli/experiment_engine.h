@@ -3,33 +3,44 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "afterimage/clock.h"
 #include "afterimage/engine.h"
 #include "afterimage/result.h"
+#include "caches/similarity/embedder.h"
 #include "lab/experiment/experiment.h"
 
 namespace afterimage {
 
 /// What answers the samples of `experiment` and `sweep`: the data set itself, the built-in engine,
-/// llama.cpp in this process, or a server.
+/// llama.cpp in this process, or a server; and what makes the vectors of their questions. Each model
+/// is loaded once.
 ///
 /// Threads  Not thread-safe.
 class ExperimentEngines {
  public:
   /// Adds --engine.
   CLI::Option* add_option(CLI::App& verb);
-  /// Loads what is asked for. kInvalidArgument: it names no engine. Errors of loading.
+  /// What --engine says: for experiments that name no engine.
+  [[nodiscard]] const std::string& wanted() const { return wanted_; }
+  /// Loads that one. kInvalidArgument: it names no engine. Errors of loading.
   Result<void> load(const Clock& clock);
-  /// An engine for one experiment. `images` outlives it, and the object does.
+  /// The engine of one experiment. `images` outlives it, and the object does. Errors of load().
   [[nodiscard]] Result<std::unique_ptr<SampleEngine>> engine_for(const ExperimentSpec& spec,
-                                                                 const ImageRoots& images) const;
+                                                                 const ImageRoots& images);
+  /// What makes the vectors of an experiment's keys; nullptr: what is built in. Errors of loading.
+  [[nodiscard]] Result<Embedder*> encoder_for(const ExperimentSpec& spec);
 
  private:
+  /// An engine of this process; nullptr: `name` is the oracle or a server.
+  Result<const Engine*> local(const std::string& name);
+
   std::string wanted_ = "oracle";
-  std::unique_ptr<Engine> local_;  // nullptr: oracle or a server
+  std::map<std::string, std::unique_ptr<Engine>> local_;
+  std::map<std::string, std::unique_ptr<Embedder>> encoders_;
   const Clock* clock_ = nullptr;
 };
 

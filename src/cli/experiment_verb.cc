@@ -50,7 +50,6 @@ struct ExperimentArgs {
   std::string url;  // of --llava-data-url, which is always rejected
   CLI::Option* mode_option = nullptr;
   ExperimentEngines engines;
-  CLI::Option* engine_option = nullptr;
 };
 
 MatchLevel rung_named(std::string_view name) {
@@ -89,7 +88,8 @@ ExitCode write_data_set(const ExperimentArgs& args, World& world) {
 
 /// The spec of the given flags only; a flag that repeats its default counts as given.
 Result<ExperimentSpec> spec_of(const ExperimentArgs& args) {
-  nlohmann::json settings{{"name", "experiment"}, {"dataset", args.dataset}};
+  nlohmann::json settings{
+      {"name", "experiment"}, {"dataset", args.dataset}, {"engine", args.engines.wanted()}};
   for (const auto& [option, put] : args.given) {
     if (option->count() > 0) put(settings);
   }
@@ -159,14 +159,18 @@ ExitCode run_samples(ExperimentArgs& args, World& world) {
   if (!data.has_value()) return report_error("experiment", data.error(), ExitCode::kUsageError);
   print_rejected(data->dataset);
   const std::vector<Sample>& samples = data->dataset.samples;
-  if (!args.json) {
-    fmt::print("{}", start_text(data->dataset.label, key_use(samples, spec->source), data->images,
-                                remarks_on(*spec, mode, args.engine_option->count() == 0)));
-  }
   const auto engine = args.engines.engine_for(*spec, data->roots);
   if (!engine.has_value()) return report_error("experiment", engine.error(), ExitCode::kUsageError);
+  const auto encoder = args.engines.encoder_for(*spec);
+  if (!encoder.has_value()) {
+    return report_error("experiment", encoder.error(), ExitCode::kUsageError);
+  }
+  if (!args.json) {
+    fmt::print("{}", start_text(data->dataset.label, key_use(samples, spec->source), data->images,
+                                remarks_on(*spec, mode, (*engine)->is_oracle())));
+  }
   const auto report =
-      run_experiment(*spec, mode, samples, {data->roots, world.clock, **engine},
+      run_experiment(*spec, mode, samples, {data->roots, world.clock, **engine, *encoder},
                      [&](const Sample& sample, const SampleResult& result) {
                        if (!args.json)
                          fmt::print("{}", sample_line(sample, result, samples.size()));
@@ -192,7 +196,7 @@ ExitCode run(ExperimentArgs& args, World& world) {
   const bool has_settings =
       std::ranges::any_of(args.given, [](const auto& one) { return one.first->count() > 0; });
   if (args.dataset == "generated" && !has_settings && args.mode_option->count() == 0 &&
-      args.engine_option->count() == 0) {
+      args.engines.wanted() == "oracle") {
     return run_generated(args, world);
   }
   return run_samples(args, world);
@@ -230,9 +234,10 @@ void add_cache_settings(CLI::App& verb, ExperimentArgs& args) {
               "A latent layer with dimensions and threshold (default 0.85); all layers must match")
       ->allow_extra_args(false)
       ->type_name("NAME:DIM[:X]");
-  add_setting(verb, args, "--embedding-hook", "embedding_hook", spec.embedding_hook,
-              "Source of the layers' vectors: none, prompt, vision, prompt_vision,\n"
-              "or a shared library as PATH.so:SYMBOL")
+  add_setting(
+      verb, args, "--embedding-hook", "embedding_hook", spec.embedding_hook,
+      "Source of the layers' vectors: none, prompt, vision, prompt_vision; engine: states\n"
+      "of the engine (layers vision, prompt, fusion); or a shared library as PATH.so:SYMBOL")
       ->default_str("none");
   add_setting(verb, args, "--prompt-template", "prompt_template", spec.prompt_template,
               "Prompt text with the fields {question}, {image_id}, {answer}, {full_answer},\n"
@@ -242,7 +247,17 @@ void add_cache_settings(CLI::App& verb, ExperimentArgs& args) {
   add_switch(verb, args, "--disable-semantic-cache", "enable_semantic_text_cache", false,
              "Disable similarity matching");
   add_switch(verb, args, "--enable-fusion-cache", "enable_fusion_cache", true,
-             "Accepted and ignored: there is no fusion provider");
+             "Compare the engine's hidden states of image and question together, with the\n"
+             "similarity threshold; needs an engine in this process");
+  add_setting(verb, args, "--index-encoder", "index_encoder", spec.index_encoder,
+              "What makes the vectors of keys: a GGUF file of an embedding model, or the URL of a\n"
+              "server; other names are recorded, and built-in n-grams replace them")
+      ->type_name("GGUF|URL");
+  add_setting(verb, args, "--images", "images", spec.images,
+              "same: compare questions about the same image. similar: also about other images,\n"
+              "to measure how wrong that is; in a dry run only")
+      ->check(CLI::IsMember({"same", "similar"}))
+      ->default_str("same");
   add_setting(verb, args, "--similarity", "similarity", spec.similarity,
               "threshold: serve every match above the threshold. learned: serve only while the\n"
               "measured error rate is within its budget. watch: count matches, serve none")
@@ -332,8 +347,6 @@ void add_engine_settings(CLI::App& verb, ExperimentArgs& args) {
       add_setting(verb, args, "--fusion-cache-dir", "fusion_cache_dir", spec.fusion_cache_dir, ""));
   only_recorded(
       add_setting(verb, args, "--cache-max-size-gb", "cache_max_size_gb", args.gigabytes, ""));
-  only_recorded(
-      add_setting(verb, args, "--index-encoder", "index_encoder", spec.index_encoder, ""));
   only_recorded(add_setting(verb, args, "--index-encoder-device", "index_encoder_device",
                             spec.index_encoder_device, ""));
   only_recorded(add_setting(verb, args, "--gpu-memory-utilization", "gpu_memory_utilization",
@@ -370,7 +383,7 @@ void add_experiment(CLI::App& program, World& world, ExitCode& code) {
       ->check(CLI::IsMember({"exact", "canonical", "near"}))
       ->capture_default_str();
   verb->add_flag("--json", args->json, "Print JSON instead of text");
-  args->engine_option = args->engines.add_option(*verb);
+  args->engines.add_option(*verb);
   add_cache_settings(*verb, *args);
   add_data_settings(*verb, *args);
   add_report_flags(*verb, *args);

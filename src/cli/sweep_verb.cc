@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/experiment_args.h"
 #include "cli/experiment_engine.h"
@@ -31,7 +32,6 @@ struct SweepArgs {
   std::string report;
   DataArgs data;
   ExperimentEngines engines;
-  CLI::Option* engine_option = nullptr;
 };
 
 Result<std::vector<ExperimentSpec>> read_specs(const std::string& path, const Files& files) {
@@ -70,7 +70,7 @@ SweepProgress make_progress() {
 }
 
 ExitCode run(SweepArgs& args, World& world) {
-  const auto specs = read_specs(args.specs, world.files);
+  auto specs = read_specs(args.specs, world.files);
   if (!specs.has_value()) return report_error("sweep", specs.error(), ExitCode::kUsageError);
   if (!args.report.empty()) {
     if (const auto writable = world.files.check_replaceable(args.report); !writable) {
@@ -83,18 +83,26 @@ ExitCode run(SweepArgs& args, World& world) {
   if (const auto loaded = args.engines.load(world.clock); !loaded.has_value()) {
     return report_error("sweep", loaded.error(), ExitCode::kUsageError);
   }
-  if (args.engine_option->count() > 0) {
-    options.engine = [&engines = args.engines](const ExperimentSpec& spec,
-                                               const ImageRoots& images) {
-      return engines.engine_for(spec, images);
-    };
+  for (ExperimentSpec& spec : *specs) {
+    if (spec.engine.empty()) spec.engine = args.engines.wanted();
   }
+  options.engine = [&engines = args.engines](const ExperimentSpec& spec, const ImageRoots& images) {
+    return engines.engine_for(spec, images);
+  };
+  options.encoder = [&engines = args.engines](const ExperimentSpec& spec) {
+    return engines.encoder_for(spec);
+  };
   const SweepProgress progress = make_progress();
   const auto outcome = run_sweep(*specs, options, world.files, world.clock, progress);
   if (progress.progress) fmt::print(stderr, "\r\033[K");
   if (!outcome.has_value()) return report_error("sweep", outcome.error(), ExitCode::kUsageError);
   fmt::print("{} experiments run, {} skipped, {} failed; the log is '{}'\n", outcome->ran,
              outcome->skipped, outcome->failed, options.log_file);
+  const std::vector<std::string> same = same_outcomes(outcome->rows);
+  if (outcome->rows.size() > 1 && same.empty()) {
+    fmt::print("no two of the {} experiments had the same outcome\n", outcome->rows.size());
+  }
+  for (const std::string& names : same) fmt::print("the same outcome: {}\n", names);
   if (!args.report.empty()) {
     const std::string page = sweep_page(outcome->rows);
     const auto written = world.files.replace(args.report, std::as_bytes(std::span(page)));
@@ -115,7 +123,7 @@ void add_sweep(CLI::App& program, World& world, ExitCode& code) {
                    R"([{experiment}, …] or {"defaults": {…}, "experiments": [{…}, …]})")
       ->required()
       ->type_name("FILE");
-  args->engine_option = args->engines.add_option(*verb);
+  args->engines.add_option(*verb);
   verb->add_option("--log-file", args->options.log_file,
                    "Log to append to, one row per "
                    "experiment")

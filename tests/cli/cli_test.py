@@ -517,7 +517,7 @@ class Sweep(Folder):
         self.assertEqual(done.stderr, "", "no progress in a pipe")
         self.assertIn("=== Running experiment: qwen-exact-only ===", done.stdout)
         self.assertRegex(done.stdout, r"\[done\] internvl-embed-p0.9-v0.9: prompts=\d+ hits=0 \(0.0%\) accuracy=1.000")
-        self.assertIn("no fusion provider", done.stdout)
+        self.assertIn("fusion serves nothing", done.stdout)
         rows = {row["experiment"]: row for row in self.rows()}
         self.assertEqual(list(rows), self.names)
         self.assertEqual(rows["qwen-exact-only"]["match_rate"], rows["qwen-fusion-only"]["match_rate"])
@@ -532,6 +532,32 @@ class Sweep(Folder):
         again = call(*self.arguments("--resume"), cwd=self.folder)
         self.assertIn("[skip] Experiment 'qwen-exact-only' already logged.", again.stdout)
         self.assertIn("0 experiments run, 32 skipped, 0 failed", again.stdout)
+
+    def test_layers_are_an_engines_own_states(self):
+        def run(vision, fusion, images="similar"):
+            rows = [
+                {"name": "vision", "embedding_layers": [vision], "embedding_hook": "engine"},
+                {"name": "fusion", "enable_fusion_cache": True, "similarity_threshold": fusion},
+                {"name": "again", "enable_fusion_cache": True, "similarity_threshold": fusion},
+            ]
+            defaults = {"model": "m", "engine": "reference", "max_samples": 40, "max_tokens": 8, "images": images, "vetoes": False,
+                        "enable_semantic_text_cache": False, "enable_exact_text_cache": False}  # fmt: skip
+            self.write("states.json", json.dumps({"defaults": defaults, "experiments": rows}).encode())
+            log = self.folder / "states.csv"
+            log.unlink(missing_ok=True)
+            return call("sweep", "--specs", self.folder / "states.json", "--data", self.data, "--log-file", log), log
+
+        wrong, _ = run("vision:7:0.9", 0.9)
+        self.assertEqual(wrong.returncode, 1)
+        dimensions = re.search(r"write vision:(\d+)", wrong.stdout)[1]
+        done, log = run(f"vision:{dimensions}:0.5", 0.9)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("the same outcome: fusion = again\n", done.stdout)
+        with log.open(newline="") as file:
+            rows = {row["experiment"]: row for row in csv.DictReader(file)}
+        self.assertIn("embedding:vision", rows["vision"]["match_breakdown"])
+        self.assertIn("fusion", rows["fusion"]["match_breakdown"])
+        self.assertGreater(int(rows["vision"]["wrong_matched"]), 0, "answers about other images are wrong")
 
     def test_a_killed_sweep_resumes_without_lost_or_duplicate_rows(self):
         random.seed(os.environ.get("AFTERIMAGE_TEST_SEED", "5"))

@@ -115,6 +115,28 @@ TEST_P(EngineConformance, ResumesAroundBothEdgesOfEveryMediaItem) {
   EXPECT_EQ(first_difference(engine, prompt, edges, rng), "");
 }
 
+TEST_P(EngineConformance, HiddenStatesAreOfTheTextAndTheMediaBeforeIt) {
+  const auto state_of = [&](const std::vector<PromptMaker::Part>& parts) {
+    const EnginePrompt prompt = prompts.of(parts);
+    return engine.hidden_state(prompt.sequence, prompt.embeddings);
+  };
+  const auto state = state_of({std::string("What is it?")});
+  if (!state.has_value() && state.error().code == ErrorCode::kUnsupported) {
+    GTEST_SKIP() << "the engine does not expose them";
+  }
+  ASSERT_TRUE(state.has_value()) << to_string(state.error());
+  double squares = 0;
+  for (const float x : *state) squares += double{x} * double{x};
+  EXPECT_NEAR(squares, 1, 1e-4);
+  EXPECT_NE(*state_of({std::string("Where is it?")}), *state);
+  EXPECT_EQ(*state_of({std::string("What is it?")}), *state) << "nothing is left of a prompt";
+  std::vector<std::vector<float>> seen{*state};
+  for (std::size_t i = 0; i < prompts.media(); ++i) {
+    seen.push_back(state_of({i, std::string("What is it?")}).value());
+    EXPECT_EQ(std::ranges::count(seen, seen.back()), 1) << "media item " << i;
+  }
+}
+
 TEST_P(EngineConformance, ShortPromptsResumeToo) {
   const EnginePrompt prompt = prompts.of({"x"});
   EXPECT_EQ(first_difference(engine, prompt, points_of(prompt), rng), "");

@@ -30,6 +30,10 @@ class ForwardingEngine : public Engine {
                               const GenerateOptions& options) const override {
     return good_.generate(prompt, embeddings, options);
   }
+  [[nodiscard]] Result<std::vector<float>> hidden_state(
+      const Sequence& prompt, std::span<const TensorViews> embeddings) const override {
+    return good_.hidden_state(prompt, embeddings);
+  }
   [[nodiscard]] const KvLayout* kv_layout() const override { return good_.kv_layout(); }
 
  protected:

@@ -14,6 +14,7 @@
 
 #include "engines/llama/lanes.h"
 #include "engines/llama/llama_run.h"
+#include "engines/llama/prompt_media.h"
 #include "engines/llama/self_check.h"
 #include "engines/llama/sequence_rows.h"
 #include "engines/llama_library/file_name.h"
@@ -425,6 +426,13 @@ Result<Completion> LlamaEngine::generate(const Sequence& prompt,
                                          const GenerateOptions& options) const {
   AFI_TRY(Generation made, run(prompt, embeddings, options, {}));
   return std::move(made.completion);
+}
+
+Result<std::vector<float>> LlamaEngine::hidden_state(
+    const Sequence& prompt, std::span<const TensorViews> embeddings) const {
+  AFI_TRY_VOID(answer_limit(prompt, TokenCount(1), parts_->options.context));
+  AFI_TRY_VOID(check_llama_prompt(*parts_->model, prompt, embeddings, {}));
+  return llama_hidden_state(*parts_->model, prompt, embeddings);
 }
 
 Result<Generation> LlamaEngine::run(const Sequence& prompt, std::span<const TensorViews> embeddings,

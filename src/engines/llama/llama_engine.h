@@ -47,6 +47,9 @@ class LlamaEngine final : public Engine {
   /// With the model's own pooling, or LlamaOptions::pooling; of 2,048 tokens at most. The first call
   /// allocates a context of its own.
   [[nodiscard]] Result<std::vector<float>> embed(std::span<const TokenId> tokens) const override;
+  /// The first call allocates a context of its own, and prompts are limited as answers are.
+  [[nodiscard]] Result<std::vector<float>> hidden_state(
+      const Sequence& prompt, std::span<const TensorViews> embeddings) const override;
   /// tensors[0]: [span length, row width], f32; tensors[1]: see span_parts.h.
   Result<EncoderOutput> encode(const MediaItem& item) const override;
   void encode_all(std::span<const MediaItem* const> items,

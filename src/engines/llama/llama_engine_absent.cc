@@ -29,6 +29,10 @@ const Tokenizer* LlamaEngine::tokenizer() const { return nullptr; }
 Result<std::vector<float>> LlamaEngine::embed(std::span<const TokenId> tokens) const {
   return Engine::embed(tokens);
 }
+Result<std::vector<float>> LlamaEngine::hidden_state(
+    const Sequence& prompt, std::span<const TensorViews> embeddings) const {
+  return Engine::hidden_state(prompt, embeddings);
+}
 EngineLoad LlamaEngine::load() const { return {}; }
 Exactness LlamaEngine::exactness() const { return {}; }
 std::string LlamaEngine::description() const { return kHowToGetIt; }

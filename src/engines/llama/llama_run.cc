@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <string>
 #include <utility>
 
+#include "engines/llama/prompt_media.h"
 #include "engines/llama_library/loaded_sampler.h"
 #include "runtime/engine_api/answer_writer.h"
 #include "runtime/engine_api/logits_digest.h"
@@ -201,30 +201,15 @@ Result<void> LlamaRun::append_text(std::uint32_t until, const std::stop_token& c
 }
 
 Result<void> LlamaRun::append_media(std::size_t span) {
-  const TensorViews& views = embeddings_[span];
-  AFI_TRY(const auto parts, parts_of(views[1]));
-  if (length_of(parts) != prompt_.spans[span].length) {
-    return fail(ErrorCode::kInvalidArgument,
-                "media item " + std::to_string(span + 1) + " has embeddings for " +
-                    std::to_string(length_of(parts).value()) + " tokens, but " +
-                    std::to_string(prompt_.spans[span].length.value()) + " tokens in the prompt");
-  }
-  // Copied, because cached bytes may be unaligned.
-  std::vector<float> rows(views[0].bytes().size() / sizeof(float));
-  std::memcpy(rows.data(), views[0].bytes().data(), views[0].bytes().size());
+  AFI_TRY(const PromptMedia media, prompt_media(model_, prompt_, span, embeddings_[span]));
   const std::uint64_t width = model_.facts().row_width;
-  std::span<const float> left = rows;
-  for (const SpanPart& part : parts) {
+  std::span<const float> left = media.rows;
+  for (const SpanPart& part : media.parts) {
     const std::int32_t at = after_.empty() ? 0 : after_.back();
     const std::uint32_t length = length_of(part).value();
     const auto own = left.first(length * width);
     left = left.subspan(own.size());
     if (const auto* words = std::get_if<SpanText>(&part)) {
-      for (const TokenId token : *words) {
-        if (!model_.is_in_vocabulary(token)) {
-          return fail(ErrorCode::kCorruption, "a media item has tokens outside the vocabulary");
-        }
-      }
       AFI_TRY_VOID(model_.append({.sequence = sequence_, .tokens = *words, .at = at}));
       for (std::uint32_t i = 1; i <= length; ++i) {
         after_.push_back(at + static_cast<std::int32_t>(i));

@@ -26,6 +26,8 @@ struct common_chat_templates;  // of llama.cpp's library "common"
 /// Included by files named loaded_*.cc only: no other file includes the library's headers.
 namespace afterimage {
 
+class MeanVector;
+
 // The parts of llama.cpp's API that this component relies on. If one of these, or a call below, no
 // longer compiles, the API has changed: see the release notes and adapt this component.
 static_assert(std::is_same_v<llama_token, std::int32_t>);
@@ -85,8 +87,9 @@ struct LoadedModel::Parts {
   std::uint32_t batch = 0;
   mutable std::mutex encoding;
   LlamaOptions loaded_with;
-  /// Made for the first embedding; on the computing thread.
+  /// Made for the first embedding, and for the first hidden state; on the computing thread.
   mutable OwnedContext embedder;
+  mutable OwnedContext states;
   /// Runs every call that touches the context. Last: it ends before what it uses.
   std::unique_ptr<BatchScheduler> computing;
 
@@ -98,6 +101,16 @@ struct LoadedModel::Parts {
   [[nodiscard]] Result<void> adapt(llama_context* to) const;
   [[nodiscard]] Result<std::vector<float>> embed(std::span<const TokenId> tokens) const;
   [[nodiscard]] Result<void> make_embedder() const;
+  [[nodiscard]] Result<std::vector<float>> hidden_state(std::span<const PromptPart> prompt) const;
+  [[nodiscard]] Result<void> make_states() const;
+  Result<void> add_states(std::span<const TokenId> text, Position at, MeanVector& mean) const;
+  /// A media item for the library. kCorruption: the embeddings are not of this item.
+  [[nodiscard]] Result<OwnedChunk> chunk_of(const SpanMedia& media,
+                                            std::span<const float> rows) const;
+  /// Computes a media item in `in`, on the computing thread; returns the position after it.
+  Result<Position> decode_media(llama_context* in, const mtmd_input_chunk* chunk,
+                                std::span<const float> rows, SequenceId sequence,
+                                Position at) const;
   /// One batch. On the computing thread.
   [[nodiscard]] Result<void> compute(std::span<const BatchRow> rows,
                                      const OnLogits& on_logits) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engines/llama_library/library.h"
+#include "runtime/engine_api/mean_vector.h"
 
 namespace afterimage {
 namespace {
@@ -76,6 +77,81 @@ Result<std::vector<float>> LoadedModel::Parts::embed(std::span<const TokenId> to
   const float* const row = llama_get_embeddings_seq(embedder.get(), 0);
   if (row == nullptr) return library_error(ErrorCode::kUnavailable, "the model gave no embedding");
   return with_length_1({row, static_cast<std::size_t>(llama_model_n_embd_out(model.get()))});
+}
+
+/// With the context's own pooling a vector would be that of the last batch only.
+Result<void> LoadedModel::Parts::make_states() const {
+  if (states != nullptr) return {};
+  AFI_TRY(llama_context_params params, context_params(loaded_with, batch));
+  params.n_ctx = loaded_with.context.value();
+  params.n_seq_max = 1;
+  params.embeddings = true;
+  params.pooling_type = LLAMA_POOLING_TYPE_NONE;
+  states.reset(llama_init_from_model(model.get(), params));
+  if (states == nullptr) {
+    return library_error(ErrorCode::kUnavailable, "cannot allocate memory for hidden states");
+  }
+  auto adapted = adapt(states.get());
+  if (!adapted.has_value()) states.reset();
+  return adapted;
+}
+
+/// Computes text at a position of the only sequence and adds its states.
+Result<void> LoadedModel::Parts::add_states(std::span<const TokenId> text, Position at,
+                                            MeanVector& mean) const {
+  std::vector<llama_token> tokens;
+  std::vector<llama_pos> positions;
+  for (const TokenId token : text) {
+    tokens.push_back(static_cast<llama_token>(token));
+    positions.push_back(at++);
+  }
+  std::vector<std::int32_t> owners(text.size(), 1);
+  llama_seq_id only = 0;
+  std::vector<llama_seq_id*> owner(text.size(), &only);
+  std::vector<std::int8_t> wanted(text.size(), 1);
+  const llama_batch together{.n_tokens = static_cast<std::int32_t>(text.size()),
+                             .token = tokens.data(),
+                             .embd = nullptr,
+                             .pos = positions.data(),
+                             .n_seq_id = owners.data(),
+                             .seq_id = owner.data(),
+                             .logits = wanted.data()};
+  if (llama_decode(states.get(), together) != 0) {
+    return library_error(ErrorCode::kUnavailable, "the hidden states could not be computed");
+  }
+  const auto width = static_cast<std::size_t>(llama_model_n_embd_out(model.get()));
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const float* const row = llama_get_embeddings_ith(states.get(), static_cast<std::int32_t>(i));
+    if (row == nullptr) return library_error(ErrorCode::kUnavailable, "the model gave no states");
+    mean.add({row, width});
+  }
+  return {};
+}
+
+Result<std::vector<float>> LoadedModel::Parts::hidden_state(
+    std::span<const PromptPart> prompt) const {
+  clear_library_log();
+  AFI_TRY_VOID(make_states());
+  if (auto* const memory = llama_get_memory(states.get())) llama_memory_clear(memory, true);
+  MeanVector mean;
+  Position at = 0;
+  for (const PromptPart& part : prompt) {
+    if (part.media != nullptr) {
+      AFI_TRY(const OwnedChunk chunk, chunk_of(*part.media, part.rows));
+      AFI_TRY(at, decode_media(states.get(), chunk.get(), part.rows, 0, at));
+    }
+    for (std::span<const TokenId> text = part.text; !text.empty();) {
+      const auto piece = text.first(std::min<std::size_t>(text.size(), batch));
+      AFI_TRY_VOID(add_states(piece, at, mean));
+      at += static_cast<Position>(piece.size());
+      text = text.subspan(piece.size());
+    }
+  }
+  return mean.finish();
+}
+
+Result<std::vector<float>> LoadedModel::hidden_state(std::span<const PromptPart> prompt) const {
+  return parts_->computing->run([&] { return parts_->hidden_state(prompt); });
 }
 
 Result<std::vector<float>> LoadedModel::embed(std::span<const TokenId> tokens) const {

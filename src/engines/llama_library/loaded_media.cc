@@ -332,35 +332,47 @@ void LoadedModel::encode(std::span<const MediaInput> inputs,
   deliver_until(inputs.size());
 }
 
-Result<LoadedModel::Position> LoadedModel::append(SequenceId sequence, const SpanMedia& media,
-                                                  std::span<const float> rows, Position at) const {
-  const auto* const text = reinterpret_cast<const char*>(media.description.data());
-  const OwnedChunk chunk(mtmd_input_chunk_load(text, media.description.size()));
-  const auto length = static_cast<std::uint32_t>(media.length.value());
+Result<OwnedChunk> LoadedModel::Parts::chunk_of(const SpanMedia& of,
+                                                std::span<const float> rows) const {
+  const auto* const text = reinterpret_cast<const char*>(of.description.data());
+  OwnedChunk chunk(mtmd_input_chunk_load(text, of.description.size()));
+  const auto length = static_cast<std::uint32_t>(of.length.value());
   if (chunk == nullptr || mtmd_input_chunk_get_n_tokens(chunk.get()) != length ||
-      rows.size() != std::uint64_t{length} * parts_->facts.row_width) {
+      rows.size() != std::uint64_t{length} * facts.row_width) {
     return library_error(ErrorCode::kCorruption, "the embeddings do not match their span parts");
   }
-  const bool whole = mtmd_decode_use_non_causal(parts_->media.get(), chunk.get());
-  if (whole && length > parts_->batch) {
+  const bool whole = mtmd_decode_use_non_causal(media.get(), chunk.get());
+  if (whole && length > batch) {
     return fail(ErrorCode::kLimitExceeded,
                 "an image of " + std::to_string(length) +
                     " tokens must be computed in one batch, "
                     "and a batch holds " +
-                    std::to_string(parts_->batch) +
+                    std::to_string(batch) +
                     ": raise the batch size or lower the maximum tokens per image");
   }
-  return parts_->computing->run([&]() -> Result<Position> {
-    Position next = at;
-    clear_library_log();
-    if (mtmd_helper_decode_image_chunk(parts_->media.get(), parts_->context.get(), chunk.get(),
-                                       const_cast<float*>(rows.data()), at, sequence,
-                                       static_cast<std::int32_t>(parts_->batch), &next, nullptr,
-                                       nullptr) != 0) {
-      return library_error(ErrorCode::kUnavailable, "the model rejected a media item");
-    }
-    return next;
-  });
+  return chunk;
+}
+
+Result<LoadedModel::Position> LoadedModel::Parts::decode_media(llama_context* in,
+                                                               const mtmd_input_chunk* chunk,
+                                                               std::span<const float> rows,
+                                                               SequenceId sequence,
+                                                               Position at) const {
+  Position next = at;
+  clear_library_log();
+  if (mtmd_helper_decode_image_chunk(media.get(), in, chunk, const_cast<float*>(rows.data()), at,
+                                     sequence, static_cast<std::int32_t>(batch), &next, nullptr,
+                                     nullptr) != 0) {
+    return library_error(ErrorCode::kUnavailable, "the model rejected a media item");
+  }
+  return next;
+}
+
+Result<LoadedModel::Position> LoadedModel::append(SequenceId sequence, const SpanMedia& media,
+                                                  std::span<const float> rows, Position at) const {
+  AFI_TRY(const OwnedChunk chunk, parts_->chunk_of(media, rows));
+  return parts_->computing->run(
+      [&] { return parts_->decode_media(parts_->context.get(), chunk.get(), rows, sequence, at); });
 }
 
 }  // namespace afterimage

@@ -122,6 +122,14 @@ class LoadedModel {
                                                        bool parse_special) const;
   /// See Engine::embed().
   [[nodiscard]] Result<std::vector<float>> embed(std::span<const TokenId> tokens) const;
+  /// A part of a prompt to compute: text, or a media item with its embeddings.
+  struct PromptPart {
+    std::span<const TokenId> text = {};
+    const SpanMedia* media = nullptr;
+    std::span<const float> rows = {};
+  };
+  /// See Engine::hidden_state(). The first call makes a context of its own.
+  [[nodiscard]] Result<std::vector<float>> hidden_state(std::span<const PromptPart> prompt) const;
   /// Undoes without_control_tokens().
   [[nodiscard]] std::string without_breaks(std::string_view text) const;
   /// The bytes of a token's text; a token may hold part of a character. Control tokens have a text

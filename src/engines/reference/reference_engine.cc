@@ -20,6 +20,7 @@
 #include "foundation/media/probe.h"
 #include "runtime/engine_api/answer_writer.h"
 #include "runtime/engine_api/logits_digest.h"
+#include "runtime/engine_api/mean_vector.h"
 #include "runtime/engine_api/token_sampler.h"
 
 namespace afterimage {
@@ -168,6 +169,26 @@ Result<Completion> ReferenceEngine::generate(const Sequence& prompt,
 }
 
 const KvLayout* ReferenceEngine::kv_layout() const { return &model_->packing.layout(); }
+
+Result<std::vector<float>> ReferenceEngine::hidden_state(
+    const Sequence& prompt, std::span<const TensorViews> embeddings) const {
+  if (prompt.tokens.empty()) return fail(ErrorCode::kInvalidArgument, "an empty prompt");
+  AFI_TRY_VOID(answer_limit(prompt, TokenCount(1), model_->options.max_context));
+  AFI_TRY(const PromptRows rows, PromptRows::of(prompt, embeddings, model_->decoder.hidden(),
+                                                model_->options.vision.deepstack_planes));
+  DecoderState state = model_->decoder.start();
+  MeanVector mean;
+  while (state.covered < rows.size()) {
+    const auto next = rows.rows().subspan(state.covered);
+    const auto chunk =
+        next.first(std::min<std::size_t>(next.size(), model_->options.prefill_chunk.value()));
+    const Matrix hidden = model_->decoder.forward(state, chunk);
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      if (chunk[i].media == nullptr) mean.add({hidden.row(i), hidden.columns()});
+    }
+  }
+  return mean.finish();
+}
 
 // The restored state belongs to this call, so a failure leaves nothing behind.
 Result<Generation> ReferenceEngine::run(const Sequence& prompt,

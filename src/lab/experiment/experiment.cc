@@ -92,10 +92,13 @@ class Runner {
   /// The scope: everything but the question itself.
   ScopeId scope_of(const Sample& sample) const {
     ScopeMessage message{.role = Role::kUser, .parts = {}};
-    if (sample.content.has_value()) {
+    const bool same_image = spec_.images == "same";
+    if (sample.content.has_value() && same_image) {
       message.parts.emplace_back(ScopeMedia{.content = *sample.content, .options = {}});
     }
-    for (PromptPart& part : prompt_parts(spec_.prompt_template, sample)) {
+    Sample named = sample;
+    if (!same_image) named.image_id.clear();
+    for (PromptPart& part : prompt_parts(spec_.prompt_template, named)) {
       if (auto* text = std::get_if<std::string>(&part)) {
         message.parts.emplace_back(std::move(*text));
       } else {
@@ -106,6 +109,7 @@ class Runner {
                 .sampling = {{"temperature", fmt::format("{}", spec_.temperature)},
                              {"max_tokens", std::to_string(spec_.max_tokens)}}};
     scope.other.emplace("chunk_source", spec_.chunk_source);
+    if (sample.content.has_value() && !same_image) scope.other.emplace("images", spec_.images);
     const bool is_missing = !sample.content.has_value() && sample.names_picture();
     if (is_missing) {
       scope.other.emplace("missing_picture",
@@ -113,7 +117,8 @@ class Runner {
     }
     ScopeId id = identify(scope, space_);
     // It is still a question about an image, where articles and plurals may matter.
-    if (is_missing) id.loosest = std::min(id.loosest, MatchLevel::kCanonical);
+    if (is_missing || sample.content.has_value())
+      id.loosest = std::min(id.loosest, MatchLevel::kCanonical);
     return id;
   }
 
@@ -211,15 +216,6 @@ std::string_view to_string(TechniqueStatus status) {
   return kNames[static_cast<std::size_t>(status)];
 }
 
-Result<Answer> OracleEngine::answer(const Sample& sample, const std::string& /*prompt*/) {
-  const std::string& reference = reference_of(sample);
-  if (reference.empty()) {
-    return fail(ErrorCode::kNotFound,
-                fmt::format("the data set has no answer to {}", sample.dataset_id));
-  }
-  return Answer{.text = reference, .finish_reason = "stop", .model = "oracle"};
-}
-
 ExperimentTotals totals_of(std::span<const Sample> samples, std::span<const SampleResult> results) {
   ExperimentTotals totals;
   for (const SampleResult& result : results) add(totals, samples[result.sample], result);
@@ -257,10 +253,14 @@ std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode, 
   if (spec.source == ChunkSource::kAnswer) {
     remarks.emplace_back("the key is the answer itself: the results are a bound, not a cache");
   }
-  if (spec.enable_fusion_cache) {
-    remarks.emplace_back("no fusion provider: no tensors are captured, and fusion serves nothing");
+  if (spec.enable_fusion_cache && is_oracle) {
+    remarks.emplace_back(
+        "no engine: there are no states of image and question, and fusion serves nothing");
   }
-  if (spec.enable_semantic_text_cache) {
+  if (spec.images == "similar") {
+    remarks.emplace_back("answers about similar images count as matches: none is ever served");
+  }
+  if (spec.enable_semantic_text_cache && !names_encoder(spec)) {
     remarks.push_back(
         fmt::format("hashed n-grams of 384 dimensions replace {}: similarities differ from it",
                     spec.index_encoder));
@@ -276,10 +276,20 @@ std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode, 
 Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mode,
                                         std::span<const Sample> samples,
                                         const ExperimentWorld& world, const OnSample& on_sample) {
+  if (spec.images == "similar" && mode == CacheMode::kLive) {
+    return fail(ErrorCode::kInvalidArgument,
+                "an answer about another image is never served: \"images\": \"similar\" needs a "
+                "dry run");
+  }
   MemoryBudget budget(kCacheBudget);
   AFI_TRY(const auto cache, AnswerCache::create({}, budget, world.clock));
-  AFI_TRY(const auto similarity,
-          SimilarityRungs::create(spec, *cache, budget, world.clock, world.images));
+  AFI_TRY(const auto similarity, SimilarityRungs::create(spec, {.cache = *cache,
+                                                                .budget = budget,
+                                                                .clock = world.clock,
+                                                                .images = world.images,
+                                                                .engine = world.engine,
+                                                                .text_encoder = world.text_encoder,
+                                                                .samples = samples}));
   AFI_TRY(Namespace space,
           Namespace::of(
               {.model = spec.model, .encoder = spec.model, .chat_template = spec.prompt_template},
@@ -296,6 +306,17 @@ Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mo
   report.wall_time = world.clock.now() - began;
   report.totals = totals_of(samples, report.samples);
   return report;
+}
+
+std::string outcome_hash(std::span<const SampleResult> results) {
+  FieldWriter fields("afterimage/experiment-outcome/1");
+  for (const SampleResult& result : results) {
+    fields.number("decision", static_cast<std::uint64_t>(result.decision))
+        .text("source", result.source)
+        .text("candidate", result.candidate)
+        .text("response", result.response);
+  }
+  return to_hex(sha256(fields.message()));
 }
 
 std::string data_hash(std::span<const Sample> samples) {

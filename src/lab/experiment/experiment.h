@@ -14,29 +14,14 @@
 #include "afterimage/answer.h"
 #include "afterimage/clock.h"
 #include "afterimage/result.h"
+#include "caches/similarity/embedder.h"
 #include "lab/datasets/image_roots.h"
 #include "lab/datasets/sample.h"
+#include "lab/experiment/sample_engine.h"
 #include "lab/experiment/spec.h"
 #include "lab/experiment/technique.h"
 
 namespace afterimage {
-
-/// The engine that answers when nothing is served from the cache.
-class SampleEngine {
- public:
-  virtual ~SampleEngine() = default;
-  virtual Result<Answer> answer(const Sample& sample, const std::string& prompt) = 0;
-  /// Answers come from the data set; no model runs.
-  [[nodiscard]] virtual bool is_oracle() const { return false; }
-};
-
-/// Answers with the data set's own answer, which counts as correct, so every wrong answer is caused
-/// by reuse. kNotFound: the data set has no answer.
-class OracleEngine final : public SampleEngine {
- public:
-  Result<Answer> answer(const Sample& sample, const std::string& prompt) override;
-  [[nodiscard]] bool is_oracle() const override { return true; }
-};
 
 /// The outcome of a sample.
 enum class Decision : unsigned char {
@@ -116,6 +101,7 @@ struct ExperimentWorld {
   const ImageRoots& images;
   const Clock& clock;
   SampleEngine& engine;
+  Embedder* text_encoder = nullptr;  // of the rung "text"; nullptr: hashed n-grams
 };
 using OnSample = std::function<void(const Sample&, const SampleResult&)>;
 
@@ -126,10 +112,11 @@ using OnSample = std::function<void(const Sample&, const SampleResult&)>;
 /// Wrong    An answer from the cache is compared with what the engine answers itself; in live mode
 ///          the engine is asked for that after the sample's time was taken.
 ///
-/// Rungs    text:exact, text:canonical, text:near (not about images), embedding:*, text. With a
-///          temperature above 0 nothing is looked up or cached, because answers are random.
-/// Errors   kInvalidArgument: layers that do not match the hook's vectors, before the first sample.
-///          Errors of one sample are part of its result.
+/// Rungs    text:exact, text:canonical, text:near (not about images), embedding:*, fusion, text. With
+///          a temperature above 0 nothing is looked up or cached, because answers are random.
+/// Errors   Before the first sample: kInvalidArgument: layers that do not match the hook's vectors,
+///          or answers about similar images in live mode; kUnsupported: a hook whose states the
+///          engine does not expose. Errors of one sample are part of its result.
 Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mode,
                                         std::span<const Sample> samples,
                                         const ExperimentWorld& world,
@@ -137,5 +124,9 @@ Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mo
 
 /// SHA-256, in hexadecimal digits, over all fields of the samples and their images.
 [[nodiscard]] std::string data_hash(std::span<const Sample> samples);
+
+/// A digest, in hexadecimal digits, of what happened to every sample: decision, source, cached
+/// question, answer. Two runs with the same outcome differ in nothing but time.
+[[nodiscard]] std::string outcome_hash(std::span<const SampleResult> results);
 
 }  // namespace afterimage

@@ -37,9 +37,9 @@ constexpr auto kSettingColumns = std::to_array<std::string_view>({"model",
                                                                   "fusion_cache_dir",
                                                                   "enable_semantic_text_cache",
                                                                   "preset"});
-constexpr auto kLaterSettingColumns =
-    std::to_array<std::string_view>({"index_encoder_device", "enable_exact_text_cache",
-                                     "cache_max_size_gb", "dataset", "similarity", "vetoes"});
+constexpr auto kLaterSettingColumns = std::to_array<std::string_view>(
+    {"index_encoder_device", "enable_exact_text_cache", "cache_max_size_gb", "dataset",
+     "similarity", "vetoes", "images", "engine"});
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -281,7 +281,7 @@ CsvRow sweep_columns() {
   for (const char* name :
        {"cache_mode", "served", "matched_not_used", "missed", "failed", "match_rate",
         "wrong_served", "wrong_matched", "match_breakdown", "latency_by_source", "images_attached",
-        "images_missing", "spec_hash", "data_hash"}) {
+        "images_missing", "spec_hash", "data_hash", "outcome"}) {
     columns.emplace_back(name);
   }
   return columns;
@@ -312,7 +312,7 @@ CsvRow sweep_cells(const SweepRow& row) {
         number(all.missed), number(all.failed), number(share(matched, all.prompts)),
         number(all.wrong_served), number(all.wrong_matched), dumped(breakdown(all)),
         dumped(latencies_json(all)), number(row.images.attached), number(row.images.missing),
-        spec_hash(row.spec, row.mode), row.data_hash}) {
+        spec_hash(row.spec, row.mode), row.data_hash, outcome_hash(row.report.samples)}) {
     cells.push_back(std::move(cell));
   }
   return cells;

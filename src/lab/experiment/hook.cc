@@ -20,6 +20,7 @@ bool is_one_of(std::string_view name, const std::array<std::string_view, N>& nam
 Result<HookChoice> parse_hook(std::string_view name) {
   if (is_one_of(name, std::to_array<std::string_view>({"", "none", "disable"})))
     return HookChoice{};
+  if (name == "engine") return HookChoice{.engine = true};
   if (name == "prompt") return HookChoice{.prompt = true};
   if (is_one_of(name, std::to_array<std::string_view>({"vision", "image", "image_id"}))) {
     return HookChoice{.vision = true};
@@ -41,8 +42,8 @@ Result<HookChoice> parse_hook(std::string_view name) {
                     name));
   }
   return fail(ErrorCode::kInvalidArgument,
-              fmt::format("unknown hook \"{}\"; choose none, prompt, vision, prompt_vision "
-                          "or PATH.so:SYMBOL",
+              fmt::format("unknown hook \"{}\"; choose none, prompt, vision, prompt_vision, "
+                          "engine or PATH.so:SYMBOL",
                           name));
 }
 

@@ -13,15 +13,16 @@ namespace afterimage {
 struct HookChoice {
   bool prompt = false;  // of the question, for the layer "prompt"
   bool vision = false;  // of the image, for the layer "vision"
+  bool engine = false;  // the engine's own states, for the layers "vision", "prompt", "fusion"
   std::string library;  // a shared library that makes the vectors; empty: none
   std::string symbol;   // its entry point
 
-  [[nodiscard]] bool is_none() const { return !prompt && !vision && library.empty(); }
+  [[nodiscard]] bool is_none() const { return !prompt && !vision && !engine && library.empty(); }
   bool operator==(const HookChoice&) const = default;
 };
 
 /// Parses none or disable; prompt; vision, image or image_id; prompt_vision, prompt+vision,
-/// prompt-image or prompt_image; PATH.so:SYMBOL.
+/// prompt-image or prompt_image; engine; PATH.so:SYMBOL.
 ///
 /// Errors   kUnsupported: the dotted path of a Python hook; kInvalidArgument: any other name.
 Result<HookChoice> parse_hook(std::string_view name);

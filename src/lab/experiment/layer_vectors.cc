@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 #include "caches/similarity/hashed_ngrams.h"
@@ -17,7 +18,7 @@ enum class VectorsOf : unsigned char { kKey, kQuestion, kPicture };
 
 struct BuiltInLayer {
   VectorsOf of = VectorsOf::kKey;
-  std::unique_ptr<Embedder> embedder;
+  std::shared_ptr<Embedder> embedder;
 };
 
 class BuiltInVectors final : public LayerVectors {
@@ -60,15 +61,45 @@ Result<std::unique_ptr<Embedder>> embedder_for(const LayerSpec& layer) {
   return std::make_unique<Made>(*std::move(made));
 }
 
+std::optional<EngineState> state_named(std::string_view layer) {
+  if (layer == "vision") return EngineState::kVision;
+  if (layer == "prompt") return EngineState::kPrompt;
+  if (layer == "fusion") return EngineState::kFusion;
+  return std::nullopt;
+}
+
+class EngineVectors final : public LayerVectors {
+ public:
+  EngineVectors(std::vector<LayerSpec> layers, SampleEngine& engine)
+      : LayerVectors(std::move(layers)), engine_(engine) {}
+
+  Result<std::vector<Vector>> of(const SampleToEmbed& asked) override {
+    std::vector<Vector> vectors;
+    for (const LayerSpec& layer : layers()) {
+      AFI_TRY(Vector vector, engine_.state(asked.sample, asked.prompt, *state_named(layer.name)));
+      vectors.push_back(std::move(vector));
+    }
+    return vectors;
+  }
+
+ private:
+  SampleEngine& engine_;
+};
+
 bool makes(const HookChoice& hook, const LayerSpec& layer) {
+  if (hook.engine) return state_named(layer.name).has_value();
   return (hook.prompt && layer.name == "prompt") || (hook.vision && layer.name == "vision");
 }
 
 }  // namespace
 
-Result<std::unique_ptr<LayerVectors>> key_vectors(const LayerSpec& layer) {
+Result<std::unique_ptr<LayerVectors>> key_vectors(const LayerSpec& layer, Embedder* encoder) {
   std::vector<BuiltInLayer> made(1);
-  AFI_TRY(made[0].embedder, embedder_for<HashedNgrams>(layer));
+  if (encoder != nullptr) {
+    made[0].embedder = std::shared_ptr<Embedder>(encoder, [](Embedder*) {});
+  } else {
+    AFI_TRY(made[0].embedder, embedder_for<HashedNgrams>(layer));
+  }
   return std::make_unique<BuiltInVectors>(std::vector{layer}, std::move(made), nullptr);
 }
 
@@ -91,6 +122,28 @@ Result<std::unique_ptr<LayerVectors>> hook_vectors(const ExperimentSpec& spec,
   }
   if (layers.empty()) return nullptr;
   return std::make_unique<BuiltInVectors>(std::move(layers), std::move(made), &images);
+}
+
+Result<std::unique_ptr<LayerVectors>> engine_vectors(std::vector<LayerSpec> layers,
+                                                     SampleEngine& engine,
+                                                     const SampleToEmbed& example) {
+  std::vector<LayerSpec> made;
+  for (LayerSpec& layer : layers) {
+    const auto state = state_named(layer.name);
+    if (!state.has_value()) continue;
+    AFI_TRY(const Vector vector, engine.state(example.sample, example.prompt, *state));
+    if (vector.empty()) continue;
+    if (layer.dimensions == 0) layer.dimensions = vector.size();
+    if (layer.dimensions != vector.size()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("layer \"{0}\": the engine's states have {1} dimensions and not {2}; "
+                              "write {0}:{1}",
+                              layer.name, vector.size(), layer.dimensions));
+    }
+    made.push_back(std::move(layer));
+  }
+  if (made.empty()) return nullptr;
+  return std::make_unique<EngineVectors>(std::move(made), engine);
 }
 
 std::vector<std::string> layers_without_vectors(const ExperimentSpec& spec) {

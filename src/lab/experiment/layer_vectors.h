@@ -10,6 +10,7 @@
 #include "caches/similarity/embedder.h"
 #include "lab/datasets/image_roots.h"
 #include "lab/datasets/sample.h"
+#include "lab/experiment/sample_engine.h"
 #include "lab/experiment/spec.h"
 
 namespace afterimage {
@@ -43,10 +44,21 @@ class LayerVectors {
   std::vector<LayerSpec> layers_;
 };
 
-/// For a sample's key: hashed n-grams.
-Result<std::unique_ptr<LayerVectors>> key_vectors(const LayerSpec& layer);
+/// For a sample's key: `encoder`'s, which outlives the result; nullptr: hashed n-grams.
+/// kInvalidArgument: the encoder's vectors have other dimensions.
+Result<std::unique_ptr<LayerVectors>> key_vectors(const LayerSpec& layer, Embedder* encoder);
 
-/// For the latent layers of a spec, made by its hook. Layers that the hook does not make are left
+/// States of an engine, which outlives the result, for the layers "vision", "prompt" and "fusion".
+/// Other layers, and those that `example` has no state for, are left out; nullptr if none remain.
+/// Dimensions of 0 become the engine's.
+///
+/// Errors   kInvalidArgument: the engine's states have other dimensions than the layer;
+///          kUnsupported: it exposes none; its errors with `example`.
+Result<std::unique_ptr<LayerVectors>> engine_vectors(std::vector<LayerSpec> layers,
+                                                     SampleEngine& engine,
+                                                     const SampleToEmbed& example);
+
+/// For the latent layers of a spec, made by its hook, which is not "engine". Layers that the hook does not make are left
 /// out; nullptr if none remain. `images` outlives the result.
 ///
 /// Errors   kInvalidArgument: the hook's vectors have other dimensions than the layer;

@@ -223,7 +223,7 @@ TEST(Seed002, s10_EqualWordsInAnotherScopeMiss) {
 }
 
 // Regression: "fusion only" silently ran as "exact only".
-TEST(Seed002, s11_FusionWithoutAProviderIsReportedAndServesNothing) {
+TEST(Seed002, s11_FusionWithoutAnEngineIsReportedAndServesNothing) {
   Bench bench;
   const ExperimentReport report =
       bench.run(std::string(kByQuestion) + R"(, "enable_fusion_cache": true)", twice()).value();
@@ -233,7 +233,7 @@ TEST(Seed002, s11_FusionWithoutAProviderIsReportedAndServesNothing) {
   const auto spec = make_spec(R"({"name": "t", "model": "m", "enable_fusion_cache": true})");
   bool said = false;
   for (const std::string& remark : remarks_on(*spec, CacheMode::kLive)) {
-    said |= remark.find("no fusion provider") != std::string::npos;
+    said |= remark.find("fusion serves nothing") != std::string::npos;
   }
   EXPECT_TRUE(said);
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lab/datasets/prompt.h"
+
 namespace afterimage {
 namespace {
 
@@ -29,56 +31,79 @@ void note(Techniques& techniques, const SimilarityRung& rung, TechniqueStatus st
 
 Result<std::unique_ptr<SimilarityRung>> make_rung(const ExperimentSpec& spec,
                                                   const std::vector<LayerSpec>& layers,
-                                                  std::string_view prefix, AnswerCache& cache,
-                                                  MemoryBudget& budget, const Clock& clock) {
+                                                  std::string_view prefix,
+                                                  const SimilarityRungsParts& parts) {
   SimilarityOptions options{.mode = mode_of(spec), .acceptance = {}, .vetoes = spec.vetoes};
   for (const LayerSpec& layer : layers) {
     options.layers.push_back({.name = std::string(prefix) + layer.name,
                               .dimensions = layer.dimensions,
                               .threshold = static_cast<float>(layer.threshold)});
   }
-  return SimilarityRung::create(std::move(options), cache, budget, clock);
+  return SimilarityRung::create(std::move(options), parts.cache, parts.budget, parts.clock);
+}
+
+/// The engine's states as layers, by the first sample with an image. nullptr: it has none of them.
+Result<std::unique_ptr<LayerVectors>> states_for(const ExperimentSpec& spec,
+                                                 std::vector<LayerSpec> layers,
+                                                 const SimilarityRungsParts& parts) {
+  if (parts.samples.empty()) return nullptr;
+  auto example = std::ranges::find_if(
+      parts.samples, [](const Sample& sample) { return sample.content.has_value(); });
+  if (example == parts.samples.end()) example = parts.samples.begin();
+  const std::string prompt = render_prompt(spec.prompt_template, *example);
+  return engine_vectors(std::move(layers), parts.engine, {*example, prompt, example->question});
 }
 
 }  // namespace
 
-Result<std::unique_ptr<SimilarityRungs>> SimilarityRungs::create(const ExperimentSpec& spec,
-                                                                 AnswerCache& cache,
-                                                                 MemoryBudget& budget,
-                                                                 const Clock& clock,
-                                                                 const ImageRoots& images) {
+Result<std::unique_ptr<SimilarityRungs>> SimilarityRungs::create(
+    const ExperimentSpec& spec, const SimilarityRungsParts& parts) {
   std::unique_ptr<SimilarityRungs> all(new SimilarityRungs());
-  AFI_TRY(Rung latent, latent_rung(spec, cache, budget, clock, images));
-  AFI_TRY(Rung text, text_rung(spec, cache, budget, clock));
-  for (Rung* rung : {&latent, &text}) {
-    if (rung->rung != nullptr) all->rungs_.push_back(std::move(*rung));
+  for (auto* const make : {&latent_rung, &fusion_rung, &text_rung}) {
+    AFI_TRY(Rung rung, make(spec, parts));
+    if (rung.rung != nullptr) all->rungs_.push_back(std::move(rung));
   }
   return all;
 }
 
 Result<SimilarityRungs::Rung> SimilarityRungs::text_rung(const ExperimentSpec& spec,
-                                                         AnswerCache& cache, MemoryBudget& budget,
-                                                         const Clock& clock) {
+                                                         const SimilarityRungsParts& parts) {
   Rung text;
   if (!spec.enable_semantic_text_cache) return text;
-  const LayerSpec layer{
+  LayerSpec layer{
       .name = "text", .dimensions = kTextDimensions, .threshold = spec.similarity_threshold};
-  AFI_TRY(text.layer_vectors, key_vectors(layer));
-  AFI_TRY(text.rung, make_rung(spec, {layer}, "", cache, budget, clock));
+  if (parts.text_encoder != nullptr) layer.dimensions = parts.text_encoder->dimensions();
+  AFI_TRY(text.layer_vectors, key_vectors(layer, parts.text_encoder));
+  AFI_TRY(text.rung, make_rung(spec, {layer}, "", parts));
   return text;
 }
 
 Result<SimilarityRungs::Rung> SimilarityRungs::latent_rung(const ExperimentSpec& spec,
-                                                           AnswerCache& cache, MemoryBudget& budget,
-                                                           const Clock& clock,
-                                                           const ImageRoots& images) {
+                                                           const SimilarityRungsParts& parts) {
   Rung latent;
   if (spec.layers.empty() || spec.hook.is_none()) return latent;
-  AFI_TRY(latent.layer_vectors, hook_vectors(spec, images));
+  if (spec.hook.engine) {
+    AFI_TRY(latent.layer_vectors, states_for(spec, spec.layers, parts));
+  } else {
+    AFI_TRY(latent.layer_vectors, hook_vectors(spec, parts.images));
+  }
   if (latent.layer_vectors == nullptr) return latent;
-  AFI_TRY(latent.rung,
-          make_rung(spec, latent.layer_vectors->layers(), "embedding:", cache, budget, clock));
+  AFI_TRY(latent.rung, make_rung(spec, latent.layer_vectors->layers(), "embedding:", parts));
   return latent;
+}
+
+/// Without an engine that exposes its states there is nothing to compare.
+Result<SimilarityRungs::Rung> SimilarityRungs::fusion_rung(const ExperimentSpec& spec,
+                                                           const SimilarityRungsParts& parts) {
+  Rung fusion;
+  if (!spec.enable_fusion_cache) return fusion;
+  auto states = states_for(
+      spec, {{.name = "fusion", .dimensions = 0, .threshold = spec.similarity_threshold}}, parts);
+  if (!states.has_value() && states.error().code == ErrorCode::kUnsupported) return fusion;
+  AFI_TRY(fusion.layer_vectors, std::move(states));
+  if (fusion.layer_vectors == nullptr) return fusion;
+  AFI_TRY(fusion.rung, make_rung(spec, fusion.layer_vectors->layers(), "", parts));
+  return fusion;
 }
 
 Result<std::optional<SimilarAnswer>> SimilarityRungs::ask(Rung& rung, const Question& question,

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,17 @@
 
 namespace afterimage {
 
+/// What the rungs work with. All but the samples outlive them.
+struct SimilarityRungsParts {
+  AnswerCache& cache;
+  MemoryBudget& budget;
+  const Clock& clock;
+  const ImageRoots& images;
+  SampleEngine& engine;
+  Embedder* text_encoder = nullptr;   // nullptr: hashed n-grams
+  std::span<const Sample> samples{};  // an engine's dimensions are those of its states of one
+};
+
 /// A cached answer found by similarity.
 struct SimilarAnswer {
   Answer answer;
@@ -26,19 +38,17 @@ struct SimilarAnswer {
 };
 
 /// The rungs after the text rungs: similarity of latent layers, which must all agree on one
-/// candidate, then similarity of keys. Candidates are from the question's scope.
+/// candidate, then of the engine's state of image and question, then of keys. Candidates are from
+/// the question's scope.
 ///
 /// Threads  One at a time, one sample after the other: insert() and learn() refer to the last
 ///          look-up.
 class SimilarityRungs {
  public:
-  /// `cache`, `budget`, `clock` and `images` outlive the rungs.
-  ///
-  /// Errors   kInvalidArgument: a layer's vectors have other dimensions than it says.
+  /// Errors   kInvalidArgument: a layer's vectors have other dimensions than it says; kUnsupported:
+  ///          the hook is "engine", and the engine does not expose its states.
   static Result<std::unique_ptr<SimilarityRungs>> create(const ExperimentSpec& spec,
-                                                         AnswerCache& cache, MemoryBudget& budget,
-                                                         const Clock& clock,
-                                                         const ImageRoots& images);
+                                                         const SimilarityRungsParts& parts);
 
   /// Adds each layer's result to `techniques`. nullopt: nothing is similar enough.
   Result<std::optional<SimilarAnswer>> find(const Question& question, const Sample& sample,
@@ -57,11 +67,9 @@ class SimilarityRungs {
     std::optional<SimilarityLookup> found;
   };
   SimilarityRungs() = default;
-  static Result<Rung> text_rung(const ExperimentSpec& spec, AnswerCache& cache,
-                                MemoryBudget& budget, const Clock& clock);
-  static Result<Rung> latent_rung(const ExperimentSpec& spec, AnswerCache& cache,
-                                  MemoryBudget& budget, const Clock& clock,
-                                  const ImageRoots& images);
+  static Result<Rung> text_rung(const ExperimentSpec& spec, const SimilarityRungsParts& parts);
+  static Result<Rung> latent_rung(const ExperimentSpec& spec, const SimilarityRungsParts& parts);
+  static Result<Rung> fusion_rung(const ExperimentSpec& spec, const SimilarityRungsParts& parts);
   static Result<std::optional<SimilarAnswer>> ask(Rung& rung, const Question& question,
                                                   const SampleToEmbed& sample,
                                                   Techniques& techniques);

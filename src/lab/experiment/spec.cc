@@ -155,7 +155,9 @@ const std::vector<SpecField>& spec_fields() {
       setting("enable_exact_text_cache", &ExperimentSpec::enable_exact_text_cache),
       setting("cache_max_size_gb", &ExperimentSpec::cache_max_size_gb),
       setting("similarity", &ExperimentSpec::similarity),
-      setting("vetoes", &ExperimentSpec::vetoes)};
+      setting("vetoes", &ExperimentSpec::vetoes),
+      setting("images", &ExperimentSpec::images),
+      setting("engine", &ExperimentSpec::engine)};
   return kAll;
 }
 
@@ -197,6 +199,7 @@ Result<void> check_ranges(const ExperimentSpec& spec) {
       {"similarity",
        spec.similarity == "threshold" || spec.similarity == "learned" || spec.similarity == "watch",
        "threshold, learned or watch"},
+      {"images", spec.images == "same" || spec.images == "similar", "same or similar"},
       {"chunk_source", chunk_source_named(spec.chunk_source).has_value(),
        "question, semantic, answer, group, image or combined"}};
   for (const auto& check : kChecks) {
@@ -305,6 +308,10 @@ std::string_view to_string(CacheMode mode) { return mode == CacheMode::kLive ? "
 std::optional<CacheMode> cache_mode_named(std::string_view name) {
   if (name == "live") return CacheMode::kLive;
   return name == "dry-run" ? std::optional(CacheMode::kDryRun) : std::nullopt;
+}
+
+bool names_encoder(const ExperimentSpec& spec) {
+  return spec.index_encoder.ends_with(".gguf") || spec.index_encoder.contains("://");
 }
 
 std::vector<std::string_view> preset_names() {

@@ -69,12 +69,20 @@ struct ExperimentSpec {
   std::optional<double> cache_max_size_gb;
   std::string similarity = "threshold";  // threshold, watch or learned
   bool vetoes = true;                    // whether differing words may veto a neighbour
+  /// "same": answers about other images are never looked at. "similar": the layer "vision" decides,
+  /// to measure how wrong that is; in a dry run only.
+  std::string images = "same";
+  std::string engine;  // as for --engine; empty: the caller's
 
   // Derived fields, filled in when a spec is made.
   ChunkSource source = ChunkSource::kSemantic;
   std::vector<LayerSpec> layers;
   HookChoice hook;
 };
+
+/// Whether `index_encoder` is a GGUF file or the URL of a server, which make the vectors of the
+/// rung "text". Other names are those of the first semantic cache, and n-grams replace them.
+[[nodiscard]] bool names_encoder(const ExperimentSpec& spec);
 
 /// "qwen3-vl-2b", "internvl3.5-2b".
 [[nodiscard]] std::vector<std::string_view> preset_names();

@@ -3,8 +3,10 @@
 #include "lab/experiment/sweep.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -110,8 +112,12 @@ class Sweep {
     }
     progress_.say(fmt::format("=== Running experiment: {} ===", spec.name));
     if (options_.purge) purge(spec);
-    say_remarks(spec, *data);
-    AFI_TRY(const ExperimentReport report, ask(spec, *data));
+    std::unique_ptr<SampleEngine> engine = std::make_unique<OracleEngine>();
+    if (options_.engine) {
+      AFI_TRY(engine, options_.engine(spec, data->roots));
+    }
+    say_remarks(spec, *data, engine->is_oracle());
+    AFI_TRY(const ExperimentReport report, ask(spec, *data, *engine));
     const SweepRow row{spec,         options_.mode,         report,
                        data->images, progress_.timestamp(), data->hash};
     AFI_TRY_VOID(write_samples(spec, *data, report));
@@ -122,8 +128,8 @@ class Sweep {
   }
 
   /// Prints each remark once per sweep.
-  void say_remarks(const ExperimentSpec& spec, const ExperimentData& data) {
-    std::vector<std::string> remarks = remarks_on(spec, options_.mode, !options_.engine);
+  void say_remarks(const ExperimentSpec& spec, const ExperimentData& data, bool is_oracle) {
+    std::vector<std::string> remarks = remarks_on(spec, options_.mode, is_oracle);
     if (data.images.missing > 0) {
       remarks.push_back(fmt::format("{} samples are asked without their image; the first: {}",
                                     data.images.missing, data.images.first_missing));
@@ -133,13 +139,14 @@ class Sweep {
     }
   }
 
-  Result<ExperimentReport> ask(const ExperimentSpec& spec, const ExperimentData& data) {
-    std::unique_ptr<SampleEngine> engine = std::make_unique<OracleEngine>();
-    if (options_.engine) {
-      AFI_TRY(engine, options_.engine(spec, data.roots));
+  Result<ExperimentReport> ask(const ExperimentSpec& spec, const ExperimentData& data,
+                               SampleEngine& engine) {
+    Embedder* encoder = nullptr;
+    if (options_.encoder) {
+      AFI_TRY(encoder, options_.encoder(spec));
     }
     const std::vector<Sample>& samples = data.dataset.samples;
-    return run_experiment(spec, options_.mode, samples, {data.roots, clock_, *engine},
+    return run_experiment(spec, options_.mode, samples, {data.roots, clock_, engine, encoder},
                           [&](const Sample& /*sample*/, const SampleResult& result) {
                             ++samples_done_;
                             if (!progress_.progress) return;
@@ -205,6 +212,22 @@ class Sweep {
 };
 
 }  // namespace
+
+std::vector<std::string> same_outcomes(std::span<const CsvRow> rows) {
+  const CsvRow columns = sweep_columns();
+  const auto cell = [&](const CsvRow& row, std::string_view column) {
+    return row[static_cast<std::size_t>(std::ranges::find(columns, column) - columns.begin())];
+  };
+  std::map<std::string, std::vector<std::string>> by_outcome;
+  for (const CsvRow& row : rows) {
+    by_outcome[cell(row, "outcome")].push_back(cell(row, "experiment"));
+  }
+  std::vector<std::string> same;
+  for (const auto& [outcome, names] : by_outcome) {
+    if (names.size() > 1) same.push_back(fmt::format("{}", fmt::join(names, " = ")));
+  }
+  return same;
+}
 
 Result<SweepOutcome> run_sweep(std::span<const ExperimentSpec> specs, const SweepOptions& options,
                                Files& files, const Clock& clock, const SweepProgress& progress) {

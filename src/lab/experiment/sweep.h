@@ -30,6 +30,8 @@ struct SweepOptions {
   std::function<Result<std::unique_ptr<SampleEngine>>(const ExperimentSpec& spec,
                                                       const ImageRoots& images)>
       engine;
+  /// What makes the vectors of its keys; empty, or nullptr: hashed n-grams.
+  std::function<Result<Embedder*>(const ExperimentSpec& spec)> encoder;
 };
 
 /// Progress output of a sweep.
@@ -48,6 +50,10 @@ struct SweepOutcome {
   std::size_t failed = 0;    // reported through `say`
   std::vector<CsvRow> rows;  // log rows of this sweep's experiments, the last of each name
 };
+
+/// Which experiments had the same outcome (outcome_hash): "a = b", one group an element. `rows` are of
+/// the sweep's log.
+[[nodiscard]] std::vector<std::string> same_outcomes(std::span<const CsvRow> rows);
 
 /// Runs the experiments in order, each with empty caches. An experiment's samples are durable under
 /// their final name before its row is appended to the log, and a row is written completely or not

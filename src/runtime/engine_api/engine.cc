@@ -61,6 +61,11 @@ Result<std::vector<float>> Engine::embed(std::span<const TokenId> /*tokens*/) co
               "this engine makes no embeddings; --engine llama does, or set upstream.url");
 }
 
+Result<std::vector<float>> Engine::hidden_state(const Sequence& /*prompt*/,
+                                                std::span<const TensorViews> /*embeddings*/) const {
+  return fail(ErrorCode::kUnsupported, "this engine does not expose its hidden states");
+}
+
 Result<PreparedRequest> Engine::prepare_answer(const Request& request,
                                                std::span<const ContentDigest> contents) const {
   AFI_TRY_VOID(check_plain(request));
