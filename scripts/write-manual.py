@@ -12,7 +12,7 @@ import re
 import sys
 
 HELP = pathlib.Path(__file__).resolve().parents[1] / "tests" / "cli" / "help"
-HEADER = re.compile(r"^ *(Options|Subcommands|Positionals|\[Option Group: .*\]|Recorded only):?$")
+HEADER = re.compile(r"^ *(Options|Subcommands|Positionals|\[Option Group: .*\]|\[Exactly .*\]|Recorded only):?$")
 OPTION = re.compile(r"^ {2,4}(-\S.*?)(?: {2,}(\S.*))?$")
 CONTINUED = re.compile(r"^ {20,}(\S.*)$")
 VERB = re.compile(r"^  ([a-z]+) {2,}(\S.*)$")
@@ -64,7 +64,7 @@ def read(text: str) -> Page:
         elif (found := VERB.match(line)) and not page.after:
             last = Entry(found[1], [found[2]])
             page.verbs.append(last)
-        elif line or page.after:
+        elif line.strip() or page.after:
             page.after.append(line)
     return page
 
@@ -118,7 +118,9 @@ _afterimage() {
       *) verb=${COMP_WORDS[i]}; break ;;
     esac
   done
-  [[ $verb == disk && $i -lt $((COMP_CWORD - 1)) ]] && verb=disk_${COMP_WORDS[i + 1]}
+  case $verb in
+    @GROUPS@) [[ $i -lt $((COMP_CWORD - 1)) ]] && verb=${verb}_${COMP_WORDS[i + 1]} ;;
+  esac
   case $verb:$before in
 @VALUES@
   esac
@@ -147,7 +149,8 @@ def completion(pages: dict[str, Page]) -> str:
             words.append(f'    {pattern}) [[ $word == -* ]] && mapfile -t COMPREPLY < <({offered}) ;;')
         else:
             words.append(f"    {pattern}) mapfile -t COMPREPLY < <({offered}) ;;")
-    return COMPLETION.replace("@VALUES@", "\n".join(values)).replace("@WORDS@", "\n".join(words))
+    groups = "|".join(name for name, page in pages.items() if page.verbs and name != "afterimage")
+    return COMPLETION.replace("@GROUPS@", groups).replace("@VALUES@", "\n".join(values)).replace("@WORDS@", "\n".join(words))
 
 
 def main() -> None:

@@ -42,8 +42,8 @@ class LocalEngine final : public SampleEngine {
   Result<Answer> answer(const Sample& sample, const std::string& prompt) override {
     AFI_TRY(const Request request, request_for(sample, prompt, sample.content.has_value()));
     AFI_TRY(const Served served, serve_without_reuse(request, engine_, clock_, options_));
-    return Answer{.text = served.completion.text,
-                  .finish_reason = served.completion.ended ? "stop" : "length"};
+    // Also if max_tokens cut it: the limit is part of the scope, and the built-in engine never stops.
+    return Answer{.text = served.completion.text, .finish_reason = "stop"};
   }
 
   Result<std::vector<float>> state(const Sample& sample, const std::string& prompt,

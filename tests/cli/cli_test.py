@@ -79,7 +79,8 @@ class Folder(unittest.TestCase):
 class Help(unittest.TestCase):
     def test_help_texts_match_the_snapshots(self):
         for verb in ["", "run", "serve", "explain", "replay", "pressure", "experiment", "sweep", "pairs", "fingerprint",
-                     "disk", "disk inspect", "disk verify", "disk purge"]:
+                     "disk", "disk inspect", "disk verify", "disk purge", "admin", "admin stats", "admin invalidate", "admin wrong",
+                     "admin reload", "admin drain"]:
             shown = call(*verb.split(), "--help")
             self.assertEqual(shown.returncode, 0)
             golden = SOURCE / "tests" / "cli" / "help" / f"{verb.replace(' ', '_') or 'afterimage'}.txt"
@@ -534,23 +535,23 @@ class Sweep(Folder):
         self.assertIn("0 experiments run, 32 skipped, 0 failed", again.stdout)
 
     def test_layers_are_an_engines_own_states(self):
-        def run(vision, fusion, images="similar"):
+        def run(vision):
             rows = [
                 {"name": "vision", "embedding_layers": [vision], "embedding_hook": "engine"},
-                {"name": "fusion", "enable_fusion_cache": True, "similarity_threshold": fusion},
-                {"name": "again", "enable_fusion_cache": True, "similarity_threshold": fusion},
+                {"name": "fusion", "enable_fusion_cache": True, "similarity_threshold": -1},
+                {"name": "again", "enable_fusion_cache": True, "similarity_threshold": -1},
             ]
-            defaults = {"model": "m", "engine": "reference", "max_samples": 40, "max_tokens": 8, "images": images, "vetoes": False,
+            defaults = {"model": "m", "engine": "reference", "max_samples": 5, "max_tokens": 2, "images": "similar", "vetoes": False,
                         "enable_semantic_text_cache": False, "enable_exact_text_cache": False}  # fmt: skip
             self.write("states.json", json.dumps({"defaults": defaults, "experiments": rows}).encode())
             log = self.folder / "states.csv"
             log.unlink(missing_ok=True)
             return call("sweep", "--specs", self.folder / "states.json", "--data", self.data, "--log-file", log), log
 
-        wrong, _ = run("vision:7:0.9", 0.9)
+        wrong, _ = run("vision:7:0.9")
         self.assertEqual(wrong.returncode, 1)
         dimensions = re.search(r"write vision:(\d+)", wrong.stdout)[1]
-        done, log = run(f"vision:{dimensions}:0.5", 0.9)
+        done, log = run(f"vision:{dimensions}:-1")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("the same outcome: fusion = again\n", done.stdout)
         with log.open(newline="") as file:

@@ -38,9 +38,11 @@ fi
 
 man afterimage | grep -q 'AFTERIMAGE SERVE'
 bash -c '. /usr/share/bash-completion/bash_completion; . /usr/share/bash-completion/completions/afterimage
+set -e
 COMP_WORDS=(afterimage serve --up); COMP_CWORD=2; _afterimage; [ "${COMPREPLY[*]}" = --upstream ]
 COMP_WORDS=(afterimage run --policy w); COMP_CWORD=3; _afterimage; [ "${COMPREPLY[*]}" = "worth w-tinylfu" ]
-COMP_WORDS=(afterimage disk v); COMP_CWORD=2; _afterimage; [ "${COMPREPLY[*]}" = verify ]'
+COMP_WORDS=(afterimage disk v); COMP_CWORD=2; _afterimage; [ "${COMPREPLY[*]}" = verify ]
+COMP_WORDS=(afterimage admin invalidate --me); COMP_CWORD=3; _afterimage; [ "${COMPREPLY[*]}" = --media ]'
 echo "manual and completion"
 
 echo '# changed' >>/etc/afterimage/afterimage.toml

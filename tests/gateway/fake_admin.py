@@ -282,7 +282,7 @@ class Gateway:
         family("afterimage_answers_not_stored_total", "counter", "Not stored.", *(({"reason": r}, 0) for r in (
             "truncated", "tool_calls", "finish_reason", "no_store", "backend_error", "abandoned", "not_recorded", "too_large", "no_space", "blocked", "invalidated")))
         family("afterimage_reported_wrong_total", "counter", "Reported.", ({"rung": "exact"}, 0))
-        family("afterimage_similarity_lookups_total", "counter", "Look-ups.", *(({"verdict": v}, 0) for v in ("served", "matched_not_used", "missed", "not_embedded")))
+        family("afterimage_similarity_lookups_total", "counter", "Look-ups.", *(({"verdict": v}, 0) for v in ("served", "matched_not_used", "missed", "not_embedded", "not_worth_it")))
         family("afterimage_similarity_evidence_total", "counter", "Evidence.", ({"verdict": "right"}, 0), ({"verdict": "wrong"}, 0))
         family("afterimage_similarity_vetoes_total", "counter", "Vetoes.", ({"reason": "number"}, 0))
         family("afterimage_similarity_demotions_total", "counter", "Demotions.", ({}, 0))

@@ -2,13 +2,29 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "caches/similarity/similar_answers.h"
 
+#include <algorithm>
+
 namespace afterimage {
+namespace {
+
+constexpr Duration::rep kMemory = 16;  // values that an average remembers
+
+void add_to(std::optional<Duration>& average, Duration value) {
+  average = average.has_value() ? *average + (value - *average) / kMemory : value;
+}
+
+/// Falls at once and rises slowly: one slow call, such as the first, says little.
+void add_to_lowest(std::optional<Duration>& lowest, Duration value) {
+  lowest = lowest.has_value() ? std::min(value, *lowest + *lowest / kMemory) : value;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<SimilarAnswers>> SimilarAnswers::create(SimilarAnswersOptions options,
                                                                AnswerCache& cache,
                                                                MemoryBudget& budget,
                                                                const Clock& clock) {
-  std::unique_ptr<SimilarAnswers> similar(new SimilarAnswers(std::move(options)));
+  std::unique_ptr<SimilarAnswers> similar(new SimilarAnswers(std::move(options), clock));
   const SimilarAnswersOptions& made = similar->options_;
   SimilarityOptions rung{.layers = {{.name = made.embedder->name(),
                                      .dimensions = made.embedder->dimensions(),
@@ -37,16 +53,32 @@ Result<std::unique_ptr<SimilarAnswers>> SimilarAnswers::create(SimilarAnswersOpt
 }
 
 std::optional<SimilarLookup> SimilarAnswers::embed(const Question& question) {
+  const Duration began = clock_.now();
   auto vector = options_.embedder->embed_one(std::string_view(question.text()));
   if (!vector.has_value()) return std::nullopt;
+  {
+    const MutexLock lock(costs_mutex_);
+    add_to_lowest(vector_cost_, clock_.now() - began);
+  }
   if (archive_ != nullptr) archive_->refresh(question.scope());
   SimilarLookup lookup;
   lookup.vectors.push_back(*std::move(vector));
   return lookup;
 }
 
+bool SimilarAnswers::is_worth_a_vector() {
+  if (!options_.embedder_waits) return true;
+  {
+    const MutexLock lock(costs_mutex_);
+    if (!vector_cost_.has_value() || !answer_cost_.has_value()) return true;
+    if (*vector_cost_ < *answer_cost_) return true;
+  }
+  return ++not_worth_ % kRemeasure == 0;
+}
+
 std::optional<SimilarLookup> SimilarAnswers::find(const Question& question,
                                                   const LookupRules& rules) {
+  if (!is_worth_a_vector()) return std::nullopt;
   auto lookup = embed(question);
   if (!lookup.has_value()) {
     ++not_embedded_;
@@ -69,7 +101,11 @@ std::optional<SimilarLookup> SimilarAnswers::peek(const Question& question,
 }
 
 void SimilarAnswers::learn(const Question& question, const SimilarLookup& lookup,
-                           std::string_view answer) {
+                           std::string_view answer, Duration cost) {
+  if (cost > Duration(0)) {
+    const MutexLock lock(costs_mutex_);
+    add_to(answer_cost_, cost);
+  }
   compare(question, lookup, answer);
   // Without room it is not found by similarity, which stats() counts.
   static_cast<void>(rung_->insert(question, lookup.vectors));
@@ -117,6 +153,7 @@ SimilarAnswersStats SimilarAnswers::stats() const {
   return {.rung = rung_->stats(),
           .archive = archive_ == nullptr ? SimilarityArchiveStats() : archive_->stats(),
           .not_embedded = not_embedded_,
+          .not_worth = not_worth_,
           .demotions = demotions_};
 }
 

@@ -20,6 +20,7 @@
 #include "caches/similarity/embedder.h"
 #include "caches/similarity/similarity.h"
 #include "caches/similarity/similarity_archive.h"
+#include "foundation/platform/mutex.h"
 
 namespace afterimage {
 
@@ -54,6 +55,7 @@ struct SimilarAnswersStats {
   SimilarityStats rung;
   SimilarityArchiveStats archive;
   std::uint64_t not_embedded = 0;  // questions whose embedder failed or was too slow
+  std::uint64_t not_worth = 0;     // questions whose vector would have cost more than their answer
   std::uint64_t demotions = 0;     // wrong answers that were served, and ended the evidence
 };
 
@@ -66,12 +68,16 @@ struct SimilarAnswersStats {
 /// evidence: nothing is served until new evidence allows it. With a SimilarStorage, candidates and
 /// evidence are kept for later processes and shared with others.
 ///
+/// Cost     While a vector of an embedder that waits takes longer than an answer of the model, a hit
+///          would save nothing: then only one question of kRemeasure is embedded.
 /// Errors   create: kInvalidArgument, as SimilarityRung::create. find: none; a question without a
 ///          vector finds nothing.
 /// Threads  Any.
 /// Source   src/caches/similarity/DESIGN.md.
 class SimilarAnswers {
  public:
+  static constexpr std::uint64_t kRemeasure = 64;
+
   /// All arguments outlive the object.
   static Result<std::unique_ptr<SimilarAnswers>> create(SimilarAnswersOptions options,
                                                         AnswerCache& cache, MemoryBudget& budget,
@@ -88,8 +94,9 @@ class SimilarAnswers {
   [[nodiscard]] std::optional<SimilarLookup> peek(const Question& question,
                                                   const LookupRules& rules);
   /// The model's answer to a question for which `lookup` was made: evidence, and a new candidate.
-  /// Requires that the answer is in the cache.
-  void learn(const Question& question, const SimilarLookup& lookup, std::string_view answer);
+  /// Requires that the answer is in the cache. `cost`: the time that it took; 0: unknown.
+  void learn(const Question& question, const SimilarLookup& lookup, std::string_view answer,
+             Duration cost = Duration(0));
   /// What the model says to a question that `lookup` has served: evidence, or its end.
   /// True: the same.
   bool verify(const Question& question, const SimilarLookup& lookup, std::string_view answer);
@@ -101,16 +108,24 @@ class SimilarAnswers {
   [[nodiscard]] SimilarAnswersStats stats() const;
 
  private:
+  /// Whether a hit can save more than the vector costs, as far as both are known.
+  bool is_worth_a_vector();
   /// The question's vector, once the rung has what others know of its scope. nullopt: it has none.
   std::optional<SimilarLookup> embed(const Question& question);
   /// nullopt: there was nothing to compare.
   std::optional<bool> compare(const Question& question, const SimilarLookup& lookup,
                               std::string_view answer);
-  explicit SimilarAnswers(SimilarAnswersOptions options) : options_(std::move(options)) {}
+  SimilarAnswers(SimilarAnswersOptions options, const Clock& clock)
+      : options_(std::move(options)), clock_(clock) {}
 
   const SimilarAnswersOptions options_;
+  const Clock& clock_;
   std::unique_ptr<SimilarityRung> rung_;
   std::unique_ptr<SimilarityArchive> archive_;  // nullptr: lost with the process
+  Mutex costs_mutex_;
+  std::optional<Duration> vector_cost_ AFI_GUARDED_BY(costs_mutex_);  // of the fastest lately
+  std::optional<Duration> answer_cost_ AFI_GUARDED_BY(costs_mutex_);  // a moving average
+  std::atomic<std::uint64_t> not_worth_ = 0;
   std::atomic<std::uint64_t> not_embedded_ = 0;
   std::atomic<std::uint64_t> demotions_ = 0;
 };

@@ -55,17 +55,20 @@ class ResponseCollector final : public HttpListener {
   bool settled_ = false;
 };
 
-}  // namespace
-
-Result<HttpAnswer> http_post(const HttpQuestion& question) {
+Result<HttpAnswer> send(const HttpQuestion& question, const char* method) {
   IoThreads threads(1);
   HttpCaller caller({}, threads);
   const auto collector = std::make_shared<ResponseCollector>(question.max_answer);
-  HttpCall call{.url = question.url,
-                .headers = {{"User-Agent", "afterimage"}, {"Content-Type", question.content_type}},
-                .body = std::make_shared<const std::string>(question.body),
+  HttpCall call{.method = method,
+                .url = question.url,
+                .headers = {{"User-Agent", "afterimage"}},
+                .body = nullptr,
                 .connect_timeout = question.deadline,
                 .idle_timeout = question.deadline};
+  if (call.method == "POST") {
+    call.headers.set("Content-Type", question.content_type);
+    call.body = std::make_shared<const std::string>(question.body);
+  }
   for (const auto& [name, value] : question.headers) call.headers.set(name, value);
   caller.call(std::move(call), collector);
   const bool settled = collector->wait(question.deadline);
@@ -74,5 +77,10 @@ Result<HttpAnswer> http_post(const HttpQuestion& question) {
   if (!settled) return fail(ErrorCode::kUnavailable, server + ": no response in time");
   return collector->take(server + question.url.target);
 }
+
+}  // namespace
+
+Result<HttpAnswer> http_post(const HttpQuestion& question) { return send(question, "POST"); }
+Result<HttpAnswer> http_get(const HttpQuestion& question) { return send(question, "GET"); }
 
 }  // namespace afterimage

@@ -25,13 +25,14 @@ struct HttpQuestion {
   Bytes max_answer = 64_MiB;
 };
 
-/// Sends one POST over a new connection and waits for the response. Any status is a response, not
-/// an error; redirects are not followed.
+/// Sends one POST, or one GET without the body, over a new connection and waits for the response. Any
+/// status is a response, not an error; redirects are not followed.
 ///
 /// Errors   kUnavailable: no such host, nothing is listening, the deadline passed, or the
 ///          connection broke. kCorruption: the response is not valid HTTP. kLimitExceeded: the
 ///          response is larger than max_answer. kInvalidArgument: an invalid request header.
 /// Threads  Any; blocks.
 Result<HttpAnswer> http_post(const HttpQuestion& question);
+Result<HttpAnswer> http_get(const HttpQuestion& question);
 
 }  // namespace afterimage

@@ -38,6 +38,17 @@ TEST(HttpPost, SendsTheBodyAndReturnsTheResponse) {
   EXPECT_THAT(head, HasSubstr("Content-Type: application/json\r\n"));
 }
 
+TEST(HttpGet, SendsNoBody) {
+  std::string head;
+  LocalServer server([&](const std::string& h, const std::string&) {
+    head = h;
+    return http_answer("said", 200);
+  });
+  EXPECT_EQ(http_get(question(server))->body, "said");
+  EXPECT_THAT(head, ::testing::StartsWith("GET /v1/x?y=z HTTP/1.1\r\n"));
+  EXPECT_THAT(head, ::testing::Not(HasSubstr("Content-")));
+}
+
 TEST(HttpPost, NoResponseInTimeIsUnavailable) {
   LocalServer server([](const auto&, const auto&) { return std::string(); });
   HttpQuestion request = question(server);

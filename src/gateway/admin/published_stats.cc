@@ -57,6 +57,7 @@ void write_similarity(MetricsWriter& out, const SimilarAnswersStats& stats) {
   lookups("matched_not_used", rung.not_used);
   lookups("missed", rung.missed);
   lookups("not_embedded", rung.skipped + stats.not_embedded);
+  lookups("not_worth_it", stats.not_worth);
   const auto evidence = [&](const char* verdict, std::uint64_t count) {
     out.counter("afterimage_similarity_evidence_total",
                 "Answers of similar questions that were compared with the model's",

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "afterimage/digest.h"
+#include "afterimage/identity.h"
+#include "afterimage/media.h"
+#include "cli/output.h"
+#include "cli/verbs.h"
+#include "foundation/http/client.h"
+#include "foundation/platform/environment.h"
+
+namespace afterimage {
+namespace {
+
+using AdminJson = nlohmann::ordered_json;
+
+constexpr const char* kTokenVariable = "AFTERIMAGE_ADMIN_TOKEN";
+constexpr std::size_t kQuotedReply = 200;  // bytes of a reply that is not JSON
+constexpr Bytes kMaxMedia = 4_GiB;
+
+struct AdminArgs {
+  std::string server = "http://127.0.0.1:8081";
+  std::string request_id;
+  std::string entry, tag, tenant, model, media;
+  double older_than = 0;  // seconds
+  bool all = false;
+  bool yes = false;
+};
+
+/// One call to a running gateway. Prints what it says, or why it refuses.
+ExitCode call(const AdminArgs& args, const std::string& path, const AdminJson* body) {
+  auto url = parse_url(args.server);
+  if (!url.has_value()) return report_error("admin", url.error(), ExitCode::kUsageError);
+  url->target = path;
+  HttpQuestion question{.url = *url};
+  const std::string token = environment(kTokenVariable).value_or("");
+  if (!token.empty()) question.headers["Authorization"] = "Bearer " + token;
+  if (body != nullptr)
+    question.body = body->dump(-1, ' ', false, AdminJson::error_handler_t::replace);
+  const auto reply = body != nullptr ? http_post(question) : http_get(question);
+  if (!reply.has_value()) {
+    return report_error(
+        "admin",
+        {reply.error().code, reply.error().message +
+                                 ": is `afterimage serve` running there, and is this "
+                                 "its admin port?"},
+        ExitCode::kProblem);
+  }
+  const AdminJson said = AdminJson::parse(reply->body, nullptr, /*allow_exceptions=*/false);
+  if (reply->status == 200 && !said.is_discarded()) {
+    fmt::print("{}\n", said.dump(2, ' ', false, AdminJson::error_handler_t::replace));
+    return ExitCode::kFine;
+  }
+  std::string why = reply->body.substr(0, kQuotedReply);
+  if (said.is_object() && said.contains("error") && said["error"].is_object()) {
+    why = said["error"].value("message", why);
+  }
+  if (reply->status == 401) why += fmt::format(" (from the variable {})", kTokenVariable);
+  return report_error("admin", {ErrorCode::kUnavailable, fmt::format("{}: {}", reply->status, why)},
+                      ExitCode::kProblem);
+}
+
+/// A digest as it is, or that of a file.
+Result<std::string> digest_of(const std::string& media, const Files& files) {
+  const bool is_hex = media.size() == 2 * kDigestBytes &&
+                      media.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (is_hex) return media;
+  AFI_TRY(std::vector<std::byte> bytes, files.read(media, kMaxMedia));
+  const MediaItem item{.files = {std::make_shared<const std::vector<std::byte>>(std::move(bytes))}};
+  return to_hex(content_digest(item).bytes);
+}
+
+ExitCode invalidate(const AdminArgs& args, const World& world) {
+  AdminJson filter = AdminJson::object();
+  if (!args.entry.empty()) filter["entry"] = args.entry;
+  if (!args.tag.empty()) filter["tag"] = args.tag;
+  if (!args.tenant.empty()) filter["tenant"] = args.tenant;
+  if (!args.model.empty()) filter["model"] = args.model;
+  if (args.older_than > 0) filter["older_than_s"] = args.older_than;
+  if (args.all) filter["all"] = true;
+  if (!args.media.empty()) {
+    const auto digest = digest_of(args.media, world.files);
+    if (!digest.has_value()) return report_error("admin", digest.error(), ExitCode::kUsageError);
+    filter["media"] = *digest;
+  }
+  filter["dry_run"] = !args.yes;
+  const ExitCode code = call(args, "/admin/api/invalidate", &filter);
+  if (code == ExitCode::kFine && !args.yes) {
+    fmt::print(stderr, "nothing was removed; --yes removes these answers\n");
+  }
+  return code;
+}
+
+using AdminCall = std::function<ExitCode()>;
+
+CLI::App* add_call(CLI::App& verb, ExitCode& code, const char* name, const char* help,
+                   AdminCall made) {
+  CLI::App* sub = verb.add_subcommand(name, help);
+  sub->callback([&code, made = std::move(made)] { code = made(); });
+  return sub;
+}
+
+void add_invalidate(CLI::App& verb, World& world, ExitCode& code,
+                    const std::shared_ptr<AdminArgs>& args) {
+  CLI::App* sub = add_call(verb, code, "invalidate",
+                           "Remove cached answers, by one of these filters; without --yes only\n"
+                           "count them",
+                           [args, &world] { return invalidate(*args, world); });
+  CLI::Option_group* filter = sub->add_option_group("Filter");
+  filter->add_option("--entry", args->entry, "One answer, by the id of the dashboard")
+      ->type_name("ID");
+  filter->add_option("--tag", args->tag, "Answers with this tag")->type_name("NAME");
+  filter->add_option("--tenant", args->tenant, "Answers of a tenant")->type_name("NAME");
+  filter->add_option("--model", args->model, "Answers of a model")->type_name("NAME");
+  filter->add_option("--media", args->media, "Answers about an image, audio clip or video")
+      ->type_name("FILE|SHA256");
+  filter
+      ->add_option("--older-than", args->older_than,
+                   "Answers that were stored longer ago, in seconds")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS");
+  filter->add_flag("--all", args->all, "All answers");
+  filter->require_option(1);
+  sub->add_flag("--yes", args->yes, "Remove them");
+}
+
+}  // namespace
+
+void add_admin(CLI::App& program, World& world, ExitCode& code) {
+  auto args = std::make_shared<AdminArgs>();
+  CLI::App* verb = program.add_subcommand(
+      "admin",
+      "Ask a running gateway for its counters, remove answers, report a wrong one, reload, drain");
+  verb->add_option("--server", args->server, "The gateway's admin port")
+      ->capture_default_str()
+      ->type_name("URL");
+  verb->require_subcommand(1);
+  verb->fallthrough();
+  add_call(*verb, code, "stats", "Print its counters",
+           [args] { return call(*args, "/admin/api/stats", nullptr); });
+  add_invalidate(*verb, world, code, args);
+  CLI::App* wrong = add_call(
+      *verb, code, "wrong",
+      "Report an answer as wrong: it is erased, and similar questions are trusted less", [args] {
+        const AdminJson body{{"request_id", args->request_id}};
+        return call(*args, "/admin/api/wrong", &body);
+      });
+  wrong
+      ->add_option("request", args->request_id,
+                   "The X-Request-Id of the response with the answer, one of the last 1,000")
+      ->required()
+      ->type_name("ID");
+  const auto command = [args](const char* path) {
+    return [args, path] {
+      const AdminJson body = AdminJson::object();
+      return call(*args, path, &body);
+    };
+  };
+  add_call(*verb, code, "reload", "Read the settings again; print which need a restart",
+           command("/admin/api/reload"));
+  add_call(*verb, code, "drain", "Finish the running requests and exit",
+           command("/admin/api/drain"));
+  verb->footer(
+      "The variable AFTERIMAGE_ADMIN_TOKEN holds admin.token of the gateway's settings, if it has "
+      "one.\n"
+      "Prints JSON (docs/formats/admin.md). Exit code 1: the gateway refused, or is not there.\n"
+      "\n"
+      "Examples:\n"
+      "  afterimage admin stats\n"
+      "  afterimage admin invalidate --media photo.jpg\n"
+      "  afterimage admin invalidate --tag doc:42 --yes\n"
+      "  afterimage admin wrong req-8f2c --server http://10.0.0.5:8081");
+}
+
+}  // namespace afterimage

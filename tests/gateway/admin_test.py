@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""`afterimage admin`, as an operator uses it on a running gateway."""
+import base64
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from gateway_process import PATIENCE, PROGRAM, GatewayProcess, GatewayTestCase, chat
+from mock_model import MockModel
+
+PICTURE = pathlib.Path(__file__).resolve().parents[2] / "examples/scenes/1.png"
+
+
+def admin(gateway, *arguments, token=""):
+    return subprocess.run([PROGRAM, "admin", "--server", f"http://127.0.0.1:{gateway.admin_port}", *map(str, arguments)],
+                          capture_output=True, text=True, timeout=PATIENCE, check=False,
+                          env={**os.environ, "AFTERIMAGE_ADMIN_TOKEN": token})
+
+
+def about_the_picture(text):
+    body = chat(text)
+    url = "data:image/png;base64," + base64.b64encode(PICTURE.read_bytes()).decode()
+    body["messages"][-1]["content"] = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": text}]
+    return body
+
+
+class AnOperator(GatewayTestCase):
+    def cached(self, body):
+        return self.gateway.post(body).headers["X-Cache"]
+
+    def test_sees_the_counters(self):
+        self.gateway.ask(self.id())
+        seen = admin(self.gateway, "stats")
+        self.assertEqual((seen.returncode, seen.stderr), (0, ""))
+        self.assertGreaterEqual(json.loads(seen.stdout)["requests"]["total"], 1)
+
+    def test_removes_answers_about_a_picture(self):
+        body, other = about_the_picture(self.id()), chat(self.id())
+        self.assertEqual([self.cached(body), self.cached(body), self.cached(other)], ["MISS", "HIT", "MISS"])
+        counted = admin(self.gateway, "invalidate", "--media", PICTURE)
+        self.assertEqual(json.loads(counted.stdout)["entries"], 1)
+        self.assertIn("--yes", counted.stderr)
+        self.assertEqual(self.cached(body), "HIT")
+        removed = admin(self.gateway, "invalidate", "--media", PICTURE, "--yes")
+        self.assertEqual(json.loads(removed.stdout)["entries"], 1)
+        self.assertEqual([self.cached(body), self.cached(other)], ["MISS", "HIT"])
+
+    def test_reports_a_wrong_answer(self):
+        self.gateway.ask(self.id())
+        given = self.gateway.ask(self.id())
+        self.assertEqual(given.headers["X-Cache"], "HIT")
+        self.assertTrue(json.loads(admin(self.gateway, "wrong", given.headers["X-Request-Id"]).stdout)["erased"])
+        self.assertEqual(self.gateway.ask(self.id()).headers["X-Cache"], "MISS")
+        unknown = admin(self.gateway, "wrong", "never-asked")
+        self.assertEqual(unknown.returncode, 1)
+        self.assertIn("404", unknown.stderr)
+
+    def test_is_told_what_to_do(self):
+        none = subprocess.run([PROGRAM, "admin", "--server", "http://127.0.0.1:1", "stats"], capture_output=True, text=True, check=False)
+        self.assertEqual(none.returncode, 1)
+        self.assertIn("admin port", none.stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            missing = admin(self.gateway, "invalidate", "--media", f"{folder}/missing.png")
+        self.assertEqual(missing.returncode, 2)
+        self.assertIn("missing.png", missing.stderr)
+        self.assertEqual(admin(self.gateway, "invalidate").returncode, 2, "a filter is missing")
+        self.assertEqual(admin(self.gateway, "invalidate", "--all", "--tag", "x").returncode, 2, "two filters")
+
+    def test_needs_the_token_reloads_and_drains(self):
+        with MockModel() as mock, GatewayProcess({"upstream": {"url": mock.url}, "admin": {"token": "only-for-operators"}}) as gateway:
+            refused = admin(gateway, "reload", token="guessed")
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("AFTERIMAGE_ADMIN_TOKEN", refused.stderr)
+            self.assertEqual(json.loads(admin(gateway, "reload", token="only-for-operators").stdout)["applied"], [])
+            self.assertTrue(json.loads(admin(gateway, "drain", token="only-for-operators").stdout)["draining"])
+            self.assertEqual(gateway.process.wait(PATIENCE), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
