@@ -43,6 +43,14 @@ class LoggedRun {
   }
   [[nodiscard]] double matched() const { return number("served") + number("matched_not_used"); }
   [[nodiscard]] double wrong() const { return number("wrong_served") + number("wrong_matched"); }
+  /// Answers come from the data set.
+  [[nodiscard]] bool is_of_oracle() const {
+    return text("engine").empty() || text("engine") == "oracle";
+  }
+  /// "oracle", or without the folder of its file.
+  [[nodiscard]] std::string engine() const {
+    return is_of_oracle() ? "oracle" : text("engine").substr(text("engine").rfind('/') + 1);
+  }
   /// Share of matches that are wrong; 0 without matches.
   [[nodiscard]] double wrong_rate() const { return matched() > 0 ? wrong() / matched() : 0; }
 
@@ -52,7 +60,8 @@ class LoggedRun {
 
 /// The curve to which a run belongs, and its threshold.
 std::optional<std::pair<std::string, double>> curve_of(const LoggedRun& run) {
-  const std::string model = run.text("preset").empty() ? run.text("model") : run.text("preset");
+  std::string model = run.text("preset").empty() ? run.text("model") : run.text("preset");
+  if (!run.is_of_oracle()) model = run.engine();
   std::vector<LayerSpec> layers;
   std::string_view rest = run.text("embedding_layers");
   while (!rest.empty()) {
@@ -132,13 +141,15 @@ std::vector<std::string> sources_of(std::span<const LoggedRun> runs) {
 
 /// One line per rung, over the runs in order.
 Chart latency_chart(std::span<const LoggedRun> runs) {
-  Chart chart{.title = "Latency by rung",
-              .caption =
-                  "from the look-up to the answer; the engine is an oracle that takes no "
-                  "time, so its line shows the cost of a miss",
-              .x = {.name = "experiment, in log order"},
-              .y = {.name = "", .unit = ChartUnit::kMilliseconds},
-              .lines = {}};
+  Chart chart{
+      .title = "Latency by rung",
+      .caption = std::ranges::all_of(runs, &LoggedRun::is_of_oracle)
+                     ? "from the look-up to the answer; the engine is an oracle that takes no "
+                       "time, so its line shows the cost of a miss"
+                     : "from the look-up to the answer",
+      .x = {.name = "experiment, in log order"},
+      .y = {.name = "", .unit = ChartUnit::kMilliseconds},
+      .lines = {}};
   for (const std::string& source : sources_of(runs)) {
     ChartLine line{.name = source, .points = {}};
     for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -155,12 +166,12 @@ Chart latency_chart(std::span<const LoggedRun> runs) {
 }
 
 std::vector<std::vector<std::string>> run_table(std::span<const LoggedRun> runs) {
-  std::vector<std::vector<std::string>> rows{{"experiment", "mode", "prompts", "served",
+  std::vector<std::vector<std::string>> rows{{"experiment", "engine", "mode", "prompts", "served",
                                               "matched, not served", "match rate", "wrong",
                                               "wrong of matched", "accuracy", "mean latency"}};
   for (const LoggedRun& run : runs) {
-    rows.push_back({run.text("experiment"), run.text("cache_mode"), run.text("total_prompts"),
-                    run.text("served"), run.text("matched_not_used"),
+    rows.push_back({run.text("experiment"), run.engine(), run.text("cache_mode"),
+                    run.text("total_prompts"), run.text("served"), run.text("matched_not_used"),
                     fmt::format("{:.1f} %", 100 * run.number("match_rate")),
                     fmt::format("{:.0f}", run.wrong()),
                     fmt::format("{:.1f} %", 100 * run.wrong_rate()),
@@ -176,8 +187,10 @@ std::string sweep_page(std::span<const CsvRow> rows) {
   std::vector<LoggedRun> runs;
   for (const CsvRow& row : rows) runs.emplace_back(row);
   Page page(fmt::format("{} experiments", runs.size()),
-            "Answers come from the data set (oracle), no model is run: every wrong answer "
-            "is caused by reuse.");
+            std::ranges::all_of(runs, &LoggedRun::is_of_oracle)
+                ? "Answers come from the data set (oracle), no model is run: every wrong answer "
+                  "is caused by reuse."
+                : "Wrong: another answer than the engine itself gives.");
   page.add_charts(share_charts(runs));
   page.add_charts(std::vector{latency_chart(runs)});
   page.add_heading("All experiments");

@@ -325,5 +325,34 @@ TEST(SweepPage, DrawsTheCurvesAndFetchesNothing) {
   EXPECT_THAT(sweep_page({}), HasSubstr("0 experiments"));
 }
 
+TEST(SweepPage, NamesTheEngines) {
+  SweepBench bench;
+  SweepOutcome outcome =
+      bench.run(R"([{"name": "a", "model": "m", "dataset": "generated", "max_samples": 9}])")
+          .value();
+  const CsvRow columns = sweep_columns();
+  const auto engine = std::ranges::find(columns, "engine") - columns.begin();
+  EXPECT_THAT(sweep_page(outcome.rows), HasSubstr("Answers come from the data set"));
+  outcome.rows[0][static_cast<std::size_t>(engine)] = "models/seer.gguf";
+  const std::string page = sweep_page(outcome.rows);
+  EXPECT_THAT(page, HasSubstr("seer.gguf, text"));
+  EXPECT_THAT(page, HasSubstr("<td>seer.gguf</td>"));
+  EXPECT_THAT(page, Not(HasSubstr("oracle")));
+}
+
+TEST(Sweep, NamesExperimentsWithTheSameOutcome) {
+  SweepBench bench;
+  const SweepOutcome outcome =
+      bench
+          .run(R"({"defaults": {"model": "m", "dataset": "generated", "max_samples": 40,
+                     "chunk_source": "question", "vetoes": false},
+                   "experiments": [{"name": "a", "similarity_threshold": 0.5},
+                     {"name": "b", "similarity_threshold": 0.99},
+                     {"name": "c", "similarity_threshold": 0.5, "notes": "as a"}]})")
+          .value();
+  EXPECT_EQ(same_outcomes(outcome.rows), std::vector<std::string>{"a = c"});
+  EXPECT_TRUE(same_outcomes(std::span(outcome.rows).first(2)).empty());
+}
+
 }  // namespace
 }  // namespace afterimage

@@ -23,7 +23,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1 { font-size: 1.5rem; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.5rem 0 .2rem;
   overflow-wrap: anywhere; } h3 { font-size: 1rem; margin: 0; }
 p { margin: .3rem 0; } p.dim, figcaption { color: var(--dim); }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1.5rem;
+.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 30rem), 1fr)); gap: 1.5rem;
   margin: 1.2rem 0 .4rem; } figure { margin: 0; } svg { width: 100%; height: auto; display: block; }
 svg text { font-size: 12px; fill: var(--dim); } .grid { stroke: var(--line); }
 .curve { fill: none; stroke-width: 2; stroke: var(--c); } .dot { fill: var(--c); stroke: none; }
