@@ -98,9 +98,8 @@ StoreResult GatewayRequest::store(const SharedResponse& response, Result<ApiReco
   if (similar_.has_value() && may == StoreResult::kStored && !record->calls_tools() &&
       record->finish_reason() == "stop") {
     const auto learn = [similar = gateway_.parts().similar, question, lookup = *similar_,
-                        said = record->text(), cost = facts.cost] {
-      similar->learn(question, lookup, said, cost);
-    };
+                        said = record->text(),
+                        cost = facts.cost] { similar->learn(question, lookup, said, cost); };
     if (!gateway_.parts().similar->waits()) learn();
     // What the workers have no time for is not learnt.
     else

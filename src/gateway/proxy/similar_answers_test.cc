@@ -80,8 +80,9 @@ void wait_kept(Running& running) {
 
 /// Asks about each town, and again in other words. Returns how many were served by similarity.
 /// With a disk a question becomes a candidate after its reply: pass `wait_kept`.
-int teach(Running& running, const std::string& headers = "",
-          const std::function<void(Running&)>& wait = [](Running&) {}) {
+int teach(
+    Running& running, const std::string& headers = "",
+    const std::function<void(Running&)>& wait = [](Running&) {}) {
   int served = 0;
   for (const char* const town : kTowns) {
     running.chat(about(town, false), headers);
