@@ -125,7 +125,11 @@ void add_invalidate(CLI::App& verb, World& world, ExitCode& code,
   filter
       ->add_option("--older-than", args->older_than,
                    "Answers that were stored longer ago, in seconds")
-      ->check(CLI::PositiveNumber)
+      ->check([](const std::string& text) {
+        double seconds = 0;
+        const bool fine = CLI::detail::lexical_cast(text, seconds) && seconds > 0;
+        return fine ? std::string() : "'" + text + "' is not a number of seconds above 0";
+      })
       ->type_name("SECONDS");
   filter->add_flag("--all", args->all, "All answers");
   filter->require_option(1);

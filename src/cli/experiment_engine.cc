@@ -46,6 +46,7 @@ class LocalEngine final : public SampleEngine {
     return Answer{.text = served.completion.text, .finish_reason = "stop"};
   }
 
+  [[nodiscard]] bool shows_states() const override { return true; }
   Result<std::vector<float>> state(const Sample& sample, const std::string& prompt,
                                    EngineState which) override {
     const bool needs_image = which != EngineState::kPrompt;

@@ -167,7 +167,7 @@ ExitCode run_samples(ExperimentArgs& args, World& world) {
   }
   if (!args.json) {
     fmt::print("{}", start_text(data->dataset.label, key_use(samples, spec->source), data->images,
-                                remarks_on(*spec, mode, (*engine)->is_oracle())));
+                                remarks_on(*spec, mode, **engine)));
   }
   const auto report =
       run_experiment(*spec, mode, samples, {data->roots, world.clock, **engine, *encoder},

@@ -35,6 +35,7 @@ class DirectedEngine final : public SampleEngine {
     if (which == EngineState::kVision && !sample.content.has_value()) return Vector{};
     return direction(angles[{sample.dataset_id, which}]);
   }
+  [[nodiscard]] bool shows_states() const override { return true; }
   std::map<std::pair<std::string, EngineState>, double> angles;
 };
 
@@ -130,6 +131,29 @@ TEST_F(EngineStates, AnEngineWithoutStatesIsNamed) {
   EXPECT_THAT(refused.error().message, HasSubstr("--engine"));
 }
 
+/// Such as a server's.
+class ClosedEngine final : public SampleEngine {
+ public:
+  Result<Answer> answer(const Sample& sample, const std::string& prompt) override {
+    return OracleEngine().answer(sample, prompt);
+  }
+};
+
+TEST_F(EngineStates, FusionWithoutStatesIsSaid) {
+  ClosedEngine closed;
+  engine = &closed;
+  const std::string fusion = R"({"name": "t", "model": "m", "chunk_source": "question",
+      "enable_fusion_cache": true})";
+  const auto says = [&](const SampleEngine& asked) {
+    const auto remarks = remarks_on(*make_spec(fusion), CacheMode::kDryRun, asked);
+    return std::ranges::any_of(
+        remarks, [](const auto& one) { return one.contains("fusion serves nothing"); });
+  };
+  EXPECT_TRUE(says(closed));
+  EXPECT_FALSE(says(directed));
+  EXPECT_TRUE(run(R"(, "chunk_source": "question", "enable_fusion_cache": true)").has_value());
+}
+
 TEST_F(EngineStates, QuestionsWithoutAnImageHaveNoStateOfOne) {
   for (Sample& sample : samples) {
     sample.image = nullptr;
@@ -161,7 +185,7 @@ TEST_F(EngineStates, AnIndexEncoderMakesTheVectorsOfKeys) {
   const auto spec = make_spec(R"({"name": "t", "model": "m", "chunk_source": "question",
       "vetoes": false, "index_encoder": "a/model.gguf", "similarity_threshold": 0.99})");
   EXPECT_TRUE(names_encoder(*spec));
-  for (const std::string& remark : remarks_on(*spec, CacheMode::kDryRun)) {
+  for (const std::string& remark : remarks_on(*spec, CacheMode::kDryRun, OracleEngine())) {
     EXPECT_FALSE(remark.contains("n-grams")) << remark;
   }
   samples[1].question = "And this other lamp over there, is it red?";

@@ -237,9 +237,10 @@ KeyUse key_use(std::span<const Sample> samples, ChunkSource source) {
   return use;
 }
 
-std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode, bool is_oracle) {
+std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode,
+                                    const SampleEngine& engine) {
   std::vector<std::string> remarks;
-  if (is_oracle) {
+  if (engine.is_oracle()) {
     remarks.push_back(
         fmt::format("answers come from the data set (oracle): {} is not run", spec.model));
   }
@@ -253,9 +254,9 @@ std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode, 
   if (spec.source == ChunkSource::kAnswer) {
     remarks.emplace_back("the key is the answer itself: the results are a bound, not a cache");
   }
-  if (spec.enable_fusion_cache && is_oracle) {
+  if (spec.enable_fusion_cache && !engine.shows_states()) {
     remarks.emplace_back(
-        "no engine: there are no states of image and question, and fusion serves nothing");
+        "this engine does not expose its states of image and question: fusion serves nothing");
   }
   if (spec.images == "similar") {
     remarks.emplace_back("answers about similar images count as matches: none is ever served");

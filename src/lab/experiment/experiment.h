@@ -95,7 +95,7 @@ struct KeyUse {
 /// Remarks to show before the numbers: that the model is not run, that a layer gets no vectors,
 /// that a key contains the answer.
 [[nodiscard]] std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode,
-                                                  bool is_oracle = true);
+                                                  const SampleEngine& engine);
 
 struct ExperimentWorld {
   const ImageRoots& images;

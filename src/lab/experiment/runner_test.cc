@@ -232,7 +232,7 @@ TEST(Seed002, s11_FusionWithoutAnEngineIsReportedAndServesNothing) {
   EXPECT_EQ(report.totals.sources.size(), 1U);
   const auto spec = make_spec(R"({"name": "t", "model": "m", "enable_fusion_cache": true})");
   bool said = false;
-  for (const std::string& remark : remarks_on(*spec, CacheMode::kLive)) {
+  for (const std::string& remark : remarks_on(*spec, CacheMode::kLive, OracleEngine())) {
     said |= remark.find("fusion serves nothing") != std::string::npos;
   }
   EXPECT_TRUE(said);
@@ -325,7 +325,7 @@ TEST(Runner, SkipsAndReportsLayersTheHookDoesNotMake) {
   EXPECT_EQ(status(report.samples[1], "embedding:decoder"), "skip");
   const auto spec = make_spec(R"({"name": "t", "model": "m")" + settings + "}");
   bool said = false;
-  for (const std::string& remark : remarks_on(*spec, CacheMode::kLive)) {
+  for (const std::string& remark : remarks_on(*spec, CacheMode::kLive, OracleEngine())) {
     said |= remark.find("decoder") != std::string::npos;
   }
   EXPECT_TRUE(said);

@@ -27,6 +27,8 @@ class SampleEngine {
   /// the engine does not expose its states, which is the default.
   virtual Result<std::vector<float>> state(const Sample& sample, const std::string& prompt,
                                            EngineState which);
+  /// False: state() is kUnsupported.
+  [[nodiscard]] virtual bool shows_states() const { return false; }
   /// Answers come from the data set; no model runs.
   [[nodiscard]] virtual bool is_oracle() const { return false; }
 };

@@ -116,7 +116,7 @@ class Sweep {
     if (options_.engine) {
       AFI_TRY(engine, options_.engine(spec, data->roots));
     }
-    say_remarks(spec, *data, engine->is_oracle());
+    say_remarks(spec, *data, *engine);
     AFI_TRY(const ExperimentReport report, ask(spec, *data, *engine));
     const SweepRow row{spec,         options_.mode,         report,
                        data->images, progress_.timestamp(), data->hash};
@@ -128,8 +128,9 @@ class Sweep {
   }
 
   /// Prints each remark once per sweep.
-  void say_remarks(const ExperimentSpec& spec, const ExperimentData& data, bool is_oracle) {
-    std::vector<std::string> remarks = remarks_on(spec, options_.mode, is_oracle);
+  void say_remarks(const ExperimentSpec& spec, const ExperimentData& data,
+                   const SampleEngine& engine) {
+    std::vector<std::string> remarks = remarks_on(spec, options_.mode, engine);
     if (data.images.missing > 0) {
       remarks.push_back(fmt::format("{} samples are asked without their image; the first: {}",
                                     data.images.missing, data.images.first_missing));
