@@ -157,6 +157,17 @@ TEST(ReferenceEngine, ExecutionOptionsChangeNoBit) {
   }
 }
 
+TEST(ReferenceEngine, PrefillPiecesChangeNoHiddenState) {
+  const auto state = [](TokenCount chunk) {
+    const auto engine = engine_of(tiny_with([chunk](auto& o) { o.prefill_chunk = chunk; }));
+    const Request request{.messages = {{.parts = {"a prompt that is longer than seven tokens"}}}};
+    return engine->hidden_state(engine->prepare(request, {}).value(), {}).value();
+  };
+  const std::vector<float> whole = state(TokenCount(1000));
+  EXPECT_EQ(state(TokenCount(1)), whole);
+  EXPECT_EQ(state(TokenCount(7)), whole);
+}
+
 TEST(ReferenceEngine, AnotherImageGetsOtherLogits) {
   const auto engine = engine_of();
   const auto logits = [&engine](std::uint32_t seed) {
