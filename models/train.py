@@ -4,6 +4,7 @@
 """Trains Seer from nothing, judges it on scenes that it never saw, and writes its files.
 
     models/train.py build/models/seer                  train, evaluate, export: under two hours on two cores
+    models/train.py build/models/seer --device cuda --batch 48   the same on a GPU, in minutes
     models/train.py build/models/seer --only evaluate  judge the weights that are there
     models/train.py build/models/seer --only export    write the files of the engines again
 
@@ -30,6 +31,7 @@ import os
 import random
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -86,15 +88,21 @@ def make_pictures(seed: int, size: int) -> tuple[np.ndarray, np.ndarray, np.ndar
     return np.concatenate([p for p, _ in images]), np.array([g for _, g in images]), np.concatenate([cells(s) for s in scenes])
 
 
-def ahead(make: Callable[[int], Made], first: int, last: int) -> Iterator[Made]:
-    """make(first), …, make(last - 1), computed by another process three steps ahead. Step n is the same in every run."""
-    with ProcessPoolExecutor(1) as pool:
-        pending = [pool.submit(make, step) for step in range(first, min(first + 3, last))]
+def ahead(make: Callable[[int], Made], first: int, last: int, workers: int) -> Iterator[Made]:
+    """make(first), …, make(last - 1), computed by other processes some steps ahead. Step n is the same in every run."""
+    steps = workers + 2
+    with ProcessPoolExecutor(workers) as pool:
+        pending = deque(pool.submit(make, step) for step in range(first, min(first + steps, last)))
         for step in range(first, last):
-            ready = pending.pop(0).result()
-            if step + 3 < last:
-                pending.append(pool.submit(make, step + 3))
+            ready = pending.popleft().result()
+            if step + steps < last:
+                pending.append(pool.submit(make, step + steps))
             yield ready
+
+
+def workers_for(device: torch.device) -> int:
+    """Processes that draw pictures: on a CPU the training needs the other cores."""
+    return 1 if device.type == "cpu" else max(1, (os.cpu_count() or 2) - 2)
 
 
 class CellReader(torch.nn.Module):
@@ -108,7 +116,7 @@ class CellReader(torch.nn.Module):
         self.read = torch.nn.Linear(width, sum(self.classes) + len(CELL_NUMBERS))
 
     def loss(self, tokens: torch.Tensor, shown: np.ndarray) -> torch.Tensor:
-        labels = torch.from_numpy(shown)
+        labels = torch.from_numpy(shown).to(tokens.device)
         *parts, numbers = self.read(tokens).split([*self.classes, len(CELL_NUMBERS)], -1)
         guessed = sum(torch.nn.functional.cross_entropy(part, labels[:, i]) for i, part in enumerate(parts))
         there = labels[:, len(parts)] != NOTHING
@@ -132,14 +140,14 @@ class NameReader(torch.nn.Module):
         shapes = [shape for conversation in batch for _, shape in conversation.named]
         if not shapes:
             return hidden.new_zeros(())
-        rows, columns = torch.tensor(places).T
+        rows, columns = torch.tensor(places, device=hidden.device).T
         states = torch.nn.functional.rms_norm(hidden[rows, columns], hidden.shape[-1:])
         *parts, middle = self.read(states).split([*(len(names) for names in self.kinds.values()), 2], -1)
         loss = sum(
-            torch.nn.functional.cross_entropy(part, torch.tensor([names.index(getattr(s, kind)) for s in shapes]))
+            torch.nn.functional.cross_entropy(part, torch.tensor([names.index(getattr(s, kind)) for s in shapes], device=part.device))
             for part, (kind, names) in zip(parts, self.kinds.items(), strict=True)
         )
-        return loss + 2 * ((middle - (torch.tensor([(s.x, s.y) for s in shapes]) - 64) / 32) ** 2).mean()
+        return loss + 2 * ((middle - (torch.tensor([(s.x, s.y) for s in shapes], device=middle.device) - 64) / 32) ** 2).mean()
 
 
 def keep_memory() -> None:
@@ -171,11 +179,13 @@ def make_optimizers(model: torch.nn.Module, peak: float) -> list[torch.optim.Opt
 
 def learn_to_look(model: Qwen3VLForConditionalGeneration, reader: CellReader, steps: int, peak: float) -> None:
     """Trains the vision tower alone: its steps are short."""
-    visual = model.model.visual.train()
+    visual, device = model.model.visual.train(), model.device
     optimizers = make_optimizers(torch.nn.ModuleList([visual, reader]), peak)
     mean = 0.0
-    for step, (patches, grids, shown) in enumerate(ahead(functools.partial(make_pictures, size=PICTURES), 0, steps)):
-        tokens = visual(torch.from_numpy(patches), grid_thw=torch.from_numpy(grids)).pooler_output
+    made = ahead(functools.partial(make_pictures, size=PICTURES), 0, steps, workers_for(device))
+    for step, (rows, grids, shown) in enumerate(made):
+        pixels = architecture.pixel_values(rows, device)
+        tokens = visual(pixels, grid_thw=torch.from_numpy(grids).to(device)).pooler_output
         loss = reader.loss(tokens, shown)
         loss.backward()
         mean += 0.02 * (loss.item() - mean) if step else loss.item()
@@ -197,28 +207,32 @@ def answer_loss(
     model: Qwen3VLForConditionalGeneration, names: NameReader, batch: list[architecture.Conversation], ids: dict[str, int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """As the model's own, but computes logits only where an answer's token comes next; and the loss of the names."""
-    inputs = architecture.collate(batch, ids)
+    inputs = architecture.collate(batch, ids, model.device)
     del inputs["attention_mask"]  # padding comes last, and no token attends to what follows it
     labels = inputs.pop("labels")[:, 1:]
-    output = model.model(**inputs, output_hidden_states=True)
+    # Token by token, which is slow on a GPU.
+    positions, _ = model.model.get_rope_index(**{name: inputs[name].cpu() for name in ("input_ids", "mm_token_type_ids", "image_grid_thw")})
+    output = model.model(**inputs, position_ids=positions.to(model.device), output_hidden_states=True)
     hidden = output.last_hidden_state[:, :-1]
     answers = torch.nn.functional.cross_entropy(model.lm_head(hidden[labels != -100]), labels[labels != -100])
     return answers, names.loss(output.hidden_states[NAMES_LAYER], batch)
 
 
-def train(folder: Path, tokenizer: PreTrainedTokenizerFast, steps: int, size: int, peak: float, seed: int) -> None:
+def train(
+    folder: Path, tokenizer: PreTrainedTokenizerFast, steps: int, size: int, peak: float, seed: int, device: torch.device
+) -> None:
     ids = architecture.special_ids(tokenizer)
-    model = architecture.make_model(tokenizer, seed)
+    model = architecture.make_model(tokenizer, seed).to(device)
     settings = {"steps": steps, "size": size, "peak": peak, "seed": seed}
-    saved = torch.load(folder / CHECKPOINT) if (folder / CHECKPOINT).exists() else None
+    saved = torch.load(folder / CHECKPOINT, map_location=device) if (folder / CHECKPOINT).exists() else None
     if saved and saved["settings"] != settings:
         sys.exit(f"{folder / CHECKPOINT} is of other settings: name another folder, or remove it")
     if not saved:
-        learn_to_look(model, CellReader(model.config.vision_config.out_hidden_size), LOOKING, peak)
+        learn_to_look(model, CellReader(model.config.vision_config.out_hidden_size).to(device), LOOKING, peak)
     visual = model.model.visual
     for part in (visual.patch_embed, visual.pos_embed, visual.blocks):  # what sees stays as it is; what passes it on goes on learning
         part.requires_grad_(False)
-    names = NameReader(model.config.text_config.hidden_size)
+    names = NameReader(model.config.text_config.hidden_size).to(device)
     both = torch.nn.ModuleList([model, names])
     optimizers = make_optimizers(both, peak)
     first, losses = 0, []
@@ -237,7 +251,7 @@ def train(folder: Path, tokenizer: PreTrainedTokenizerFast, steps: int, size: in
     if not saved:
         save(0)
     started, model = time.monotonic(), model.train()
-    made = ahead(functools.partial(make_batches, tokenizer, size=size), first // TOGETHER, -(-steps // TOGETHER))
+    made = ahead(functools.partial(make_batches, tokenizer, size=size), first // TOGETHER, -(-steps // TOGETHER), workers_for(device))
     for step, batch in enumerate(itertools.islice(itertools.chain.from_iterable(made), steps - first), first):
         answers, named = answer_loss(model, names, batch, ids)
         (answers + NAMES_WEIGHT * named).backward()
@@ -256,7 +270,7 @@ def train(folder: Path, tokenizer: PreTrainedTokenizerFast, steps: int, size: in
     with (folder / "loss.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("step", "loss"), *((i + 1, f"{loss:.5f}") for i, loss in enumerate(losses))])
     (folder / "loss.svg").write_text(pages.loss_curve(losses))
-    architecture.save(folder, model, tokenizer)
+    architecture.save(folder, model.cpu(), tokenizer)
 
 
 def main() -> None:
@@ -267,16 +281,17 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=16, help="conversations in a batch (default: %(default)s)")
     parser.add_argument("--rate", type=float, default=3e-3, help="highest learning rate (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the first weights (default: %(default)s)")
+    parser.add_argument("--device", type=torch.device, default="cpu", help="cpu, or cuda: other weights than a CPU's, as good (default: %(default)s)")
     parser.add_argument("--questions", type=int, default=1000, help="held-out questions for each skill (default: %(default)s)")
     arguments = parser.parse_args()
     transformers_logging.set_verbosity_error()
     keep_memory()
-    torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(arguments.device.type == "cpu")  # some operations have no such form on a GPU
     torch.set_flush_denormal(True)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     if arguments.only in (None, "train"):
         tokenizer = architecture.make_tokenizer()
-        train(arguments.folder, tokenizer, arguments.steps, arguments.batch, arguments.rate, arguments.seed)
+        train(arguments.folder, tokenizer, arguments.steps, arguments.batch, arguments.rate, arguments.seed, arguments.device)
     if arguments.only in (None, "export"):
         to_gguf.convert(arguments.folder, arguments.folder)
     if arguments.only in (None, "evaluate"):

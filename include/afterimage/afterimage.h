@@ -48,6 +48,7 @@
 #include "afterimage/secret.h"      // IWYU pragma: export
 
 // Keep entries in host memory, on disk and on shared servers.
+#include "afterimage/device_tier.h"     // IWYU pragma: export
 #include "afterimage/disk_tier.h"       // IWYU pragma: export
 #include "afterimage/encrypted_tier.h"  // IWYU pragma: export
 #include "afterimage/host_tier.h"       // IWYU pragma: export

@@ -138,13 +138,17 @@ def save(folder: Path, model: Qwen3VLForConditionalGeneration, tokenizer: PreTra
 
 
 def patches(pixels: np.ndarray) -> tuple[np.ndarray, tuple[int, int, int]]:
-    """What the processor makes of a picture that needs no resizing: rows of patches, merged ones adjacent, and the grid."""
+    """The bytes of a picture that needs no resizing as rows of patches, merged ones adjacent, and the grid."""
     height, width, _ = pixels.shape
     rows, columns = height // PATCH, width // PATCH
-    values = (pixels.astype(np.float32) / 255 - 0.5) / 0.5
-    values = values.reshape(rows // MERGE, MERGE, PATCH, columns // MERGE, MERGE, PATCH, 3).transpose(0, 3, 1, 4, 6, 2, 5)
-    values = values.reshape(rows * columns, 3, 1, PATCH * PATCH).repeat(2, 2)  # an image is a pair of equal frames
-    return values.reshape(rows * columns, -1), (1, rows, columns)
+    values = pixels.reshape(rows // MERGE, MERGE, PATCH, columns // MERGE, MERGE, PATCH, 3).transpose(0, 3, 1, 4, 6, 2, 5)
+    return values.reshape(rows * columns, 3 * PATCH * PATCH), (1, rows, columns)
+
+
+def pixel_values(rows: np.ndarray, device: torch.device) -> torch.Tensor:
+    """What the processor makes of such rows."""
+    values = (torch.from_numpy(rows).to(device).float() / 255 - 0.5) / 0.5
+    return values.view(len(rows), 3, 1, PATCH * PATCH).expand(-1, -1, 2, -1).reshape(len(rows), -1)  # a pair of equal frames
 
 
 @dataclass
@@ -195,7 +199,7 @@ def encode_conversation(
     return Conversation(ids, trained, images, named)
 
 
-def collate(sequences: Sequence[Conversation], ids: dict[str, int]) -> dict[str, torch.Tensor]:
+def collate(sequences: Sequence[Conversation], ids: dict[str, int], device: torch.device) -> dict[str, torch.Tensor]:
     length = max(len(s.ids) for s in sequences)
     tokens = torch.full((len(sequences), length), ids["<|endoftext|>"])
     labels = torch.full((len(sequences), length), -100)
@@ -206,11 +210,12 @@ def collate(sequences: Sequence[Conversation], ids: dict[str, int]) -> dict[str,
         labels[i, : len(row)] = torch.where(torch.tensor(s.trained), row, -100)
         mask[i, : len(row)] = 1
     images = [image for s in sequences for image in s.images]
-    return {
+    inputs = {
         "input_ids": tokens,
         "labels": labels,
         "attention_mask": mask,
         "mm_token_type_ids": (tokens == ids["<|image_pad|>"]).int(),
-        "pixel_values": torch.from_numpy(np.concatenate([p for p, _ in images])),
         "image_grid_thw": torch.tensor([grid for _, grid in images]),
     }
+    pixels = pixel_values(np.concatenate([rows for rows, _ in images]), device)
+    return {name: value.to(device) for name, value in inputs.items()} | {"pixel_values": pixels}

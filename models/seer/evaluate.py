@@ -86,10 +86,10 @@ def judge(
             if item.before:
                 first = sequence.trained.index(True)
                 sequence.trained[first : sequence.trained.index(False, first)] = [False] * (sequence.trained.index(False, first) - first)
-        inputs = architecture.collate(sequences, ids)
-        labels = inputs.pop("labels")
+        inputs = architecture.collate(sequences, ids, model.device)
+        labels = inputs.pop("labels").cpu()
         with torch.no_grad():
-            best = model(**inputs).logits.argmax(-1)
+            best = model(**inputs).logits.argmax(-1).cpu()
         for i, item in enumerate(part):
             places = (labels[i] != -100).nonzero().flatten()
             said = best[i, places - 1]

@@ -26,6 +26,7 @@
 #include "lab/run/run_page.h"
 #include "lab/run/run_report.h"
 #include "lab/workload/trace.h"
+#include "policy/pressure/device_cache.h"
 #include "policy/pressure/linux_gauges.h"
 #include "storage/stores/stores.h"
 
@@ -46,6 +47,8 @@ struct RunArgs {
   std::uint32_t max_tokens = 16;
   std::string disk;
   std::uint64_t disk_budget = (16_GiB).value();
+  std::uint64_t gpu_memory = 0;
+  std::uint32_t gpu = 0;
   RemoteArgs remote;
   std::string encrypt_key_file;
   bool load_always = false;
@@ -57,8 +60,9 @@ ExitCode usage_error(const Error& error) {
 }
 
 /// A store that cannot be used costs hits and nothing else: the run goes on without it.
-Result<std::unique_ptr<Stores>> open_stores(const RunArgs& args, World& world) {
-  StoresOptions options{.disk = args.disk,
+Result<std::unique_ptr<Stores>> open_stores(const RunArgs& args, Tier* nearest, World& world) {
+  StoresOptions options{.nearest = nearest,
+                        .disk = args.disk,
                         .disk_capacity = Bytes(args.disk_budget),
                         .secret_file = args.remote.secret_file,
                         .encrypt_key_file = args.encrypt_key_file};
@@ -79,6 +83,17 @@ Result<std::unique_ptr<Stores>> open_stores(const RunArgs& args, World& world) {
     }
   };
   return Stores::open(options, world.clock);
+}
+
+/// nullptr: no --gpu-memory, or no GPU that can be used.
+std::unique_ptr<DeviceCache> open_device(const RunArgs& args, const World& world) {
+  if (args.gpu_memory == 0) return nullptr;
+  auto opened = DeviceCache::open(
+      {.capacity = Bytes(args.gpu_memory), .device = {.device = args.gpu}}, world.clock);
+  if (opened.has_value()) return *std::move(opened);
+  fmt::print(stderr, "afterimage run: continuing without --gpu-memory: {}\n",
+             opened.error().message);
+  return nullptr;
 }
 
 /// nullptr: no --governor.
@@ -111,7 +126,10 @@ Result<Finished> work(const RunArgs& args, World& world) {
                                .weigh_loads = !args.load_always,
                                .pressure = {.gauge = std::move(gauge)}},
                      .record = !args.record.empty()};
-  AFI_TRY(const auto stores, open_stores(args, world));
+  const auto device = open_device(args, world);
+  if (device != nullptr) options.gpu = &device->tier();
+  AFI_TRY(const auto stores,
+          open_stores(args, device == nullptr ? nullptr : &device->tier(), world));
   options.disk = stores->disk();
   options.remote = stores->remote();
   options.secret = stores->secret();
@@ -201,6 +219,14 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
       ->transform(CLI::AsSizeValue(false))
       ->default_str("16GiB")
       ->type_name("SIZE");
+  verb->add_option("--gpu-memory", args->gpu_memory,
+                   "Also keep entries in so much spare memory of an NVIDIA GPU, and give it back "
+                   "when\n"
+                   "other programs need it")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("none")
+      ->type_name("SIZE");
+  verb->add_option("--gpu", args->gpu, "Which GPU")->capture_default_str()->type_name("N");
   add_remote_options(*verb, args->remote);
   verb->add_option("--remote-ttl", args->remote.ttl, "Time to live of entries on the servers")
       ->capture_default_str()

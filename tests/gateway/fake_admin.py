@@ -299,8 +299,8 @@ class Gateway:
         for what in ("encoder_hits", "encoder_misses", "encoder_loaded", "encoder_declined", "encoder_evictions", "encoder_saved_seconds", "prefix_hits", "prefix_misses", "prefix_tokens_reused", "prefix_tokens_declined", "prefix_evictions"):
             family(f"afterimage_{what}_total", "counter", "Reuse.", ({}, 0))
         for what in ("hits", "misses", "puts", "refused", "damaged", "failures"):
-            family(f"afterimage_tier_{what}_total", "counter", "Tiers.", ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
-        family("afterimage_tier_degraded", "gauge", "Tiers.", ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
+            family(f"afterimage_tier_{what}_total", "counter", "Tiers.", ({"tier": "gpu"}, 0), ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
+        family("afterimage_tier_degraded", "gauge", "Tiers.", ({"tier": "gpu"}, 0), ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
         for what in ("lost", "incomplete", "circuit_rejected", "breaks", "redirected"):
             family(f"afterimage_remote_{what}_total", "counter", "Remote.", ({}, 0))
         family("afterimage_lease_attempts_total", "counter", "Leases.", *(({"result": r}, 0) for r in ("ours", "theirs", "unknown", "expired")))

@@ -69,7 +69,7 @@ void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerS
 class AnswerArchive;
 class SharedStore;
 /// The same for the tiers below memory; nullptr: there is none.
-void publish_tiers(Metrics& metrics, const Tier* disk, const SharedStore* remote,
+void publish_tiers(Metrics& metrics, const Tier* gpu, const Tier* disk, const SharedStore* remote,
                    const AnswerArchive* archive);
 
 }  // namespace afterimage

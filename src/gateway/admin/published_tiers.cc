@@ -87,9 +87,10 @@ void write_archive(MetricsWriter& out, const AnswerArchiveStats& stats) {
 
 }  // namespace
 
-void publish_tiers(Metrics& metrics, const Tier* disk, const SharedStore* remote,
+void publish_tiers(Metrics& metrics, const Tier* gpu, const Tier* disk, const SharedStore* remote,
                    const AnswerArchive* archive) {
-  metrics.on_scrape([disk, remote, archive](MetricsWriter& out) {
+  metrics.on_scrape([gpu, disk, remote, archive](MetricsWriter& out) {
+    write_tier(out, "gpu", gpu == nullptr ? TierStats() : gpu->stats());
     write_tier(out, "disk", disk == nullptr ? TierStats() : disk->stats());
     write_tier(out, "remote", remote == nullptr ? TierStats() : remote->tier().stats());
     write_remote(out, remote == nullptr ? RemoteTierStats() : remote->remote_tier().remote_stats(),

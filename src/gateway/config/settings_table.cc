@@ -454,6 +454,12 @@ void add_answers(std::vector<Setting<Settings>>& table) {
       kAtStart, memory(&MemorySettings::disk), or_empty(check_folder));
   add({"memory.disk_size", "Maximum size of the cache in memory.disk."}, kAtStart,
       memory(&MemorySettings::disk_size), between(1_MiB, Bytes(1ULL << 60U)));
+  add({"memory.gpu_size",
+       "Spare GPU memory for entries that do not fit in memory, given back when needed; 0: none.",
+       R"("8 GiB")"},
+      kAtStart, memory(&MemorySettings::gpu_size), between(0_B, Bytes(1ULL << 50U)));
+  add({"memory.gpu", "Which GPU, as CUDA counts."}, kAtStart, memory(&MemorySettings::gpu),
+      between(0U, 1023U));
   add({"memory.encrypt_key_file",
        "File with a key of 64 hex digits per line; the first encrypts disk and remote entries."},
       kAtStart, memory(&MemorySettings::encrypt_key_file), or_empty(check_absolute));

@@ -20,6 +20,7 @@
 #include "storage/memory/file_cell.h"
 #include "storage/remote/redis_leases.h"
 #include "storage/remote/remote_cell.h"
+#include "policy/pressure/device_cache.h"
 #include "storage/stores/stores.h"
 
 namespace afterimage {
@@ -98,6 +99,7 @@ struct Service::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
+  void open_device();
   Result<void> open_stores();
   Result<std::unique_ptr<SharedCell>> remote_cell(std::string_view domain,
                                                   std::unique_ptr<SharedCell>& stored) const;
@@ -114,6 +116,7 @@ struct Service::State {
   IdGenerator ids;
   SystemFiles files;
   Metrics metrics;
+  std::unique_ptr<DeviceCache> device;
   std::unique_ptr<Stores> stores;
   std::unique_ptr<Reuse> reuse;
   MemoryBudget transfer{kTransfer};
@@ -135,6 +138,18 @@ struct Service::State {
   std::unique_ptr<HttpServer> admin_server;
 };
 
+/// nullptr afterwards: there is no GPU that can be used, which costs hits and nothing else.
+void Service::State::open_device() {
+  const MemorySettings& memory = options.settings.memory;
+  auto opened = DeviceCache::open(
+      {.capacity = memory.gpu_size, .device = {.device = memory.gpu}}, clock);
+  if (opened.has_value()) {
+    device = *std::move(opened);
+  } else {
+    log.error("gpu_not_used", {{"gpu", std::uint64_t{memory.gpu}}, {"why", opened.error().message}});
+  }
+}
+
 /// A store that cannot be used costs hits and nothing else.
 Result<void> Service::State::open_stores() {
   const MemorySettings& memory = options.settings.memory;
@@ -143,7 +158,9 @@ Result<void> Service::State::open_stores() {
     return fail(ErrorCode::kInvalidArgument,
                 "memory.encrypt_key_file and memory.encrypt_key_env: only one of them");
   }
-  StoresOptions wanted{.disk = memory.disk,
+  if (memory.gpu_size > 0_B) open_device();
+  StoresOptions wanted{.nearest = device == nullptr ? nullptr : &device->tier(),
+                       .disk = memory.disk,
                        .disk_capacity = memory.disk_size,
                        .secret_file = options.settings.secret_file,
                        .encrypt_key_file = memory.encrypt_key_file,
@@ -310,6 +327,8 @@ Result<void> Service::State::listen() {
   std::vector<NamedTier> below;
   const DiskTier* const disk = stores->disk_tier();
   SharedStore* const remote = stores->shared_store();
+  const Tier* const gpu = device == nullptr ? nullptr : &device->tier();
+  if (gpu != nullptr) below.push_back({.name = "gpu", .tier = gpu});
   if (disk != nullptr) below.push_back({.name = "disk", .tier = disk});
   if (remote != nullptr) below.push_back({.name = "remote", .tier = &remote->tier()});
   admin = std::make_unique<Admin>(Admin::Parts{.gateway = *gateway,
@@ -320,7 +339,7 @@ Result<void> Service::State::listen() {
                                                .tiers = std::move(below),
                                                .demo = options.demo});
   publish_stats(metrics, *gateway, connections, options.version);
-  publish_tiers(metrics, disk, remote, archive.get());
+  publish_tiers(metrics, gpu, disk, remote, archive.get());
   const auto public_handler = [this](HttpRequest request, Responder responder) {
     gateway->handle(std::move(request), std::move(responder));
   };

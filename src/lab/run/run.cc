@@ -214,6 +214,7 @@ Result<RunReport> run_workload(const Workload& workload, const Engine& engine,
     // A failing disk costs only later processes their hits; stats() reports it.
     static_cast<void>(tier->flush());
   }
+  if (options.gpu != nullptr) report.gpu_after = options.gpu->stats();
   if (options.disk != nullptr) report.disk_after = options.disk->stats();
   if (options.remote != nullptr) report.remote_after = options.remote->stats();
   join(workload, cold, encode_once, warm, report);

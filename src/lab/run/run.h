@@ -25,7 +25,8 @@ struct RunOptions {
   std::string engine_name = "reference";  // for the report
   GenerateOptions generate;
   ReuseOptions reuse;            // its tier, if any, is used in the last pass only
-  const Tier* disk = nullptr;    // of the tier: for the report
+  const Tier* gpu = nullptr;     // of the tier: for the report
+  const Tier* disk = nullptr;    // likewise
   const Tier* remote = nullptr;  // likewise
   std::optional<Secret> secret;  // the installation's secret; none: a random one for this run
   bool record = false;           // fill RunReport::trace
@@ -91,6 +92,7 @@ struct RunReport {
   PassReport encode_once;  // encoder outputs reused, from an empty cache
   PassReport warm;         // encoder outputs and KV reused, from an empty cache
   ReuseStats reuse;
+  std::optional<TierStats> gpu_after;      // with GPU memory only
   std::optional<TierStats> disk_before;    // with a disk only
   std::optional<TierStats> disk_after;     // after all writes
   std::optional<TierStats> remote_before;  // with a remote tier only

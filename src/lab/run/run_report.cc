@@ -97,6 +97,15 @@ void add_remote(std::string& out, const RunReport& report) {
   if (!after.degraded_reason.empty()) out += fmt::format("remote: {}\n", after.degraded_reason);
 }
 
+void add_gpu(std::string& out, const RunReport& report) {
+  if (!report.gpu_after.has_value()) return;
+  const TierStats& gpu = *report.gpu_after;
+  out += fmt::format("GPU memory: {} hit, {} missed; {} put, {} evicted; {} of {} taken\n",
+                     plural(gpu.hits, "entry", "entries"), gpu.misses, gpu.puts, gpu.evicted,
+                     readable(gpu.used), readable(gpu.capacity));
+  if (!gpu.degraded_reason.empty()) out += fmt::format("GPU memory: {}\n", gpu.degraded_reason);
+}
+
 void add_disk(std::string& out, const RunReport& report) {
   if (!report.disk_after.has_value()) return;
   const TierStats& before = *report.disk_before;
@@ -150,6 +159,7 @@ void add_outcome(std::string& out, const RunReport& report) {
                      plural(report.reuse.prefix.tokens, "token"), readable(report.reuse.used),
                      readable(report.reuse.budget), most_shared(report));
   add_disk(out, report);
+  add_gpu(out, report);
   add_remote(out, report);
   out += governed(report.reuse);
   if (report.restore_failures > 0) {
@@ -205,6 +215,19 @@ OrderedJson problems_json(const RunReport& report) {
         {{"id", failed.id}, {"error", failed.error}, {"in_all_runs", failed.in_all_runs}});
   }
   return problems;
+}
+
+OrderedJson gpu_json(const RunReport& report) {
+  if (!report.gpu_after.has_value()) return nullptr;
+  const TierStats& gpu = *report.gpu_after;
+  return {{"hits", gpu.hits},
+          {"misses", gpu.misses},
+          {"puts", gpu.puts},
+          {"evicted", gpu.evicted},
+          {"damaged", gpu.damaged},
+          {"failures", gpu.failures},
+          {"used_bytes", gpu.used.value()},
+          {"capacity_bytes", gpu.capacity.value()}};
 }
 
 OrderedJson remote_json(const RunReport& report) {
@@ -352,6 +375,7 @@ std::string to_json(const RunReport& report) {
                               {"encoder", report.engine.encoder}}},
                             {"agents", report.agents},
                             {"cache", cache_json(report.reuse)},
+                            {"gpu", gpu_json(report)},
                             {"disk", disk_json(report)},
                             {"remote", remote_json(report)},
                             {"governor", governor_json(report.reuse)},

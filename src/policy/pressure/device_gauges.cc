@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "afterimage/pressure_gauge.h"
+#include "foundation/platform/shared_library.h"
 
 namespace afterimage {
 namespace {
@@ -14,38 +14,6 @@ namespace {
 std::unexpected<Error> unavailable(std::string message) {
   return fail(ErrorCode::kUnavailable, std::move(message));
 }
-
-/// A shared library loaded at run time; closed by the destructor.
-class Library {
- public:
-  static Result<Library> open(const std::string& name) {
-    void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-      return unavailable(
-          fmt::format("'{}' cannot be loaded ({}): is the driver installed?", name, ::dlerror()));
-    }
-    return Library(handle, name);
-  }
-  Library(Library&& other) noexcept
-      : handle_(std::exchange(other.handle_, nullptr)), name_(std::move(other.name_)) {}
-  Library& operator=(Library&&) = delete;
-  ~Library() {
-    if (handle_ != nullptr) ::dlclose(handle_);
-  }
-
-  template <typename Function>
-  Result<void> bind(Function*& function, const char* symbol) const {
-    function = reinterpret_cast<Function*>(::dlsym(handle_, symbol));
-    if (function != nullptr) return {};
-    return unavailable(
-        fmt::format("'{}' has no function {}: it is too old, or another library", name_, symbol));
-  }
-
- private:
-  Library(void* handle, std::string name) : handle_(handle), name_(std::move(name)) {}
-  void* handle_;
-  std::string name_;
-};
 
 /// As nvml.h lays it out.
 struct NvmlMemory {
@@ -63,7 +31,7 @@ constexpr unsigned int kRocmVram = 0;  // RSMI_MEM_TYPE_VRAM
 }  // namespace
 
 struct NvmlGauge::Calls {
-  Library library;
+  SharedLibrary library;
   int (*start)() = nullptr;
   int (*stop)() = nullptr;
   int (*device)(unsigned int, void**) = nullptr;
@@ -77,7 +45,7 @@ NvmlGauge::~NvmlGauge() { calls_->stop(); }
 
 Result<std::unique_ptr<NvmlGauge>> NvmlGauge::open(std::uint32_t device,
                                                    const std::string& library) {
-  AFI_TRY(Library loaded, Library::open(library));
+  AFI_TRY(SharedLibrary loaded, SharedLibrary::open(library));
   auto calls = std::make_unique<Calls>(Calls{.library = std::move(loaded)});
   AFI_TRY_VOID(calls->library.bind(calls->start, "nvmlInit_v2"));
   AFI_TRY_VOID(calls->library.bind(calls->stop, "nvmlShutdown"));
@@ -110,7 +78,7 @@ Result<GaugeReading> NvmlGauge::read() {
 }
 
 struct RocmGauge::Calls {
-  Library library;
+  SharedLibrary library;
   int (*start)(std::uint64_t) = nullptr;
   int (*stop)() = nullptr;
   int (*total)(std::uint32_t, unsigned int, std::uint64_t*) = nullptr;
@@ -124,7 +92,7 @@ RocmGauge::~RocmGauge() { calls_->stop(); }
 
 Result<std::unique_ptr<RocmGauge>> RocmGauge::open(std::uint32_t device,
                                                    const std::string& library) {
-  AFI_TRY(Library loaded, Library::open(library));
+  AFI_TRY(SharedLibrary loaded, SharedLibrary::open(library));
   auto calls = std::make_unique<Calls>(Calls{.library = std::move(loaded)});
   AFI_TRY_VOID(calls->library.bind(calls->start, "rsmi_init"));
   AFI_TRY_VOID(calls->library.bind(calls->stop, "rsmi_shut_down"));

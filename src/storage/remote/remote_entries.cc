@@ -11,7 +11,7 @@
 #include "foundation/platform/fault_points.h"
 #include "foundation/platform/mutex.h"
 #include "storage/memory/checksum.h"
-#include "storage/redis/parallel_for.h"
+#include "foundation/platform/parallel_for.h"
 
 namespace afterimage {
 namespace {

@@ -136,6 +136,7 @@ Result<void> Stores::State::encrypt() {
 
 void Stores::State::stack() {
   std::vector<Tier*> all;
+  if (options.nearest != nullptr) all.push_back(options.nearest);
   if (disk != nullptr) {
     disk_entries =
         encrypted_disk != nullptr ? static_cast<Tier*>(encrypted_disk.get()) : disk.get();

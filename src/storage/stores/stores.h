@@ -21,6 +21,7 @@
 namespace afterimage {
 
 struct StoresOptions {
+  Tier* nearest = nullptr;  // stacked above the others; outlives the stores. nullptr: none
   std::string disk;  // folder of the disk tier; empty: none
   Bytes disk_capacity = 64_GiB;
   std::optional<SharedStoreOptions> remote = std::nullopt;  // nullopt: no remote tier
@@ -41,8 +42,8 @@ struct StoresOptions {
 [[nodiscard]] Result<void> check_shared_secret(const std::string& remote_url,
                                                const std::string& secret_file);
 
-/// The stores below memory, opened and wired: disk, then remote, each encrypted if there are keys,
-/// stacked into one tier. The same for every program that keeps something.
+/// The stores below memory, opened and wired: the nearest, disk, then remote, the last two encrypted
+/// if there are keys, stacked into one tier. The same for every program that keeps something.
 ///
 /// Errors   open: kInvalidArgument: no usable address of servers; kInvalidArgument, kNotFound,
 ///          kUnavailable: keys or a secret that are named and cannot be read. Nothing that is to be

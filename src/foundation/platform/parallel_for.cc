@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "storage/redis/parallel_for.h"
+#include "foundation/platform/parallel_for.h"
 
 #include <algorithm>
 #include <memory>

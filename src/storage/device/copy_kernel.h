@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+namespace afterimage {
+
+inline constexpr unsigned kCopyThreads = 256;  // of one block of the kernel
+
+/// Block n of the grid does copy n of a table of DeviceCopy. Four loads of 16 bytes are in flight in
+/// each thread. Addresses are multiples of 16; sizes are any. PTX, so that the driver compiles it
+/// for the GPU that is there.
+inline constexpr const char* kCopyKernel = R"ptx(
+.version 6.0
+.target sm_60
+.address_size 64
+
+.visible .entry afterimage_copy(.param .u64 table)
+{
+  .reg .pred %p<4>;
+  .reg .b16 %h<2>;
+  .reg .b32 %r<20>;
+  .reg .b64 %d<16>;
+
+  ld.param.u64 %d0, [table];
+  cvta.to.global.u64 %d0, %d0;
+  mov.u32 %r0, %ctaid.x;
+  mul.wide.u32 %d1, %r0, 24;
+  add.u64 %d1, %d0, %d1;
+  ld.global.u64 %d2, [%d1];
+  ld.global.u64 %d3, [%d1+8];
+  ld.global.u64 %d4, [%d1+16];
+  cvta.to.global.u64 %d2, %d2;
+  cvta.to.global.u64 %d3, %d3;
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %d5, %r1, 16;
+
+FOUR:
+  add.u64 %d6, %d5, 12304;
+  setp.gt.u64 %p0, %d6, %d4;
+  @%p0 bra ONE;
+  add.u64 %d7, %d2, %d5;
+  add.u64 %d8, %d3, %d5;
+  ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%d7];
+  ld.global.v4.u32 {%r6, %r7, %r8, %r9}, [%d7+4096];
+  ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%d7+8192];
+  ld.global.v4.u32 {%r14, %r15, %r16, %r17}, [%d7+12288];
+  st.global.v4.u32 [%d8], {%r2, %r3, %r4, %r5};
+  st.global.v4.u32 [%d8+4096], {%r6, %r7, %r8, %r9};
+  st.global.v4.u32 [%d8+8192], {%r10, %r11, %r12, %r13};
+  st.global.v4.u32 [%d8+12288], {%r14, %r15, %r16, %r17};
+  add.u64 %d5, %d5, 16384;
+  bra FOUR;
+
+ONE:
+  add.u64 %d6, %d5, 16;
+  setp.gt.u64 %p1, %d6, %d4;
+  @%p1 bra REST;
+  add.u64 %d7, %d2, %d5;
+  add.u64 %d8, %d3, %d5;
+  ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%d7];
+  st.global.v4.u32 [%d8], {%r2, %r3, %r4, %r5};
+  add.u64 %d5, %d5, 4096;
+  bra ONE;
+
+REST:
+  and.b64 %d9, %d4, 15;
+  cvt.u64.u32 %d10, %r1;
+  setp.ge.u64 %p2, %d10, %d9;
+  @%p2 bra DONE;
+  sub.u64 %d11, %d4, %d9;
+  add.u64 %d11, %d11, %d10;
+  add.u64 %d7, %d2, %d11;
+  add.u64 %d8, %d3, %d11;
+  ld.global.u8 %h0, [%d7];
+  st.global.u8 [%d8], %h0;
+
+DONE:
+  ret;
+}
+)ptx";
+
+}  // namespace afterimage

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "afterimage/device_tier.h"
+#include "afterimage/result.h"
+#include "afterimage/units.h"
+
+namespace afterimage {
+
+/// One copy within device memory, as the kernel reads it.
+struct DeviceCopy {
+  DeviceAddress from = 0;
+  DeviceAddress to = 0;
+  std::uint64_t size = 0;
+};
+
+/// A GPU through CUDA's driver API, in the context that other libraries of the process share.
+///
+/// Errors   kUnavailable: no driver, no such GPU, or a call failed; the message has the driver's
+///          words. allocate: kNoSpace.
+/// Threads  Any. A lane: one thread at a time.
+class CudaDevice {
+ public:
+  static Result<std::unique_ptr<CudaDevice>> open(std::uint32_t index, const std::string& library);
+  ~CudaDevice();
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  [[nodiscard]] Result<DeviceMemory> memory() const;
+  Result<DeviceAddress> allocate(std::size_t size);
+  void free(DeviceAddress memory);
+  [[nodiscard]] const std::string& name() const;
+
+  /// A stream with pinned host memory. Every call returns when the GPU is done.
+  class Lane {
+   public:
+    static constexpr std::size_t kPinned = std::size_t{4} << 20U;
+
+    static Result<std::unique_ptr<Lane>> create(CudaDevice& device);
+    ~Lane();
+    Lane(const Lane&) = delete;
+    Lane& operator=(const Lane&) = delete;
+
+    [[nodiscard]] std::span<std::byte> pinned() { return {pinned_, kPinned}; }
+    /// The first bytes of pinned() to `to`, in order.
+    Result<void> upload(std::span<const DeviceSpan> to);
+    /// To the first bytes of pinned().
+    Result<void> download(std::span<const DeviceSpan> from);
+    Result<void> copy(std::span<const DeviceCopy> copies);
+    Result<void> clear(std::span<const DeviceSpan> spans);
+
+   private:
+    explicit Lane(CudaDevice& device) : device_(device) {}
+
+    CudaDevice& device_;
+    void* stream_ = nullptr;
+    std::byte* pinned_ = nullptr;
+    DeviceAddress table_ = 0;  // copies that the kernel reads
+  };
+
+ private:
+  struct Calls;
+  class Current;
+  explicit CudaDevice(std::unique_ptr<Calls> calls);
+
+  std::unique_ptr<Calls> calls_;
+};
+
+}  // namespace afterimage

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/device_tier.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <cstring>
+#include <functional>
+#include <list>
+#include <utility>
+
+#include "foundation/platform/fault_points.h"
+#include "foundation/platform/mutex.h"
+#include "foundation/platform/parallel_for.h"
+#include "foundation/platform/workers.h"
+#include "storage/device/cuda_device.h"
+#include "storage/device/device_blocks.h"
+#include "storage/memory/byte_pieces.h"
+#include "storage/memory/checksum.h"
+
+namespace afterimage {
+namespace {
+
+using Lane = CudaDevice::Lane;
+
+/// The bytes [from, from + size) of what `spans` hold together.
+std::vector<DeviceSpan> part_of(std::span<const DeviceSpan> spans, std::size_t from,
+                                std::size_t size) {
+  std::vector<DeviceSpan> part;
+  for (const DeviceSpan& span : spans) {
+    if (size == 0) break;
+    if (from >= span.size) {
+      from -= span.size;
+      continue;
+    }
+    const std::size_t here = std::min(span.size - from, size);
+    part.push_back({.at = span.at + from, .size = here});
+    size -= here;
+    from = 0;
+  }
+  return part;
+}
+
+std::size_t size_of(std::span<const DeviceSpan> spans) {
+  std::size_t size = 0;
+  for (const DeviceSpan& span : spans) size += span.size;
+  return size;
+}
+
+/// From the bytes of `from` to those of `to`, which are as many.
+void append_copies(std::span<const DeviceSpan> from, std::span<const DeviceSpan> to,
+                   std::vector<DeviceCopy>& copies) {
+  std::size_t done = 0;
+  for (const DeviceSpan& source : from) {
+    DeviceAddress at = source.at;
+    for (const DeviceSpan& target : part_of(to, done, source.size)) {
+      copies.push_back({.from = at, .to = target.at, .size = target.size});
+      at += target.size;
+    }
+    done += source.size;
+  }
+}
+
+/// `to` gets the bytes [from, from + to.size()) of the pieces.
+void copy_part(BytePieces pieces, std::size_t from, std::span<std::byte> to) {
+  for (const auto piece : pieces) {
+    if (to.empty()) return;
+    if (from >= piece.size()) {
+      from -= piece.size();
+      continue;
+    }
+    const std::size_t here = std::min(piece.size() - from, to.size());
+    std::memcpy(to.data(), piece.data() + from, here);
+    to = to.subspan(here);
+    from = 0;
+  }
+}
+
+/// The lanes that no thread uses now.
+class Lanes {
+ public:
+  Result<void> create(CudaDevice& device, std::uint32_t count) {
+    const MutexLock lock(mutex_);
+    for (std::uint32_t i = 0; i < std::max(1U, count); ++i) {
+      AFI_TRY(auto lane, Lane::create(device));
+      free_.push_back(std::move(lane));
+    }
+    return {};
+  }
+
+  Result<void> use(const std::function<Result<void>(Lane&)>& work) {
+    std::unique_ptr<Lane> lane = take();
+    auto done = work(*lane);
+    const MutexLock lock(mutex_);
+    free_.push_back(std::move(lane));
+    freed_.notify_one();
+    return done;
+  }
+
+ private:
+  std::unique_ptr<Lane> take() {
+    const MutexLock lock(mutex_);
+    while (free_.empty()) freed_.wait(mutex_);
+    std::unique_ptr<Lane> lane = std::move(free_.back());
+    free_.pop_back();
+    return lane;
+  }
+
+  Mutex mutex_;
+  Condition freed_;
+  std::vector<std::unique_ptr<Lane>> free_ AFI_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+/// In order of construction: a member uses those before it.
+struct DeviceTier::State {
+  State(std::unique_ptr<CudaDevice> its_device, const DeviceTierOptions& options,
+        MemoryBudget& its_budget)
+      : budget(its_budget),
+        device(std::move(its_device)),
+        width(std::max(1U, options.copies)),
+        blocks(*device, its_budget, options.keep_free),
+        helpers(width > 1 ? width - 1 : 1, width) {}
+
+  /// What an entry occupies. Shared with those that copy it, so an eviction meanwhile is harmless.
+  struct Stored {
+    Stored(State& its_state, std::vector<DeviceSpan> its_spans)
+        : state(its_state), spans(std::move(its_spans)), size(size_of(spans)) {}
+    ~Stored() {
+      if (clear) {
+        const auto done = state.lanes.use([&](Lane& lane) { return lane.clear(spans); });
+        if (!done.has_value()) state.note(done.error());
+      }
+      state.blocks.give_back(spans);
+    }
+    Stored(const Stored&) = delete;
+    Stored& operator=(const Stored&) = delete;
+
+    State& state;
+    const std::vector<DeviceSpan> spans;
+    const std::size_t size;
+    std::vector<Checksum> checksums;  // of each Lane::kPinned bytes; none: it came from the device
+    std::atomic<bool> clear = false;  // when it goes
+  };
+  struct Entry {
+    TierKey key;
+    EntryMeta meta;
+    std::shared_ptr<Stored> stored;
+  };
+  using Order = std::list<Entry>;  // least recently used first
+
+  Result<std::shared_ptr<Stored>> make_room(std::size_t size);
+  Result<void> upload(Stored& stored, BytePieces pieces);
+  Result<bool> download(const Stored& stored, std::span<std::byte> to);
+  Result<void> keep(const TierKey& key, const EntryMeta& meta,
+                    Result<std::shared_ptr<Stored>> stored);
+  Result<void> move(Entry& entry);
+  Bytes shrink_to(Bytes bytes);
+  void note(const Error& error);
+  void remove(Order::iterator entry) AFI_REQUIRES(mutex);
+  void evict() AFI_REQUIRES(mutex) {
+    remove(order.begin());
+    ++stats.evicted;
+  }
+  /// Calls work(lane, n) for each piece n of an entry, by several threads.
+  Result<void> for_pieces(std::size_t size,
+                          const std::function<Result<void>(Lane&, std::size_t)>& work);
+
+  MemoryBudget& budget;
+  std::unique_ptr<CudaDevice> device;
+  const std::uint32_t width;  // copies to and from host memory at a time
+  DeviceBlocks blocks;
+  Lanes lanes;
+  mutable Mutex mutex;
+  TierStats stats AFI_GUARDED_BY(mutex);
+  bool blocked AFI_GUARDED_BY(mutex) = false;
+  Order order AFI_GUARDED_BY(mutex);
+  boost::unordered_flat_map<TierKey, Order::iterator, TierKeyHash> index AFI_GUARDED_BY(mutex);
+  Workers helpers;
+};
+
+void DeviceTier::State::remove(Order::iterator entry) {
+  index.erase(entry->key);
+  order.erase(entry);
+}
+
+/// Not while `mutex` is held.
+void DeviceTier::State::note(const Error& error) {
+  const MutexLock lock(mutex);
+  ++stats.failures;
+  stats.degraded_reason = error.message;
+}
+
+Result<std::shared_ptr<DeviceTier::State::Stored>> DeviceTier::State::make_room(std::size_t size) {
+  const Bytes most(budget.capacity().value() / blocks.slab().value() * blocks.slab().value());
+  if (Bytes(DeviceBlocks::blocks_of(size) * DeviceBlocks::kBlock) > most) {
+    return fail(ErrorCode::kLimitExceeded,
+                fmt::format("an entry of {} bytes is larger than the {} that the tier can hold",
+                            size, most.value()));
+  }
+  while (true) {
+    auto spans = blocks.take(size);
+    if (spans.has_value()) return std::make_shared<Stored>(*this, *std::move(spans));
+    if (spans.error().code != ErrorCode::kNoSpace) return std::unexpected(spans.error());
+    const MutexLock lock(mutex);
+    if (order.empty()) return std::unexpected(spans.error());
+    evict();
+  }
+}
+
+Result<void> DeviceTier::State::for_pieces(
+    std::size_t size, const std::function<Result<void>(Lane&, std::size_t)>& work) {
+  const std::size_t pieces = (size + Lane::kPinned - 1) / Lane::kPinned;
+  Mutex failing;
+  Result<void> result;
+  parallel_for(helpers, width, pieces, [&](std::size_t piece) {
+    const auto done = lanes.use([&](Lane& lane) { return work(lane, piece); });
+    const MutexLock lock(failing);
+    if (!done.has_value()) result = done;
+  });
+  return result;
+}
+
+Result<void> DeviceTier::State::upload(Stored& stored, BytePieces pieces) {
+  stored.checksums.resize((stored.size + Lane::kPinned - 1) / Lane::kPinned);
+  return for_pieces(stored.size, [&](Lane& lane, std::size_t piece) {
+    const std::size_t from = piece * Lane::kPinned;
+    const auto bytes = lane.pinned().first(std::min(stored.size - from, Lane::kPinned));
+    copy_part(pieces, from, bytes);
+    stored.checksums[piece] = Checksum::of(bytes);
+    return lane.upload(part_of(stored.spans, from, bytes.size()));
+  });
+}
+
+/// False: the bytes are not those that were put.
+Result<bool> DeviceTier::State::download(const Stored& stored, std::span<std::byte> to) {
+  std::atomic<bool> intact = true;
+  AFI_TRY_VOID(for_pieces(stored.size, [&](Lane& lane, std::size_t piece) -> Result<void> {
+    const std::size_t from = piece * Lane::kPinned;
+    const auto bytes = lane.pinned().first(std::min(stored.size - from, Lane::kPinned));
+    AFI_TRY_VOID(lane.download(part_of(stored.spans, from, bytes.size())));
+    std::memcpy(to.data() + from, bytes.data(), bytes.size());
+    const auto copied = to.subspan(from, bytes.size());
+    if (!stored.checksums.empty() &&
+        !AFI_GUARD("device.checksum", Checksum::of(copied) == stored.checksums[piece])) {
+      intact = false;
+    }
+    return {};
+  }));
+  return intact.load();
+}
+
+/// Makes the entry visible, or counts why there is none.
+Result<void> DeviceTier::State::keep(const TierKey& key, const EntryMeta& meta,
+                                     Result<std::shared_ptr<Stored>> stored) {
+  const MutexLock lock(mutex);
+  if (!stored.has_value()) {
+    ++stats.refused;
+    if (stored.error().code == ErrorCode::kUnavailable) {
+      ++stats.failures;
+      stats.degraded_reason = stored.error().message;
+    }
+    return std::unexpected(stored.error());
+  }
+  if (const auto old = index.find(key); old != index.end()) remove(old->second);
+  order.push_back({.key = key, .meta = meta, .stored = *std::move(stored)});
+  index[key] = std::prev(order.end());
+  ++stats.puts;
+  stats.degraded_reason.clear();
+  return {};
+}
+
+Result<std::unique_ptr<DeviceTier>> DeviceTier::open(const DeviceTierOptions& options,
+                                                     MemoryBudget& budget) {
+  AFI_TRY(auto device, CudaDevice::open(options.device, options.library));
+  auto state = std::make_unique<State>(std::move(device), options, budget);
+  AFI_TRY_VOID(state->lanes.create(*state->device, options.copies));
+  return std::unique_ptr<DeviceTier>(new DeviceTier(std::move(state)));
+}
+
+DeviceTier::DeviceTier(std::unique_ptr<State> state) : state_(std::move(state)) {}
+DeviceTier::~DeviceTier() = default;
+
+const std::string& DeviceTier::device_name() const { return state_->device->name(); }
+Result<DeviceMemory> DeviceTier::device_memory() const { return state_->device->memory(); }
+
+Result<void> DeviceTier::put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) {
+  return state_->keep(key, meta, [&]() -> Result<std::shared_ptr<State::Stored>> {
+    AFI_TRY_VOID(may_put(meta));
+    AFI_TRY(auto stored, state_->make_room(afterimage::size_of(pieces)));
+    AFI_TRY_VOID(state_->upload(*stored, pieces));
+    return stored;
+  }());
+}
+
+Result<void> DeviceTier::put_from_device(const TierKey& key, const EntryMeta& meta,
+                                         std::span<const DeviceSpan> from) {
+  return state_->keep(key, meta, [&]() -> Result<std::shared_ptr<State::Stored>> {
+    AFI_TRY_VOID(may_put(meta));
+    AFI_TRY(auto stored, state_->make_room(size_of(from)));
+    std::vector<DeviceCopy> copies;
+    append_copies(from, stored->spans, copies);
+    AFI_TRY_VOID(state_->lanes.use([&](Lane& lane) { return lane.copy(copies); }));
+    return stored;
+  }());
+}
+
+Result<void> DeviceTier::may_put(const EntryMeta& meta) const {
+  if (meta.form_bytes() > EntryMeta::kMaxFormBytes) {
+    return fail(ErrorCode::kLimitExceeded, "an entry has too many tensors");
+  }
+  const MutexLock lock(state_->mutex);
+  if (!state_->blocked) return {};
+  return fail(ErrorCode::kNoSpace, "nothing is admitted while the GPU's memory is short");
+}
+
+Result<std::optional<TierEntry>> DeviceTier::get(const TierKey& key, MemoryBudget& room) {
+  State::Entry found;
+  {
+    const MutexLock lock(state_->mutex);
+    const auto it = state_->index.find(key);
+    if (it == state_->index.end()) {
+      ++state_->stats.misses;
+      return std::nullopt;
+    }
+    state_->order.splice(state_->order.end(), state_->order, it->second);
+    found = *it->second;
+  }
+  AFI_TRY(const std::shared_ptr<AlignedBytes> copy, AlignedBytes::create(found.stored->size, room));
+  const auto intact = state_->download(*found.stored, copy->bytes());
+
+  const MutexLock lock(state_->mutex);
+  if (intact.has_value() && *intact) {
+    ++state_->stats.hits;
+    return TierEntry{.meta = std::move(found.meta),
+                     .bytes = std::as_const(*copy).bytes(),
+                     .memory = copy};
+  }
+  ++state_->stats.misses;
+  if (!intact.has_value()) {
+    ++state_->stats.failures;
+    state_->stats.degraded_reason = intact.error().message;
+    return std::unexpected(intact.error());
+  }
+  ++state_->stats.damaged;
+  const auto it = state_->index.find(key);
+  if (it != state_->index.end() && it->second->stored == found.stored) state_->remove(it->second);
+  return std::nullopt;
+}
+
+Result<std::vector<bool>> DeviceTier::get_to_device(std::span<const DevicePlace> places) {
+  std::vector<std::shared_ptr<State::Stored>> found;
+  {
+    const MutexLock lock(state_->mutex);
+    for (const DevicePlace& place : places) {
+      const auto it = state_->index.find(place.key);
+      found.push_back(it == state_->index.end() ? nullptr : it->second->stored);
+    }
+  }
+  std::vector<bool> there(places.size());
+  std::vector<DeviceCopy> copies;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (found[i] == nullptr) continue;
+    if (size_of(places[i].to) != found[i]->size) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("place {} has {} bytes and its entry {}", i, size_of(places[i].to),
+                              found[i]->size));
+    }
+    append_copies(found[i]->spans, places[i].to, copies);
+    there[i] = true;
+  }
+  const auto copied = state_->lanes.use([&](Lane& lane) { return lane.copy(copies); });
+  if (!copied.has_value()) {
+    state_->note(copied.error());
+    return std::unexpected(copied.error());
+  }
+  const MutexLock lock(state_->mutex);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    ++(there[i] ? state_->stats.hits : state_->stats.misses);
+    const auto it = there[i] ? state_->index.find(places[i].key) : state_->index.end();
+    if (it != state_->index.end()) {
+      state_->order.splice(state_->order.end(), state_->order, it->second);
+    }
+  }
+  return there;
+}
+
+Result<void> DeviceTier::erase(const TierKey& key) {
+  std::shared_ptr<State::Stored> erased;  // cleared outside the lock
+  const MutexLock lock(state_->mutex);
+  const auto it = state_->index.find(key);
+  if (it == state_->index.end()) return {};
+  erased = it->second->stored;
+  erased->clear = true;
+  state_->remove(it->second);
+  ++state_->stats.erased;
+  return {};
+}
+
+bool DeviceTier::may_contain(const TierKey& key) const {
+  const MutexLock lock(state_->mutex);
+  return state_->index.contains(key);
+}
+
+std::optional<EntryMetadata> DeviceTier::metadata(const TierKey& key) const {
+  const MutexLock lock(state_->mutex);
+  const auto it = state_->index.find(key);
+  if (it == state_->index.end()) return std::nullopt;
+  return EntryMetadata{.bytes = Bytes(it->second->stored->size), .cost = it->second->meta.cost};
+}
+
+TierStats DeviceTier::stats() const {
+  const MutexLock lock(state_->mutex);
+  TierStats now = state_->stats;
+  now.entries = EntryCount(state_->order.size());
+  now.used = state_->blocks.reserved();
+  now.capacity = state_->budget.capacity();
+  return now;
+}
+
+std::optional<EvictionCandidate> DeviceTier::eviction_candidate() {
+  const Bytes held = state_->blocks.reserved();
+  if (held == 0_B) return std::nullopt;
+  return EvictionCandidate{.resident = held, .worth = std::nullopt};
+}
+
+Bytes DeviceTier::evict_bytes(Bytes wanted) {
+  return state_->shrink_to(sub_sat(state_->blocks.reserved(), wanted));
+}
+
+Bytes DeviceTier::trim_to_budget() { return state_->shrink_to(state_->budget.capacity()); }
+
+void DeviceTier::block_admission(bool blocked) {
+  const MutexLock lock(state_->mutex);
+  state_->blocked = blocked;
+}
+
+/// Out of closed slabs.
+Result<void> DeviceTier::State::move(Entry& entry) {
+  AFI_TRY(auto spans, blocks.take(entry.stored->size, false));
+  auto moved = std::make_shared<Stored>(*this, std::move(spans));
+  moved->checksums = entry.stored->checksums;
+  std::vector<DeviceCopy> copies;
+  append_copies(entry.stored->spans, moved->spans, copies);
+  AFI_TRY_VOID(lanes.use([&](Lane& lane) { return lane.copy(copies); }));
+  entry.stored = std::move(moved);
+  return {};
+}
+
+/// Evicts the least recently used, moves what is left together, and returns empty slabs.
+Bytes DeviceTier::State::shrink_to(Bytes bytes) {
+  const MutexLock lock(mutex);
+  const Bytes before = blocks.reserved();
+  const Bytes whole(bytes.value() / blocks.slab().value() * blocks.slab().value());
+  blocks.return_empty();
+  while (blocks.used() > whole && !order.empty()) evict();
+  if (blocks.reserved() > whole) {
+    blocks.close_to(whole);
+    for (auto entry = order.begin(); entry != order.end();) {
+      const auto next = std::next(entry);
+      if (blocks.is_closed(entry->stored->spans) && !move(*entry).has_value()) {
+        remove(entry);
+        ++stats.evicted;
+      }
+      entry = next;
+    }
+    blocks.return_empty();
+    blocks.reopen();
+  }
+  return sub_sat(before, blocks.reserved());
+}
+
+}  // namespace afterimage
