@@ -43,6 +43,7 @@ BLOCK = 16  # tokens, of the GPU's cache
 CHUNK = 64  # tokens, of the tiers
 ANSWER = 4  # tokens
 DAMAGE_EVERY = 1 << 14
+Stages = list[dict[str, dict[str, Any]]]  # jobs by the name of the engine, which start together
 SHAPES: dict[str, dict[str, Any]] = {
     # Qwen3-1.7B, with fewer words.
     "kv": {
@@ -61,7 +62,10 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 SMALL: dict[str, dict[str, Any]] = {
-    "kv": {**SHAPES["kv"], "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32},
+    "kv": {
+        **SHAPES["kv"], "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 32,
+    },
     "text": {},
     "vision": {},
 }  # fmt: skip
@@ -90,14 +94,17 @@ def engine_core(llm: Any) -> Any:
     return llm.llm_engine.engine_core.engine_core
 
 
-def counters(llm: Any) -> dict[str, float]:
-    """vLLM's own counts of prefix caches, offloading and tiers, and ours."""
+def counters() -> dict[str, float]:
+    """vLLM's own counts of prefix caches, offloading and tiers, and ours; LLM.get_metrics() rounds them down."""
+    from prometheus_client import REGISTRY
+
     found = {}
-    for metric in llm.get_metrics():
-        value = getattr(metric, "value", None)
-        if value is not None and any(word in metric.name for word in ("offload", "prefix_cache", "afterimage")):
-            labels = ",".join(str(each) for key, each in sorted(metric.labels.items()) if key not in ("model_name", "engine"))
-            found[metric.name.removeprefix("vllm:") + (f"{{{labels}}}" if labels else "")] = value
+    for family in REGISTRY.collect():
+        if family.type == "counter" and any(word in family.name for word in ("offload", "prefix_cache", "afterimage")):
+            for sample in family.samples:
+                labels = ",".join(str(each) for key, each in sorted(sample.labels.items()) if key not in ("model_name", "engine"))
+                if sample.name.endswith("_total"):
+                    found[family.name.removeprefix("vllm:") + (f"{{{labels}}}" if labels else "")] = sample.value
     return found
 
 
@@ -207,14 +214,14 @@ def serve_kv(job: dict[str, Any], turn: Turn) -> dict[str, Any]:
     turn.wait()
     passes = {}
     for name in job["passes"]:
-        before, answers = counters(llm), []
+        before, answers = counters(), []
         for number in range(job["prompts"]):
             began = time.perf_counter()
             output = ask(number)
             seconds = time.perf_counter() - began
             answer = {**answer_of(output.outputs[0]), "seconds": seconds, "found": output.num_cached_tokens}
             answers.append({**answer, "digest": blocks.digest(tokens // BLOCK), "settled": settle(llm)})
-        after = counters(llm)
+        after = counters()
         passes[name] = {"answers": answers, "counters": {key: after[key] - before.get(key, 0) for key in after if after[key] != before.get(key, 0)}}
         turn.keep({"passes": passes})
     llm.llm_engine.engine_core.shutdown(timeout=60)
@@ -263,7 +270,7 @@ def serve_ec(job: dict[str, Any], turn: Turn) -> dict[str, Any]:
         passes[name] = {"answers": answers, "encoded": after - before}
         turn.keep({"passes": passes, "holds": 0})
     holds = llm.llm_engine.vllm_config.scheduler_config.encoder_cache_size
-    report = {"passes": passes, "counters": counters(llm), "holds": holds}
+    report = {"passes": passes, "counters": counters(), "holds": holds}
     if folder := job.get("stats_folder"):
         import afterimage.vllm
 
@@ -282,7 +289,7 @@ def serve_tiny(job: dict[str, Any], turn: Turn) -> dict[str, Any]:
         turn.wait()
         return llm
 
-    engine.open_engine = open_engine
+    engine.open_engine = open_engine  # type: ignore[assignment]
     return engine.run(job)
 
 
@@ -410,7 +417,10 @@ class Run:
     """Starts engines by stages, within a time for all of them, and collects their reports."""
 
     def __init__(self, work: Path, limit: float) -> None:
-        self.work, self.end, self.reports, self.failed, self.logs = work, time.monotonic() + limit, {}, [], []  # type: ignore[var-annotated]
+        self.work, self.end = work, time.monotonic() + limit
+        self.reports: dict[str, dict[str, Any]] = {}
+        self.failed: list[str] = []
+        self.logs: list[Path] = []
         self.starts: dict[str, float] = {}
 
     def left(self, most: float) -> float:
@@ -444,8 +454,9 @@ def make_models(work: Path, shapes: dict[str, dict[str, Any]], side: int) -> dic
     kv, tiny, ec = (work / name for name in ("kv-model", "tiny-model", "ec-model"))
     subprocess.run([sys.executable, HERE / "make_tiny_model.py", tiny], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     kv.mkdir()
-    config = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "torch_dtype": "bfloat16", "hidden_act": "silu"}
-    config |= {"max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": False, "eos_token_id": 1, "bos_token_id": 2}
+    config: dict[str, Any] = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "torch_dtype": "bfloat16", "hidden_act": "silu"}
+    config |= {"max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": False}
+    config |= {"eos_token_id": 1, "bos_token_id": 2}
     (kv / "config.json").write_text(json.dumps({**config, **shapes["kv"]}))
     shutil.copytree(tiny, ec, ignore=shutil.ignore_patterns("*.safetensors*"))
     config = json.loads((ec / "config.json").read_text())
@@ -528,45 +539,47 @@ def differences(answers: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> 
 
 
 def judge_kv(reports: dict[str, Any], tokens: int, failures: list[str]) -> None:
-    plain = reports["kv-plain"]["passes"]
-    computed, found = plain["first"]["answers"], plain["again"]["answers"]
+    plain = reports.get("kv-plain", {"passes": {}})["passes"]  # without it, others are compared with each other
+    first = plain.get("first") or next(each["passes"]["first"] for each in reports.values() if "first" in each.get("passes", {}))
+    computed, found = first["answers"], plain.get("again", first)["answers"]
     if len({tuple(answer["tokens"]) for answer in computed}) < len(computed):
         failures.append("kv: prompts that differ before their last tokens have the same answer, so answers say nothing about KV")
     digests: dict[str, list[Any]] = {}
-    print("\n| KV | pass | tokens found | s to the first answer, median | tokens/s | tokens differ | log-probs differ by | KV bytes | s to store | read GB/s |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    columns = "KV, pass, tokens found, s to an answer (median), tokens/s, tokens differ, log-probs differ by, KV on the GPU, s to store, GB/s of a tier's reads"
+    print(f"\n| {columns.replace(', ', ' | ')} |\n{'|---' * 10}|")
     for name, report in reports.items():
         if not name.startswith("kv-"):
             continue
         for which, each in report["passes"].items():
             answers = each["answers"]
             total = sum(answer["found"] or 0 for answer in answers)
-            wanted = [hit if (answer["found"] or 0) >= tokens else cold for answer, hit, cold in zip(answers, found, computed, strict=True)]
+            pairs = zip(answers, found, computed, strict=True)
+            wanted = [hit if (answer["found"] or 0) >= tokens else cold for answer, hit, cold in pairs]
             other, largest = differences(answers, wanted)
             partly = any(0 < (answer["found"] or 0) < tokens for answer in answers)
             seconds = [answer["seconds"] for answer in answers]
+            speed_of_all, stored = len(answers) * tokens / sum(seconds), sum(answer["settled"] for answer in answers)
             mine = [answer["digest"] for answer in answers]
             same = "-"
             if None not in mine:
-                first = digests.setdefault("computed", mine)
-                same = "equal" if mine == first else "DIFFER" if not partly else "partly computed"
+                same = "equal" if mine == digests.setdefault("computed", mine) else "DIFFER" if not partly else "partly computed"
             if (other or largest or same == "DIFFER") and not partly:
-                failures.append(f"{name}, {which}: {other} answers with other tokens, log-probabilities differ by {largest:.2g}, blocks {same}")
+                failures.append(f"{name}, {which}: {other} answers have other tokens, log-probabilities differ by {largest:.2g}, KV {same}")
             speed = "".join(
                 f" {value / each['counters'][key.replace('_bytes', '_time')] / 1e9:.2f} ({key.partition('{')[2].rstrip('}')})"
                 for key, value in each["counters"].items()
                 if "tiering_read_bytes" in key and each["counters"].get(key.replace("_bytes", "_time"))
             )
             print(
-                f"| {name} | {which} | {total} of {len(answers) * tokens} | {statistics.median(seconds):.3f} | {len(answers) * tokens / sum(seconds):.0f} "
-                f"| {other} | {largest:.2g} | {same} | {sum(answer['settled'] for answer in answers):.1f} |{speed or ' -'} |"
+                f"| {name} | {which} | {total} of {len(answers) * tokens} | {statistics.median(seconds):.3f} | {speed_of_all:.0f} "
+                f"| {other} | {largest:.2g} | {same} | {stored:.1f} |{speed or ' -'} |"
             )
-    for name, which, least in (("kv-plain", "again", 1), ("kv-host", "again", 1), ("kv-files", "again", 1), ("kv-files-restart", "restart", 1), ("kv-ours", "again", 1), ("kv-ours-restart", "restart", 1), ("kv-ours-damaged", "damaged", 0)):  # fmt: skip
-        if name in reports and which in reports[name]["passes"]:
-            answers = reports[name]["passes"][which]["answers"]
-            total, all_ = sum(answer["found"] or 0 for answer in answers), len(answers) * tokens
-            if (least and total < all_) or (not least and total):
-                failures.append(f"{name}, {which}: {total} of {all_} tokens were found, expected {'all' if least else 'none'}")
+    everything = ["kv-plain again", "kv-host again", "kv-files again", "kv-files-restart restart", "kv-ours again", "kv-ours-restart restart"]
+    for name, which in (each.split() for each in (*everything, "kv-ours-damaged damaged")):
+        answers = reports.get(name, {"passes": {}})["passes"].get(which, {"answers": []})["answers"]
+        total, expected = sum(answer["found"] or 0 for answer in answers), 0 if which == "damaged" else len(answers) * tokens
+        if total != expected:
+            failures.append(f"{name}, {which}: {total} of {len(answers) * tokens} tokens were found, expected {expected}")
 
 
 def judge_ec(reports: dict[str, Any], failures: list[str]) -> None:
@@ -608,7 +621,7 @@ def judge_tiny(reports: dict[str, Any], failures: list[str]) -> None:
             failures.append(f"{name}: encoder calls by round {report['encoded']}, expected {expected}")
 
 
-def kv_jobs(arguments: argparse.Namespace, model: Path, shape: dict[str, Any], place: Path, backend: dict[str, Any]) -> list[dict[str, dict[str, Any]]]:
+def kv_jobs(arguments: argparse.Namespace, model: Path, shape: dict[str, Any], place: Path, backend: dict[str, Any]) -> Stages:
     token_bytes = shape["num_hidden_layers"] * 2 * shape["num_key_value_heads"] * shape["head_dim"] * 2
     prompt_bytes, prompts = arguments.tokens * token_bytes, arguments.prompts
 
@@ -639,7 +652,7 @@ def kv_jobs(arguments: argparse.Namespace, model: Path, shape: dict[str, Any], p
     ]
 
 
-def ec_jobs(arguments: argparse.Namespace, model: Path, memory: Path, disk: Path, common: dict[str, Any]) -> list[dict[str, dict[str, Any]]]:
+def ec_jobs(arguments: argparse.Namespace, model: Path, memory: Path, disk: Path, common: dict[str, Any]) -> Stages:
     def job(passes: list[str], settings: dict[str, Any], folder: Path | None = None) -> dict[str, Any]:
         stats = {"stats_folder": str(folder)} if folder else {}
         sizes = {"pictures": arguments.pictures, "side": arguments.side}
@@ -652,7 +665,7 @@ def ec_jobs(arguments: argparse.Namespace, model: Path, memory: Path, disk: Path
     ]
 
 
-def tiny_jobs(model: Path, memory: Path, disk: Path, common: dict[str, Any]) -> list[dict[str, dict[str, Any]]]:
+def tiny_jobs(model: Path, memory: Path, disk: Path, common: dict[str, Any]) -> Stages:
     from runs import ROUNDS
 
     def job(settings: dict[str, Any], folder: Path | None = None) -> dict[str, Any]:
@@ -698,8 +711,10 @@ def main() -> int:
 
 
 def measure(arguments: argparse.Namespace, parts: list[str], disk: Path, memory: Path) -> int:
-    shapes, failures = SMALL if arguments.small else SHAPES, []  # type: ignore[var-annotated]
-    run, results = Run(disk, arguments.limit), {}  # type: ignore[var-annotated]
+    shapes = SMALL if arguments.small else SHAPES
+    failures: list[str] = []
+    results: dict[str, Any] = {}
+    run = Run(disk, arguments.limit)
     tested = Engine(disk, "probe", {"kind": "probe"})
     models = make_models(disk, shapes, arguments.side)
     tested.wait(run.left(90.0))
@@ -708,10 +723,10 @@ def measure(arguments: argparse.Namespace, parts: list[str], disk: Path, memory:
     print(json.dumps(installation, indent=1), flush=True)
     backend = arguments.backend or ("" if installation.get("attention", "ok") == "ok" else "TRITON_ATTN")
     attention = {"attention_config": {"backend": backend}} if backend else {}
-    common = {"gpu_memory_utilization": 0.05, "kv_cache_memory_bytes": 1 << 30, "distributed_executor_backend": "uni"}
+    common: dict[str, Any] = {"gpu_memory_utilization": 0.05, "kv_cache_memory_bytes": 1 << 30, "distributed_executor_backend": "uni"}
     if installation.get("device") == "cpu":
         common = {"gpu_memory_utilization": 0.1, "distributed_executor_backend": "uni"}
-    stages: list[dict[str, dict[str, Any]]] = [{}, {}, {}]
+    stages: Stages = [{}, {}, {}]
     for part, jobs in (
         ("kv", kv_jobs(arguments, models["kv"], shapes["kv"], disk, attention)),
         ("ec", ec_jobs(arguments, models["ec"], memory, disk, {**common, **attention})),
@@ -721,8 +736,8 @@ def measure(arguments: argparse.Namespace, parts: list[str], disk: Path, memory:
             for stage, each in zip(stages, jobs, strict=False):
                 stage |= each
     if "doctor" in parts:
-        asked = [sys.executable, "-m", "afterimage.vllm", "doctor", "--folder", str(memory / "doctor"), "--disk-folder", str(disk / "doctor")]
-        said = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=run.left(60.0))
+        command = [sys.executable, "-m", "afterimage.vllm", "doctor", "--folder", str(memory / "doctor"), "--disk-folder", str(disk / "doctor")]
+        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=run.left(60.0))
         results["doctor"] = said.stdout
         print(said.stdout + said.stderr[-2000:], flush=True)
         if said.returncode != 0:
@@ -736,23 +751,23 @@ def measure(arguments: argparse.Namespace, parts: list[str], disk: Path, memory:
     run.stage(stages[2], start_limit=60.0)
 
     reports = run.reports
-    for part, judge in (
-        ("kv", lambda: judge_kv(reports, arguments.tokens, failures)),
-        ("ec", lambda: judge_ec(reports, failures)),
-        ("tiny", lambda: judge_tiny(reports, failures)),
-    ):
-        if part in parts:
-            try:
-                judge()
-            except KeyError as missing:
-                failures.append(f"{part}: {missing} has no report, so nothing can be compared")
+    try:
+        if "kv" in parts:
+            judge_kv(reports, arguments.tokens, failures)
+        if "ec" in parts:
+            judge_ec(reports, failures)
+        if "tiny" in parts:
+            judge_tiny(reports, failures)
+    except (KeyError, StopIteration) as missing:
+        failures.append(f"{missing!r}: without this report the rest cannot be compared")
     failures += [f"{name}: did not end as it should" for name in run.failed]
     shown = {name: value for name, value in results.items() if name not in ("probe", "doctor")}
     print(f"\n{json.dumps(shown)}\nSeconds to start: {json.dumps(run.starts)}")
     for name, report in reports.items():
         if "stats" in report:
             print(f"{name}: stats() {json.dumps(report['stats'])}")
-    results |= {"reports": reports, "starts": run.starts, "failures": failures, "arguments": {key: str(value) for key, value in vars(arguments).items()}}
+    asked = {key: str(value) for key, value in vars(arguments).items()}
+    results |= {"reports": reports, "starts": run.starts, "failures": failures, "arguments": asked}
     (arguments.out / "on_gpu.json").write_text(json.dumps(results, indent=1))
     with open(arguments.out / "logs.txt", "w", encoding="utf-8") as logs:
         for log in run.logs:

@@ -178,6 +178,17 @@ TEST_F(DeviceTierTest, ShrinkingMovesWhatStaysAndReturnsTheRest) {
   EXPECT_EQ(tier->stats().entries, EntryCount(0));
 }
 
+TEST_F(DeviceTierTest, MovedEntriesAreStillVerified) {
+  open(64_MiB);
+  for (std::uint64_t n = 0; n < 256; ++n) ASSERT_TRUE(put(n, 250'000).has_value());
+  for (std::uint64_t n = 0; n < 240; ++n) ASSERT_TRUE(tier->erase(tier_key(n)).has_value());
+  budget.set_capacity(4_MiB);
+  EXPECT_EQ(tier->trim_to_budget(), 60_MiB);
+  fake_cuda::damage(7);
+  for (std::uint64_t n = 240; n < 256; ++n) (void)tier->get(tier_key(n), room);
+  EXPECT_EQ(tier->stats().damaged, 1U);
+}
+
 TEST_F(DeviceTierTest, WhatCannotMoveIsEvicted) {
   open(64_MiB);
   for (std::uint64_t n = 0; n < 64; ++n) ASSERT_TRUE(put(n, 1'000'000).has_value());
