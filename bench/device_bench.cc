@@ -6,7 +6,7 @@
 // tier give way when another process takes the GPU's memory? Needs an NVIDIA GPU: without one it
 // says so and measures nothing.
 //
-//   device_bench [capacity in GiB]
+//   device_bench [within|host|hog]    one of the three parts alone
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -156,6 +156,10 @@ void between_host_and_gpu(Driver& driver, std::size_t size, std::uint32_t thread
   std::memcpy(pinned, bytes.data(), size);
   const double up = rate(size, [&] { need(driver.to_device(memory, pinned, size) == 0, "copy"); });
   const double down = rate(size, [&] { need(driver.to_host(pinned, memory, size) == 0, "copy"); });
+  const std::span<std::byte> region(static_cast<std::byte*>(pinned), size);
+  const double put_pinned = rate(size, [&] { must(tier->put(key_of(1), {}, region)); });
+  const double get_pinned = rate(size, [&] { must(tier->get_to_host(key_of(1), region)); });
+  need(std::ranges::equal(region, bytes), "WRONG BYTES");
   const double put = rate(size, [&] { must(tier->put(key_of(1), {}, bytes)); });
   std::optional<TierEntry> got;
   const double get = rate(size, [&] {
@@ -163,8 +167,10 @@ void between_host_and_gpu(Driver& driver, std::size_t size, std::uint32_t thread
     got = must(tier->get(key_of(1), room));
   });
   need(got.has_value() && std::ranges::equal(got->bytes, bytes), "WRONG BYTES");
-  row(fmt::format("put from host memory, with checksums, {} threads", threads), size, put, up);
-  row(fmt::format("get to host memory, verified, {} threads", threads), size, get, down);
+  row(fmt::format("put from pinned memory, {} threads", threads), size, put_pinned, up);
+  row(fmt::format("get to pinned memory, {} threads", threads), size, get_pinned, down);
+  row(fmt::format("put from other memory, {} threads", threads), size, put, up);
+  row(fmt::format("get to new memory, {} threads", threads), size, get, down);
   device->free(memory);
 }
 
@@ -271,11 +277,18 @@ int main(int count, char** arguments) {
   }
   fmt::print("{}, median of {}\n", (*device)->name(), kRounds);
   Driver driver;
-  for (const std::size_t size : {64 * kMiB, 1024 * kMiB, 4096 * kMiB}) within_the_gpu(driver, size);
-  for (const std::uint32_t threads : {1U, 4U, 8U, 12U}) {
-    between_host_and_gpu(driver, 512 * kMiB, threads);
+  const std::string_view part = count > 1 ? arguments[1] : "";
+  if (part.empty() || part == "within") {
+    for (const std::size_t size : {64 * kMiB, 1024 * kMiB, 4096 * kMiB}) {
+      within_the_gpu(driver, size);
+    }
   }
-  between_host_and_gpu(driver, 4 * kMiB, 4);
-  beside_a_hog(arguments[0]);
+  if (part.empty() || part == "host") {
+    for (const std::uint32_t threads : {1U, 4U, 8U, 12U}) {
+      between_host_and_gpu(driver, 512 * kMiB, threads);
+    }
+    between_host_and_gpu(driver, 4 * kMiB, 4);
+  }
+  if (part.empty() || part == "hog") beside_a_hog(arguments[0]);
   return 0;
 }

@@ -23,7 +23,7 @@ using DeviceAddress = std::uint64_t;
 struct DeviceTierOptions {
   std::uint32_t device = 0;      // index of the GPU, as CUDA counts
   Bytes keep_free = 512_MiB;     // of the GPU's memory: the tier takes no more when less is free
-  std::uint32_t copies = 4;      // copies to and from host memory at a time, each with a thread and
+  std::uint32_t copies = 8;      // copies to and from host memory at a time, each with a thread and
                                  // 4 MiB of pinned memory
   std::string library = "libcuda.so.1";
 };
@@ -87,6 +87,10 @@ class DeviceTier final : public Tier, public BudgetClient {
   [[nodiscard]] std::optional<EntryMetadata> metadata(const TierKey& key) const override;
   [[nodiscard]] TierStats stats() const override;
 
+  /// get() into memory of the caller, which is faster if that is pinned, as a put from pinned memory
+  /// is. False: a miss; what `to` holds then is not to be used. kInvalidArgument: `to` has another
+  /// size than the entry.
+  Result<bool> get_to_host(const TierKey& key, std::span<std::byte> to);
   /// Puts an entry that lies in device memory. The caller's work on `from` must be complete; when
   /// the call returns, so is the copy.
   Result<void> put_from_device(const TierKey& key, const EntryMeta& meta,

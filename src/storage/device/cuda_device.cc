@@ -15,9 +15,14 @@ namespace afterimage {
 namespace {
 
 constexpr int kOutOfMemory = 2;                              // CUDA_ERROR_OUT_OF_MEMORY
+constexpr int kMemoryType = 2;                               // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+constexpr unsigned kHostMemory = 1;                          // CU_MEMORYTYPE_HOST
 constexpr unsigned kForEveryContext = 1;                     // CU_MEMHOSTALLOC_PORTABLE
 constexpr unsigned kOwnOrder = 1;                            // CU_STREAM_NON_BLOCKING
 constexpr std::uint64_t kCopySize = std::uint64_t{64} << 10U;  // of one block of the kernel
+
+constexpr std::size_t kMostRows = 16'384;                    // of one launch of the kernel
+static_assert(kMostRows * sizeof(DeviceCopy) <= CudaDevice::Lane::kPinned);
 
 }  // namespace
 
@@ -47,6 +52,7 @@ struct CudaDevice::Calls {
   int (*free)(DeviceAddress) = nullptr;
   int (*allocate_host)(void**, std::size_t, unsigned) = nullptr;
   int (*free_host)(void*) = nullptr;
+  int (*attribute)(void*, int, DeviceAddress) = nullptr;
   int (*create_stream)(void**, unsigned) = nullptr;
   int (*destroy_stream)(void*) = nullptr;
   int (*wait_for)(void*) = nullptr;
@@ -103,6 +109,7 @@ Result<void> CudaDevice::Calls::bind() {
   AFI_TRY_VOID(library.bind(free, "cuMemFree_v2"));
   AFI_TRY_VOID(library.bind(allocate_host, "cuMemHostAlloc"));
   AFI_TRY_VOID(library.bind(free_host, "cuMemFreeHost"));
+  AFI_TRY_VOID(library.bind(attribute, "cuPointerGetAttribute"));
   AFI_TRY_VOID(library.bind(create_stream, "cuStreamCreate"));
   AFI_TRY_VOID(library.bind(destroy_stream, "cuStreamDestroy_v2"));
   AFI_TRY_VOID(library.bind(wait_for, "cuStreamSynchronize"));
@@ -152,6 +159,13 @@ Result<DeviceMemory> CudaDevice::memory() const {
   return DeviceMemory{.free = Bytes(free), .total = Bytes(total)};
 }
 
+bool CudaDevice::is_pinned(const std::byte* memory) const {
+  const Current current(*calls_);
+  unsigned type = 0;
+  const auto address = reinterpret_cast<DeviceAddress>(memory);
+  return calls_->attribute(&type, kMemoryType, address) == 0 && type == kHostMemory;
+}
+
 Result<DeviceAddress> CudaDevice::allocate(std::size_t size) {
   const Current current(*calls_);
   DeviceAddress memory = 0;
@@ -173,7 +187,7 @@ Result<std::unique_ptr<CudaDevice::Lane>> CudaDevice::Lane::create(CudaDevice& d
   AFI_TRY_VOID(calls.checked(calls.allocate_host(&pinned, kPinned, kForEveryContext),
                              "allocating pinned host memory"));
   lane->pinned_ = static_cast<std::byte*>(pinned);
-  AFI_TRY_VOID(calls.checked(calls.allocate(&lane->table_, kPinned), "allocating memory"));
+  AFI_TRY_VOID(calls.checked(calls.allocate(&lane->table_, kMostRows * sizeof(DeviceCopy)), "allocating memory"));
   return lane;
 }
 
@@ -185,28 +199,41 @@ CudaDevice::Lane::~Lane() {
   if (table_ != 0) calls.free(table_);
 }
 
-Result<void> CudaDevice::Lane::upload(std::span<const DeviceSpan> to) {
+/// After a failure nothing is in flight: the caller's memory may go.
+Result<void> CudaDevice::Lane::started(int code, const char* what) {
   const Calls& calls = *device_.calls_;
-  const Current current(calls);
-  std::size_t done = 0;
-  for (const DeviceSpan& span : to) {
-    AFI_TRY_VOID(calls.checked(calls.to_device(span.at, pinned_ + done, span.size, stream_),
-                               "copying to the device"));
-    done += span.size;
-  }
-  return calls.checked(calls.wait_for(stream_), "copying to the device");
+  if (code != 0) calls.wait_for(stream_);
+  return calls.checked(code, what);
 }
 
-Result<void> CudaDevice::Lane::download(std::span<const DeviceSpan> from) {
+Result<void> CudaDevice::Lane::start_upload(std::span<const std::byte> from,
+                                            std::span<const DeviceSpan> to) {
   const Calls& calls = *device_.calls_;
   const Current current(calls);
-  std::size_t done = 0;
-  for (const DeviceSpan& span : from) {
-    AFI_TRY_VOID(calls.checked(calls.to_host(pinned_ + done, span.at, span.size, stream_),
-                               "copying from the device"));
-    done += span.size;
+  for (const DeviceSpan& span : to) {
+    AFI_TRY_VOID(started(calls.to_device(span.at, from.data(), span.size, stream_),
+                         "copying to the device"));
+    from = from.subspan(span.size);
   }
-  return calls.checked(calls.wait_for(stream_), "copying from the device");
+  return {};
+}
+
+Result<void> CudaDevice::Lane::start_download(std::span<const DeviceSpan> from,
+                                              std::span<std::byte> to) {
+  const Calls& calls = *device_.calls_;
+  const Current current(calls);
+  for (const DeviceSpan& span : from) {
+    AFI_TRY_VOID(
+        started(calls.to_host(to.data(), span.at, span.size, stream_), "copying from the device"));
+    to = to.subspan(span.size);
+  }
+  return {};
+}
+
+Result<void> CudaDevice::Lane::wait() {
+  const Calls& calls = *device_.calls_;
+  const Current current(calls);
+  return calls.checked(calls.wait_for(stream_), "waiting for a copy");
 }
 
 Result<void> CudaDevice::Lane::clear(std::span<const DeviceSpan> spans) {
@@ -222,7 +249,6 @@ Result<void> CudaDevice::Lane::copy(std::span<const DeviceCopy> copies) {
   const Calls& calls = *device_.calls_;
   const Current current(calls);
   auto* const table = reinterpret_cast<DeviceCopy*>(pinned_);
-  constexpr std::size_t kMost = kPinned / sizeof(DeviceCopy);
   std::size_t rows = 0;
   const auto launch = [&]() -> Result<void> {
     if (rows > 0) {
@@ -244,7 +270,7 @@ Result<void> CudaDevice::Lane::copy(std::span<const DeviceCopy> copies) {
       continue;
     }
     for (std::uint64_t done = 0; done < copy.size; done += kCopySize) {
-      if (rows == kMost) AFI_TRY_VOID(launch());
+      if (rows == kMostRows) AFI_TRY_VOID(launch());
       table[rows++] = {.from = copy.from + done,
                        .to = copy.to + done,
                        .size = std::min(kCopySize, copy.size - done)};

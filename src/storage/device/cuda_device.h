@@ -38,7 +38,10 @@ class CudaDevice {
   void free(DeviceAddress memory);
   [[nodiscard]] const std::string& name() const;
 
-  /// A stream with pinned host memory. Every call returns when the GPU is done.
+  /// Whether the GPU can read this host memory by itself: allocated or registered through CUDA.
+  [[nodiscard]] bool is_pinned(const std::byte* memory) const;
+
+  /// A stream with pinned host memory. Every call returns when the GPU is done, except start_….
   class Lane {
    public:
     static constexpr std::size_t kPinned = std::size_t{4} << 20U;
@@ -49,15 +52,17 @@ class CudaDevice {
     Lane& operator=(const Lane&) = delete;
 
     [[nodiscard]] std::span<std::byte> pinned() { return {pinned_, kPinned}; }
-    /// The first bytes of pinned() to `to`, in order.
-    Result<void> upload(std::span<const DeviceSpan> to);
-    /// To the first bytes of pinned().
-    Result<void> download(std::span<const DeviceSpan> from);
+    /// From pinned memory to spans of as many bytes together. It stays unchanged until wait().
+    Result<void> start_upload(std::span<const std::byte> from, std::span<const DeviceSpan> to);
+    /// To pinned memory, where the bytes are after wait().
+    Result<void> start_download(std::span<const DeviceSpan> from, std::span<std::byte> to);
+    Result<void> wait();
     Result<void> copy(std::span<const DeviceCopy> copies);
     Result<void> clear(std::span<const DeviceSpan> spans);
 
    private:
     explicit Lane(CudaDevice& device) : device_(device) {}
+    Result<void> started(int code, const char* what);
 
     CudaDevice& device_;
     void* stream_ = nullptr;

@@ -53,15 +53,31 @@ std::size_t size_of(std::span<const DeviceSpan> spans) {
 /// From the bytes of `from` to those of `to`, which are as many.
 void append_copies(std::span<const DeviceSpan> from, std::span<const DeviceSpan> to,
                    std::vector<DeviceCopy>& copies) {
-  std::size_t done = 0;
-  for (const DeviceSpan& source : from) {
-    DeviceAddress at = source.at;
-    for (const DeviceSpan& target : part_of(to, done, source.size)) {
-      copies.push_back({.from = at, .to = target.at, .size = target.size});
-      at += target.size;
+  copies.reserve(copies.size() + from.size() + to.size());
+  std::size_t target = 0;
+  std::size_t done = 0;  // of that target
+  for (DeviceSpan source : from) {
+    while (source.size > 0) {
+      const std::size_t here = std::min(source.size, to[target].size - done);
+      copies.push_back({.from = source.at, .to = to[target].at + done, .size = here});
+      source = {.at = source.at + here, .size = source.size - here};
+      done += here;
+      if (done < to[target].size) continue;
+      ++target;
+      done = 0;
     }
-    done += source.size;
   }
+}
+
+/// The bytes [from, from + size) of the pieces if they lie in one place; empty: they do not.
+std::span<const std::byte> in_one_place(BytePieces pieces, std::size_t from, std::size_t size) {
+  for (const auto piece : pieces) {
+    if (from < piece.size()) {
+      return size <= piece.size() - from ? piece.subspan(from, size) : std::span<const std::byte>();
+    }
+    from -= piece.size();
+  }
+  return {};
 }
 
 /// `to` gets the bytes [from, from + to.size()) of the pieces.
@@ -156,6 +172,8 @@ struct DeviceTier::State {
   Result<std::shared_ptr<Stored>> make_room(std::size_t size);
   Result<void> upload(Stored& stored, BytePieces pieces);
   Result<bool> download(const Stored& stored, std::span<std::byte> to);
+  std::optional<Entry> find(const TierKey& key);
+  Result<bool> read(const Entry& found, std::span<std::byte> to);
   Result<void> keep(const TierKey& key, const EntryMeta& meta,
                     Result<std::shared_ptr<Stored>> stored);
   Result<void> move(Entry& entry);
@@ -227,26 +245,34 @@ Result<void> DeviceTier::State::for_pieces(
 
 Result<void> DeviceTier::State::upload(Stored& stored, BytePieces pieces) {
   stored.checksums.resize((stored.size + Lane::kPinned - 1) / Lane::kPinned);
-  return for_pieces(stored.size, [&](Lane& lane, std::size_t piece) {
+  return for_pieces(stored.size, [&](Lane& lane, std::size_t piece) -> Result<void> {
     const std::size_t from = piece * Lane::kPinned;
-    const auto bytes = lane.pinned().first(std::min(stored.size - from, Lane::kPinned));
-    copy_part(pieces, from, bytes);
-    stored.checksums[piece] = Checksum::of(bytes);
-    return lane.upload(part_of(stored.spans, from, bytes.size()));
+    const std::size_t size = std::min(stored.size - from, Lane::kPinned);
+    std::span<const std::byte> bytes = in_one_place(pieces, from, size);
+    if (bytes.empty() || !device->is_pinned(bytes.data())) {
+      copy_part(pieces, from, lane.pinned().first(size));
+      bytes = lane.pinned().first(size);
+    }
+    AFI_TRY_VOID(lane.start_upload(bytes, part_of(stored.spans, from, size)));
+    stored.checksums[piece] = Checksum::of(bytes);  // while the GPU copies
+    return lane.wait();
   });
 }
 
 /// False: the bytes are not those that were put.
 Result<bool> DeviceTier::State::download(const Stored& stored, std::span<std::byte> to) {
   std::atomic<bool> intact = true;
+  const bool direct = !to.empty() && device->is_pinned(to.data());
   AFI_TRY_VOID(for_pieces(stored.size, [&](Lane& lane, std::size_t piece) -> Result<void> {
     const std::size_t from = piece * Lane::kPinned;
-    const auto bytes = lane.pinned().first(std::min(stored.size - from, Lane::kPinned));
-    AFI_TRY_VOID(lane.download(part_of(stored.spans, from, bytes.size())));
-    std::memcpy(to.data() + from, bytes.data(), bytes.size());
-    const auto copied = to.subspan(from, bytes.size());
+    const std::size_t size = std::min(stored.size - from, Lane::kPinned);
+    const auto target = to.subspan(from, size);
+    const auto landed = direct ? target : lane.pinned().first(size);
+    AFI_TRY_VOID(lane.start_download(part_of(stored.spans, from, size), landed));
+    AFI_TRY_VOID(lane.wait());
+    if (!direct) std::memcpy(target.data(), landed.data(), size);
     if (!stored.checksums.empty() &&
-        !AFI_GUARD("device.checksum", Checksum::of(copied) == stored.checksums[piece])) {
+        !AFI_GUARD("device.checksum", Checksum::of(target) == stored.checksums[piece])) {
       intact = false;
     }
     return {};
@@ -318,38 +344,56 @@ Result<void> DeviceTier::may_put(const EntryMeta& meta) const {
   return fail(ErrorCode::kNoSpace, "nothing is admitted while the GPU's memory is short");
 }
 
-Result<std::optional<TierEntry>> DeviceTier::get(const TierKey& key, MemoryBudget& room) {
-  State::Entry found;
-  {
-    const MutexLock lock(state_->mutex);
-    const auto it = state_->index.find(key);
-    if (it == state_->index.end()) {
-      ++state_->stats.misses;
-      return std::nullopt;
-    }
-    state_->order.splice(state_->order.end(), state_->order, it->second);
-    found = *it->second;
+std::optional<DeviceTier::State::Entry> DeviceTier::State::find(const TierKey& key) {
+  const MutexLock lock(mutex);
+  const auto it = index.find(key);
+  if (it == index.end()) {
+    ++stats.misses;
+    return std::nullopt;
   }
-  AFI_TRY(const std::shared_ptr<AlignedBytes> copy, AlignedBytes::create(found.stored->size, room));
-  const auto intact = state_->download(*found.stored, copy->bytes());
+  order.splice(order.end(), order, it->second);
+  return *it->second;
+}
 
-  const MutexLock lock(state_->mutex);
+/// False: damaged, so a miss.
+Result<bool> DeviceTier::State::read(const Entry& found, std::span<std::byte> to) {
+  const auto intact = download(*found.stored, to);
+  const MutexLock lock(mutex);
   if (intact.has_value() && *intact) {
-    ++state_->stats.hits;
-    return TierEntry{.meta = std::move(found.meta),
-                     .bytes = std::as_const(*copy).bytes(),
-                     .memory = copy};
+    ++stats.hits;
+    return true;
   }
-  ++state_->stats.misses;
+  ++stats.misses;
   if (!intact.has_value()) {
-    ++state_->stats.failures;
-    state_->stats.degraded_reason = intact.error().message;
+    ++stats.failures;
+    stats.degraded_reason = intact.error().message;
     return std::unexpected(intact.error());
   }
-  ++state_->stats.damaged;
-  const auto it = state_->index.find(key);
-  if (it != state_->index.end() && it->second->stored == found.stored) state_->remove(it->second);
-  return std::nullopt;
+  ++stats.damaged;
+  const auto it = index.find(found.key);
+  if (it != index.end() && it->second->stored == found.stored) remove(it->second);
+  return false;
+}
+
+Result<std::optional<TierEntry>> DeviceTier::get(const TierKey& key, MemoryBudget& room) {
+  auto found = state_->find(key);
+  if (!found.has_value()) return std::nullopt;
+  AFI_TRY(const std::shared_ptr<AlignedBytes> copy,
+          AlignedBytes::create(found->stored->size, room));
+  AFI_TRY(const bool intact, state_->read(*found, copy->bytes()));
+  if (!intact) return std::nullopt;
+  return TierEntry{
+      .meta = std::move(found->meta), .bytes = std::as_const(*copy).bytes(), .memory = copy};
+}
+
+Result<bool> DeviceTier::get_to_host(const TierKey& key, std::span<std::byte> to) {
+  const auto found = state_->find(key);
+  if (!found.has_value()) return false;
+  if (to.size() != found->stored->size) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("there is room for {} bytes, and the entry has {}",
+                                                         to.size(), found->stored->size));
+  }
+  return state_->read(*found, to);
 }
 
 Result<std::vector<bool>> DeviceTier::get_to_device(std::span<const DevicePlace> places) {

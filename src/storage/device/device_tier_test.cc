@@ -268,10 +268,14 @@ class EngineMemory {
 
   void write(std::span<const std::byte> bytes) {
     std::ranges::copy(bytes, lane_->pinned().begin());
-    ASSERT_TRUE(lane_->upload(std::array{DeviceSpan{.at = at, .size = bytes.size()}}).has_value());
+    const std::array to = {DeviceSpan{.at = at, .size = bytes.size()}};
+    ASSERT_TRUE(lane_->start_upload(lane_->pinned().first(bytes.size()), to).has_value());
+    ASSERT_TRUE(lane_->wait().has_value());
   }
   std::vector<std::byte> read(std::size_t from, std::size_t size) {
-    EXPECT_TRUE(lane_->download(std::array{DeviceSpan{.at = at, .size = size_}}).has_value());
+    const std::array all = {DeviceSpan{.at = at, .size = size_}};
+    EXPECT_TRUE(lane_->start_download(all, lane_->pinned().first(size_)).has_value());
+    EXPECT_TRUE(lane_->wait().has_value());
     const auto part = lane_->pinned().subspan(from, size);
     return {part.begin(), part.end()};
   }
@@ -283,6 +287,38 @@ class EngineMemory {
   std::unique_ptr<CudaDevice> device_;
   std::unique_ptr<CudaDevice::Lane> lane_;
 };
+
+TEST_F(DeviceTierTest, CopiesPinnedMemoryWithoutAnother) {
+  open();
+  const auto device = CudaDevice::open(0, fake_cuda::library()).value();
+  const auto lane = CudaDevice::Lane::create(*device).value();
+  const std::size_t size = lane->pinned().size();
+  const auto whole = tier_bytes(1, size);
+  std::ranges::copy(whole, lane->pinned().begin());
+  EXPECT_TRUE(device->is_pinned(lane->pinned().data() + size - 1));
+  EXPECT_FALSE(device->is_pinned(whole.data()));
+
+  const std::span<const std::byte> pinned = lane->pinned();
+  ASSERT_TRUE(tier->put(tier_key(1), {}, pinned).has_value());
+  // Partly from pinned memory, in pieces that end anywhere.
+  const std::span<const std::byte> plain = whole;
+  const std::array pieces = {plain.first(5), pinned.subspan(5, 3'000'000), plain.subspan(3'000'005)};
+  ASSERT_TRUE(tier->put_pieces(tier_key(2), {}, pieces).has_value());
+  EXPECT_TRUE(std::ranges::equal((*tier->get(tier_key(1), room))->bytes, whole));
+  EXPECT_TRUE(std::ranges::equal((*tier->get(tier_key(2), room))->bytes, whole));
+
+  std::ranges::fill(lane->pinned(), std::byte{0});
+  EXPECT_TRUE(tier->get_to_host(tier_key(1), lane->pinned()).value());
+  EXPECT_TRUE(std::ranges::equal(lane->pinned(), whole));
+  std::vector<std::byte> mine(size);
+  EXPECT_TRUE(tier->get_to_host(tier_key(2), mine).value());
+  EXPECT_EQ(mine, whole);
+  EXPECT_FALSE(tier->get_to_host(tier_key(3), mine).value());
+  EXPECT_EQ(tier->get_to_host(tier_key(1), std::span(mine).first(7)).error().code,
+            ErrorCode::kInvalidArgument);
+  fake_cuda::damage(99);
+  EXPECT_FALSE(tier->get_to_host(tier_key(1), lane->pinned()).value());
+}
 
 TEST_F(DeviceTierTest, GathersPagesAndScattersThemAgain) {
   open();
@@ -354,7 +390,8 @@ TEST_F(DeviceTierTest, GivesWayToOtherProgramsUnderAGovernor) {
   std::uint64_t hits = 0;
   for (std::uint64_t i = 0; i < 400; ++i) {
     if (i % 20 == 0) {
-      others = (900_MiB + Bytes(rng.below((90_MiB).value()))).value();
+      others = std::min((900_MiB + Bytes(rng.below((120_MiB).value()))).value(),
+                        (1_GiB).value() - fake_cuda::allocated());
       fake_cuda::set_used_by_others(others);
     }
     clock.advance(std::chrono::milliseconds(50));

@@ -26,6 +26,7 @@ struct Gpu {
   std::size_t others = 0;
   std::size_t allocated = 0;
   std::map<Address, std::vector<std::byte>> memory;
+  std::map<Address, std::size_t> pinned;
   std::map<std::string, int> failing;
 };
 
@@ -43,6 +44,15 @@ std::byte* at(Address address, std::size_t size) {
   const std::size_t offset = address - start;
   if (offset > bytes.size() || size > bytes.size() - offset) return nullptr;
   return bytes.data() + offset;
+}
+
+/// Whether all of it is pinned: asynchronous copies need that.
+bool is_pinned(const void* memory, std::size_t size) {
+  const auto address = reinterpret_cast<Address>(memory);
+  const auto after = gpu().pinned.upper_bound(address);
+  if (after == gpu().pinned.begin()) return false;
+  const auto& [start, all] = *std::prev(after);
+  return address - start <= all && size <= all - (address - start);
 }
 
 constexpr int kInvalidValue = 1;
@@ -124,10 +134,20 @@ int cuMemFree_v2(Address memory) {
 int cuMemHostAlloc(void** memory, std::size_t size, unsigned) {
   FAKE_CUDA_CALL(cuMemHostAlloc);
   *memory = ::operator new(size, std::align_val_t{4096});
+  gpu().pinned[reinterpret_cast<Address>(*memory)] = size;
   return 0;
 }
 int cuMemFreeHost(void* memory) {
+  const std::lock_guard lock(gpu().mutex);
+  gpu().pinned.erase(reinterpret_cast<Address>(memory));
   ::operator delete(memory, std::align_val_t{4096});
+  return 0;
+}
+int cuPointerGetAttribute(void* value, int, Address address) {
+  FAKE_CUDA_CALL(cuPointerGetAttribute);
+  if (!is_pinned(reinterpret_cast<const void*>(address), 1)) return kInvalidValue;
+  const unsigned host = 1;
+  std::memcpy(value, &host, sizeof(host));
   return 0;
 }
 int cuStreamCreate(void** stream, unsigned) {
@@ -143,14 +163,14 @@ int cuStreamSynchronize(void*) {
 int cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t size, void*) {
   FAKE_CUDA_CALL(cuMemcpyHtoDAsync_v2);
   std::byte* const target = at(to, size);
-  if (target == nullptr) return kInvalidValue;
+  if (target == nullptr || !is_pinned(from, size)) return kInvalidValue;
   std::memcpy(target, from, size);
   return 0;
 }
 int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t size, void*) {
   FAKE_CUDA_CALL(cuMemcpyDtoHAsync_v2);
   const std::byte* const source = at(from, size);
-  if (source == nullptr) return kInvalidValue;
+  if (source == nullptr || !is_pinned(to, size)) return kInvalidValue;
   std::memcpy(to, source, size);
   return 0;
 }
