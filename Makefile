@@ -64,10 +64,10 @@ demo: ## build with llama.cpp and serve the small model that sees; the dashboard
 	@$(MAKE) --no-print-directory build ENGINE=llama
 	build/release/afterimage serve --demo
 
-train: ## train the small model that sees from nothing, two hours on two cores, in build/models/seer
+train: ## train the small model that sees from nothing, in build/models/seer: two hours on two cores, five minutes with DEVICE=cuda
 	@[ -x build/seer-env/bin/python ] || python3 -m venv build/seer-env
 	build/seer-env/bin/pip install -q --disable-pip-version-check -r models/requirements.txt
-	build/seer-env/bin/python models/train.py build/models/seer
+	build/seer-env/bin/python models/train.py build/models/seer --device $(or $(DEVICE),cpu)
 
 drill: build ## memory-pressure drill: a hog fills a control group; the cache must shrink, outputs stay identical
 	scripts/pressure-drill.py build/release/afterimage

@@ -4,7 +4,7 @@
 """Trains Seer from nothing, judges it on scenes that it never saw, and writes its files.
 
     models/train.py build/models/seer                  train, evaluate, export: under two hours on two cores
-    models/train.py build/models/seer --device cuda --batch 48   the same on a GPU, in minutes
+    models/train.py build/models/seer --device cuda    the same on a GPU, in minutes
     models/train.py build/models/seer --only evaluate  judge the weights that are there
     models/train.py build/models/seer --only export    write the files of the engines again
 
@@ -277,13 +277,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", choices=("train", "evaluate", "export"), help="one of the three steps instead of all")
-    parser.add_argument("--steps", type=int, default=7200, help="batches to train on (default: %(default)s)")
-    parser.add_argument("--batch", type=int, default=16, help="conversations in a batch (default: %(default)s)")
+    parser.add_argument("--steps", type=int, help="batches to train on (default: 7200 on a CPU, 2400 on a GPU)")
+    parser.add_argument("--batch", type=int, help="conversations in a batch (default: 16 on a CPU, 48 on a GPU)")
     parser.add_argument("--rate", type=float, default=3e-3, help="highest learning rate (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the first weights (default: %(default)s)")
     parser.add_argument("--device", type=torch.device, default="cpu", help="cpu, or cuda: other weights than a CPU's, as good (default: %(default)s)")
     parser.add_argument("--questions", type=int, default=1000, help="held-out questions for each skill (default: %(default)s)")
     arguments = parser.parse_args()
+    steps, batch = (7200, 16) if arguments.device.type == "cpu" else (2400, 48)
+    arguments.steps, arguments.batch = arguments.steps or steps, arguments.batch or batch
     transformers_logging.set_verbosity_error()
     keep_memory()
     torch.use_deterministic_algorithms(arguments.device.type == "cpu")  # some operations have no such form on a GPU

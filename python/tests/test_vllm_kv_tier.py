@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -100,6 +101,57 @@ def test_a_missing_block_fails_alone(tmp_path: Path) -> None:
     assert not result.success
     assert result.successful_keys == [b"k0"]
     tier.shutdown()
+
+
+class Slow:
+    """A tier whose first read fails at once and whose others take a while."""
+
+    def __init__(self) -> None:
+        self.reading = 0
+
+    def has(self, key: bytes) -> bool:
+        return True
+
+    @property
+    def tier(self) -> Slow:
+        return self
+
+    def get_into(self, key: bytes, block: memoryview) -> bool:
+        self.reading += 1
+        first = self.reading == 1
+        if first:
+            raise OSError("gone")
+        time.sleep(0.2)
+        block[:1] = b"x"
+        self.reading -= 1
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_job_ends_when_nothing_writes_to_its_blocks_any_more(tmp_path: Path) -> None:
+    blocks = np.zeros((4, 64), np.uint8)
+    tier = open_tier(tmp_path, blocks)
+    assert tier._below is not None
+    tier._below.close()
+    slow = Slow()
+    tier._below = slow  # type: ignore[assignment]
+    tier.submit_load(job(1, [b"a", b"b", b"c", b"d"], [0, 1, 2, 3]))
+    result = finished(tier)[1]
+    assert not result.success
+    assert slow.reading == 1, "only the read that failed never ended"
+    assert len(result.successful_keys) == 3
+    tier.shutdown()
+
+
+def test_the_view_is_released_at_shutdown(tmp_path: Path) -> None:
+    memory = bytearray(4 * 64)
+    view = memoryview(memory).cast("B", (4, 64))
+    tier = SecondaryTier(spec(), view, "afterimage", folder=str(tmp_path))
+    tier.shutdown()
+    view.release()
+    memory.extend(b"x")  # fails while anything refers to the memory
 
 
 def test_other_models_block_sizes_and_weights_miss(tmp_path: Path) -> None:

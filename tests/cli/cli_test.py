@@ -307,6 +307,38 @@ class RunDisk(Folder):
         self.assertLessEqual(on_disk, 1 << 20)
 
 
+class GpuMemory(Folder):
+    """A GPU as a tier; its driver is the tests' own (storage/device/testing)."""
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "libcuda.so.1").symlink_to(os.environ["AFTERIMAGE_FAKE_CUDA"])
+
+    def run_on(self, libraries, *more):
+        out = self.folder / "out.json"
+        done = subprocess.run([PROGRAM, "run", "--size", "tiny", "--max-tokens", "2", "--workload", EXAMPLES / "agents.jsonl",
+                               "--json", out, "--gpu-memory", "64MiB", *more],
+                              env=os.environ | {"LD_LIBRARY_PATH": str(libraries)}, capture_output=True, text=True, timeout=240)
+        return done, json.loads(out.read_text())
+
+    def test_entries_that_do_not_fit_in_memory_come_back_from_the_gpu(self):
+        done, report = self.run_on(self.folder, "--budget", "1MiB")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"GPU memory: \d+ entr(y|ies) hit, \d+ missed; \d+ put, 0 evicted; [\d.]+ MiB of 64.0 MiB taken")
+        self.assertIs(report["outputs_identical"], True)
+        self.assertEqual(report["encoder_calls"]["warm"], 10)
+        self.assertGreater(report["gpu"]["hits"], 0)
+        self.assertEqual(report["gpu"]["damaged"], 0)
+
+    def test_without_a_gpu_the_run_says_so_and_goes_on(self):
+        done, report = self.run_on(self.folder / "nothing")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("continuing without --gpu-memory: 'libcuda.so.1' cannot be loaded", done.stderr)
+        self.assertIsNone(report["gpu"])
+        done, _ = self.run_on(self.folder, "--gpu", "7")
+        self.assertIn("there is no device 7", done.stderr)
+
+
 class Governor(Folder):
     """Memory pressure, simulated by the files of a control group."""
 

@@ -92,6 +92,7 @@ class SecondaryTier(SecondaryTierManager):
         super().__init__(offloading_spec, primary_kv_view, tier_type, **newer)
         self.locality = None
         self._below: Below | None = None
+        self._own_view = False
         try:
             self._identify(offloading_spec, primary_kv_view, weights_epoch, secret_file)
             self._below, off = open_below(
@@ -111,6 +112,7 @@ class SecondaryTier(SecondaryTierManager):
             log.warning("Afterimage keeps no KV blocks below host memory (%s): %s. vLLM runs without that; correct it and start again.", name, reason)
         self._asking: set[bytes] = set()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="afterimage-kv")
+        self._readers = ThreadPoolExecutor(threads, thread_name_prefix="afterimage-kv-read")
         self._finished: SimpleQueue[Any] = SimpleQueue()
         self._running: set[Future[None]] = set()
         self._storing: set[bytes] = set()
@@ -119,7 +121,8 @@ class SecondaryTier(SecondaryTierManager):
         if not view.c_contiguous or view.readonly or not view.strides:
             raise InvalidArgument("expected a writable, C-contiguous view of [blocks, bytes per block]")
         self._row = view.strides[0]
-        self._blocks = view.cast("B") if view.nbytes else view
+        self._own_view = bool(view.nbytes)
+        self._blocks = view.cast("B") if self._own_view else view
         layout = _layout_of(spec)
         self._space = Namespace(layout["model"], layout["model"], weights_epoch=weights_epoch, secret=secret_in(secret_file))
         self._fields: dict[str, str | int | bytes] = {**layout, "block_bytes": self._row, "vllm": vllm_version()}
@@ -185,11 +188,14 @@ class SecondaryTier(SecondaryTierManager):
             self._finish(job, began, kept, whole=kept == len(keys))
 
     def _load(self, tier: Tier, job: int, names: list[Any], keys: list[bytes], blocks: list[int]) -> None:
+        """Several reads at a time: one leaves the disk idle before the next. The job ends when none of them runs, failed or not,
+        because vLLM then uses the blocks for something else.
+        """
         began, loaded = time.monotonic(), []
         try:
-            for name, key, block in zip(names, keys, blocks, strict=True):
-                if tier.get_into(key, self._block(block)):
-                    loaded.append(name)
+            reads = [self._readers.submit(tier.get_into, key, self._block(block)) for key, block in zip(keys, blocks, strict=True)]
+            wait(reads)
+            loaded = [name for name, read in zip(names, reads, strict=True) if read.exception() is None and read.result()]
         finally:
             whole = len(loaded) == len(keys)
             self._finish(job, began, len(loaded), whole=whole, successful_keys=None if whole else loaded)
@@ -219,5 +225,8 @@ class SecondaryTier(SecondaryTierManager):
 
     def shutdown(self) -> None:
         self._threads.shutdown(wait=True)
+        self._readers.shutdown(wait=True)
+        if self._own_view:  # vLLM closes the memory behind it
+            self._blocks.release()
         if self._below is not None:
             self._below.close()

@@ -21,7 +21,7 @@ constexpr unsigned kForEveryContext = 1;                     // CU_MEMHOSTALLOC_
 constexpr unsigned kOwnOrder = 1;                            // CU_STREAM_NON_BLOCKING
 constexpr std::uint64_t kCopySize = std::uint64_t{64} << 10U;  // of one block of the kernel
 
-constexpr std::size_t kMostRows = 16'384;                    // of one launch of the kernel
+constexpr std::size_t kMostRows = 65'536;                    // of one launch of the kernel
 static_assert(kMostRows * sizeof(DeviceCopy) <= CudaDevice::Lane::kPinned);
 
 }  // namespace
