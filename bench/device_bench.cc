@@ -72,8 +72,8 @@ double rate(std::size_t bytes, const std::function<void()>& work) {
 }
 
 void row(std::string_view what, std::size_t bytes, double ours, double limit) {
-  fmt::print("{:<52} {:>6} MiB {:>8.1f} GB/s   driver {:>8.1f}   ratio {:.2f}\n", what, bytes / kMiB,
-             ours, limit, ours / limit);
+  fmt::print("{:<52} {:>6} MiB {:>8.1f} GB/s   driver {:>8.1f}   ratio {:.2f}\n", what,
+             bytes / kMiB, ours, limit, ours / limit);
   std::fflush(stdout);
 }
 
@@ -96,7 +96,8 @@ std::vector<std::byte> random_bytes(std::uint64_t seed, std::size_t size) {
 /// 64 KiB pages of `memory` in random order.
 std::vector<DeviceSpan> shuffled_pages(DeviceAddress memory, std::size_t size, std::size_t page) {
   std::vector<DeviceSpan> pages;
-  for (std::size_t at = 0; at < size; at += page) pages.push_back({.at = memory + at, .size = page});
+  for (std::size_t at = 0; at < size; at += page)
+    pages.push_back({.at = memory + at, .size = page});
   Rng rng(3);
   for (std::size_t i = pages.size(); i > 1; --i) std::swap(pages[i - 1], pages[rng.below(i)]);
   return pages;
@@ -115,8 +116,7 @@ void within_the_gpu(Driver& driver, std::size_t size) {
   const auto bytes = random_bytes(1, size);
   need(driver.to_device(one, bytes.data(), size) == 0, "the driver's copy failed");
   const auto pages = shuffled_pages(one, size, std::size_t{64} << 10U);
-  const double gathered =
-      rate(size, [&] { must(tier->put_from_device(key_of(1), {}, pages)); });
+  const double gathered = rate(size, [&] { must(tier->put_from_device(key_of(1), {}, pages)); });
   row("gather: 64 KiB pages in any order into an entry", size, gathered, limit);
   const auto targets = shuffled_pages(two, size, std::size_t{64} << 10U);
   const double scattered = rate(size, [&] {
@@ -134,7 +134,8 @@ void within_the_gpu(Driver& driver, std::size_t size) {
     spans.push_back({.at = one + n * kEntry, .size = kEntry});
     must(tier->put_from_device(key_of(100 + n), {}, {&spans.back(), 1}));
   }
-  for (std::size_t n = 0; n < spans.size(); ++n) places.push_back({key_of(100 + n), {&spans[n], 1}});
+  for (std::size_t n = 0; n < spans.size(); ++n)
+    places.push_back({key_of(100 + n), {&spans[n], 1}});
   const double many = rate(size, [&] {
     const auto there = must(tier->get_to_device(places));
     need(std::ranges::all_of(there, [](bool found) { return found; }), "a miss");
@@ -254,7 +255,8 @@ void beside_a_hog(const char* program) {
   std::ranges::sort(took);
   fmt::print(
       "beside a process that takes {:.1f} GiB three times: {} allocations of it failed, {} of {} "
-      "ticks over the budget,\nheld {:.1f} GiB at most and {:.1f} at least, {} releases, {:.1f} GiB "
+      "ticks over the budget,\nheld {:.1f} GiB at most and {:.1f} at least, {} releases, {:.1f} "
+      "GiB "
       "given back, median {:.1f} ms, longest {:.1f} ms, {} of {} look-ups hit\n",
       static_cast<double>(free / 4 * 3) / 1073741824.0, WEXITSTATUS(status), violations, asked,
       static_cast<double>(most.value()) / 1073741824.0,

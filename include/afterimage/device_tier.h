@@ -21,10 +21,10 @@ namespace afterimage {
 using DeviceAddress = std::uint64_t;
 
 struct DeviceTierOptions {
-  std::uint32_t device = 0;      // index of the GPU, as CUDA counts
-  Bytes keep_free = 512_MiB;     // of the GPU's memory: the tier takes no more when less is free
-  std::uint32_t copies = 8;      // copies to and from host memory at a time, each with a thread and
-                                 // 4 MiB of pinned memory
+  std::uint32_t device = 0;   // index of the GPU, as CUDA counts
+  Bytes keep_free = 512_MiB;  // of the GPU's memory: the tier takes no more when less is free
+  std::uint32_t copies = 8;   // copies to and from host memory at a time, each with a thread and
+                              // 4 MiB of pinned memory
   std::string library = "libcuda.so.1";
 };
 

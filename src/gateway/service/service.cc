@@ -15,12 +15,12 @@
 #include "gateway/engine_backend/engine_backend.h"
 #include "gateway/proxy/upstream.h"
 #include "gateway/service/make_similar_answers.h"
+#include "policy/pressure/device_cache.h"
 #include "policy/pressure/linux_gauges.h"
 #include "storage/encryption/encrypted_cell.h"
 #include "storage/memory/file_cell.h"
 #include "storage/remote/redis_leases.h"
 #include "storage/remote/remote_cell.h"
-#include "policy/pressure/device_cache.h"
 #include "storage/stores/stores.h"
 
 namespace afterimage {
@@ -141,12 +141,13 @@ struct Service::State {
 /// nullptr afterwards: there is no GPU that can be used, which costs hits and nothing else.
 void Service::State::open_device() {
   const MemorySettings& memory = options.settings.memory;
-  auto opened = DeviceCache::open(
-      {.capacity = memory.gpu_size, .device = {.device = memory.gpu}}, clock);
+  auto opened =
+      DeviceCache::open({.capacity = memory.gpu_size, .device = {.device = memory.gpu}}, clock);
   if (opened.has_value()) {
     device = *std::move(opened);
   } else {
-    log.error("gpu_not_used", {{"gpu", std::uint64_t{memory.gpu}}, {"why", opened.error().message}});
+    log.error("gpu_not_used",
+              {{"gpu", std::uint64_t{memory.gpu}}, {"why", opened.error().message}});
   }
 }
 

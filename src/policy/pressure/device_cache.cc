@@ -11,10 +11,11 @@ Result<std::unique_ptr<DeviceCache>> DeviceCache::open(const DeviceCacheOptions&
   std::unique_ptr<DeviceCache> cache(new DeviceCache(options.capacity));
   AFI_TRY(cache->tier_, DeviceTier::open(options.device, cache->budget_));
   cache->shared_.join(*cache->tier_);
-  const auto gauge = std::make_shared<EngineGauge>([&tier = *cache->tier_]() -> Result<GaugeReading> {
-    AFI_TRY(const DeviceMemory memory, tier.device_memory());
-    return GaugeReading{.total = memory.total, .used = memory.total - memory.free};
-  });
+  const auto gauge =
+      std::make_shared<EngineGauge>([&tier = *cache->tier_]() -> Result<GaugeReading> {
+        AFI_TRY(const DeviceMemory memory, tier.device_memory());
+        return GaugeReading{.total = memory.total, .used = memory.total - memory.free};
+      });
   PressureOptions pressure{.gauge = gauge, .own_thread = options.own_thread};
   pressure.governor.reserve = options.device.keep_free;
   AFI_TRY(cache->pressure_, PressureController::create(pressure, cache->shared_, clock));

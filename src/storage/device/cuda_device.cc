@@ -14,14 +14,14 @@
 namespace afterimage {
 namespace {
 
-constexpr int kOutOfMemory = 2;                              // CUDA_ERROR_OUT_OF_MEMORY
-constexpr int kMemoryType = 2;                               // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-constexpr unsigned kHostMemory = 1;                          // CU_MEMORYTYPE_HOST
-constexpr unsigned kForEveryContext = 1;                     // CU_MEMHOSTALLOC_PORTABLE
-constexpr unsigned kOwnOrder = 1;                            // CU_STREAM_NON_BLOCKING
+constexpr int kOutOfMemory = 2;                                // CUDA_ERROR_OUT_OF_MEMORY
+constexpr int kMemoryType = 2;                                 // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+constexpr unsigned kHostMemory = 1;                            // CU_MEMORYTYPE_HOST
+constexpr unsigned kForEveryContext = 1;                       // CU_MEMHOSTALLOC_PORTABLE
+constexpr unsigned kOwnOrder = 1;                              // CU_STREAM_NON_BLOCKING
 constexpr std::uint64_t kCopySize = std::uint64_t{64} << 10U;  // of one block of the kernel
 
-constexpr std::size_t kMostRows = 65'536;                    // of one launch of the kernel
+constexpr std::size_t kMostRows = 65'536;  // of one launch of the kernel
 static_assert(kMostRows * sizeof(DeviceCopy) <= CudaDevice::Lane::kPinned);
 
 }  // namespace
@@ -187,7 +187,8 @@ Result<std::unique_ptr<CudaDevice::Lane>> CudaDevice::Lane::create(CudaDevice& d
   AFI_TRY_VOID(calls.checked(calls.allocate_host(&pinned, kPinned, kForEveryContext),
                              "allocating pinned host memory"));
   lane->pinned_ = static_cast<std::byte*>(pinned);
-  AFI_TRY_VOID(calls.checked(calls.allocate(&lane->table_, kMostRows * sizeof(DeviceCopy)), "allocating memory"));
+  AFI_TRY_VOID(calls.checked(calls.allocate(&lane->table_, kMostRows * sizeof(DeviceCopy)),
+                             "allocating memory"));
   return lane;
 }
 
@@ -252,13 +253,13 @@ Result<void> CudaDevice::Lane::copy(std::span<const DeviceCopy> copies) {
   std::size_t rows = 0;
   const auto launch = [&]() -> Result<void> {
     if (rows > 0) {
-      AFI_TRY_VOID(calls.checked(
-          calls.to_device(table_, table, rows * sizeof(DeviceCopy), stream_), "listing copies"));
+      AFI_TRY_VOID(calls.checked(calls.to_device(table_, table, rows * sizeof(DeviceCopy), stream_),
+                                 "listing copies"));
       std::array<void*, 1> arguments = {&table_};
-      AFI_TRY_VOID(calls.checked(
-          calls.launch(device_.calls_->kernel, static_cast<unsigned>(rows), 1, 1, kCopyThreads, 1,
-                       1, 0, stream_, arguments.data(), nullptr),
-          "copying within the device"));
+      AFI_TRY_VOID(
+          calls.checked(calls.launch(device_.calls_->kernel, static_cast<unsigned>(rows), 1, 1,
+                                     kCopyThreads, 1, 1, 0, stream_, arguments.data(), nullptr),
+                        "copying within the device"));
       rows = 0;
     }
     return calls.checked(calls.wait_for(stream_), "copying within the device");

@@ -390,8 +390,9 @@ Result<bool> DeviceTier::get_to_host(const TierKey& key, std::span<std::byte> to
   const auto found = state_->find(key);
   if (!found.has_value()) return false;
   if (to.size() != found->stored->size) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("there is room for {} bytes, and the entry has {}",
-                                                         to.size(), found->stored->size));
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("there is room for {} bytes, and the entry has {}", to.size(),
+                            found->stored->size));
   }
   return state_->read(*found, to);
 }

@@ -60,7 +60,8 @@ class DeviceTierTest : public ::testing::Test {
 
   void open(Bytes capacity = 64_MiB, Bytes keep_free = 0_B) {
     budget.set_capacity(capacity);
-    auto opened = DeviceTier::open({.keep_free = keep_free, .library = fake_cuda::library()}, budget);
+    auto opened =
+        DeviceTier::open({.keep_free = keep_free, .library = fake_cuda::library()}, budget);
     ASSERT_TRUE(opened.has_value()) << to_string(opened.error());
     tier = *std::move(opened);
   }
@@ -302,7 +303,8 @@ TEST_F(DeviceTierTest, CopiesPinnedMemoryWithoutAnother) {
   ASSERT_TRUE(tier->put(tier_key(1), {}, pinned).has_value());
   // Partly from pinned memory, in pieces that end anywhere.
   const std::span<const std::byte> plain = whole;
-  const std::array pieces = {plain.first(5), pinned.subspan(5, 3'000'000), plain.subspan(3'000'005)};
+  const std::array pieces = {plain.first(5), pinned.subspan(5, 3'000'000),
+                             plain.subspan(3'000'005)};
   ASSERT_TRUE(tier->put_pieces(tier_key(2), {}, pieces).has_value());
   EXPECT_TRUE(std::ranges::equal((*tier->get(tier_key(1), room))->bytes, whole));
   EXPECT_TRUE(std::ranges::equal((*tier->get(tier_key(2), room))->bytes, whole));

@@ -73,8 +73,8 @@ int copy_within(Address to, Address from, std::size_t size) {
 
 }  // namespace
 
-#define FAKE_CUDA_CALL(name)                          \
-  const std::lock_guard lock(gpu().mutex);            \
+#define FAKE_CUDA_CALL(name)               \
+  const std::lock_guard lock(gpu().mutex); \
   if (const int code = failure_of(#name); code != 0) return code
 
 extern "C" {
