@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from types import TracebackType
 from typing import Any
@@ -70,6 +71,8 @@ class Reuse:
         self.prefixes = ai.PrefixCache(budget_bytes, tier=self._tier, erasable=erasable)
         self.images = EncodeOnce(model, cache=cache, weights_epoch=weights_epoch)  # last: it changes the model
         self._rows: KvRows | None = None
+        renamed = "cache" in inspect.signature(type(model.model).forward).parameters  # in later versions of transformers
+        self._cache_argument = "cache" if renamed else "past_key_values"
         self._passed_on = 0
 
     def flush(self) -> None:
@@ -121,8 +124,8 @@ class Reuse:
         inputs = {"input_ids": input_ids, **{name: arguments[name] for name in names if name in arguments}}
         settings = {name: value for name, value in arguments.items() if name not in names}
         try:
-            if "past_key_values" in arguments:
-                raise ai.errors.Unsupported("past_key_values of the caller")
+            if arguments.keys() & {"past_key_values", "cache"}:
+                raise ai.errors.Unsupported("KV of the caller")
             # Arguments that change the prefill; the others do not matter here.
             if odd := [name for name in arguments if name.startswith(("pixel_values_", "video_", "input_features", "inputs_embeds"))]:
                 raise ai.errors.Unsupported(", ".join(odd))
@@ -131,12 +134,13 @@ class Reuse:
             self._passed_on += 1
             return self.model.generate(input_ids=input_ids, **arguments)
         return self.model.generate(
-            input_ids=input_ids, attention_mask=torch.ones_like(input_ids), past_key_values=cache, **settings
+            input_ids=input_ids, attention_mask=torch.ones_like(input_ids), **{self._cache_argument: cache}, **settings
         )
 
     @torch.no_grad()
     def prefill(self, inputs: dict[str, Any]) -> DynamicCache:
-        """The KV of all tokens but the last, for model.generate(input_ids, past_key_values=...).
+        """The KV of all tokens but the last, for model.generate(input_ids, past_key_values=...), or cache=... in
+        versions of transformers that call it so.
 
         inputs: the processor's output. Unsupported: it is not one prompt.
         """
@@ -181,4 +185,4 @@ class Reuse:
 
     def _compute(self, prompt: Prompt, cache: DynamicCache, cuts: list[int]) -> None:
         for first, end in zip(cuts, cuts[1:], strict=False):
-            self.model.model(**prompt.part(first, end), past_key_values=cache, use_cache=True)
+            self.model.model(**prompt.part(first, end), **{self._cache_argument: cache}, use_cache=True)
