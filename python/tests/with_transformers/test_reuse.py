@@ -15,6 +15,7 @@ import afterimage as ai
 import pytest
 import torch
 from afterimage.transformers import EncodeOnce, Reuse
+from afterimage.transformers.kv import empty_cache
 from small_models import ARCHITECTURES, Architecture, words
 
 NEW = 6
@@ -250,6 +251,17 @@ def test_invalid_tiers_are_rejected(architecture: Architecture, tier: ai.Tier, t
     with pytest.raises(ai.errors.NotFound, match="/proc/none"):
         Reuse(model, weights_epoch="1", disk="/proc/none")
     assert "get_image_features" not in vars(model.model), "a model whose Reuse failed is as it was"
+
+
+def test_a_cache_of_the_caller_is_passed_to_the_model(architecture: Architecture) -> None:
+    model = architecture.model()
+    inputs = architecture.prompt([words(10, 1), 1, words(9, 3)])
+    with Reuse(model, block_tokens=16) as reuse:
+        expected = reuse.generate(**inputs, max_new_tokens=NEW, do_sample=False)
+        own = empty_cache(model)
+        assert torch.equal(reuse.generate(**inputs, **{reuse._cache_argument: own}, max_new_tokens=NEW, do_sample=False), expected)
+        assert own.get_seq_length() > 0
+        assert reuse.stats()["passed_on"] == 1
 
 
 def test_unsupported_prompts_are_passed_to_the_model(architecture: Architecture) -> None:
