@@ -53,8 +53,8 @@ struct DevicePlace {
 /// own device memory.
 ///
 /// Memory is taken from the GPU in slabs of 32 MiB and used in blocks of 64 KiB, so an entry may lie
-/// in several places. Before slabs are
-/// returned to the GPU, the remaining entries are moved together.
+/// in several places. Before slabs are returned to the GPU, the remaining entries are moved
+/// together.
 ///
 /// Unit     The slabs, charged to a MemoryBudget. As a BudgetClient it follows the budget: a
 ///          PressureController with an NvmlGauge makes it give way to other programs.

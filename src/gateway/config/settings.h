@@ -62,8 +62,8 @@ struct MemorySettings {
   std::string policy = "worth";
   std::string disk;  // a folder; empty: memory only
   Bytes disk_size = 64_GiB;
-  Bytes gpu_size = 0_B;   // 0: no GPU memory is used
-  std::uint32_t gpu = 0;  // its index
+  Bytes gpu_size = 0_B;          // 0: no GPU memory is used
+  std::uint32_t gpu = 0;         // its index
   std::string encrypt_key_file;  // encrypts disk and remote entries; both empty: no encryption
   std::string encrypt_key_env;   // environment variable with the keys, instead of a file
 

@@ -10,8 +10,8 @@
 #include "afterimage/secret.h"
 #include "foundation/platform/fault_points.h"
 #include "foundation/platform/mutex.h"
-#include "storage/memory/checksum.h"
 #include "foundation/platform/parallel_for.h"
+#include "storage/memory/checksum.h"
 
 namespace afterimage {
 namespace {

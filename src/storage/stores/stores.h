@@ -22,7 +22,7 @@ namespace afterimage {
 
 struct StoresOptions {
   Tier* nearest = nullptr;  // stacked above the others; outlives the stores. nullptr: none
-  std::string disk;  // folder of the disk tier; empty: none
+  std::string disk;         // folder of the disk tier; empty: none
   Bytes disk_capacity = 64_GiB;
   std::optional<SharedStoreOptions> remote = std::nullopt;  // nullopt: no remote tier
   /// File with the secret of all keys, the same in every process that shares the remote tier.
