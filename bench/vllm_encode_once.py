@@ -33,6 +33,7 @@ from typing import Any
 WITH_VLLM = Path(__file__).resolve().parent.parent / "python" / "tests" / "with_vllm"
 sys.path.insert(0, str(WITH_VLLM))
 from engine import open_engine, request_of  # noqa: E402
+from runs import encoder_plugins  # noqa: E402
 
 SIDE = 448  # pixels
 WARM_UP = 3
@@ -104,18 +105,6 @@ class Engine:
         self._process.wait()
 
 
-def plugins(folder: Path, **settings: Any) -> dict[str, Any]:
-    return {
-        "ec_manager_config": {"encoder_cache_manager_cls": "afterimage.vllm.EncoderCacheManager"},
-        "ec_transfer_config": {
-            "ec_connector": "ECConnector",
-            "ec_connector_module_path": "afterimage.vllm",
-            "ec_role": "ec_both",
-            "ec_connector_extra_config": {"folder": str(folder), "host_bytes": 1 << 30, **settings},
-        },
-    }
-
-
 @contextlib.contextmanager
 def redis(folder: Path) -> Iterator[str]:
     program = shutil.which("redis-server") or shutil.which("valkey-server")
@@ -156,14 +145,14 @@ def main() -> None:
         subprocess.run([sys.executable, WITH_VLLM / "make_tiny_model.py", model, *size], check=True, capture_output=True)
         host, pictures = Path(memory) / "host", range(arguments.pictures)
         with redis(place) as servers:
-            ours = plugins(host, disk_folder=str(place / "tier"), disk_bytes=1 << 30, remote=servers, remote_timeout=1.0)
+            ours = encoder_plugins(host, disk_folder=str(place / "tier"), disk_bytes=1 << 30, remote=servers, remote_timeout=1.0)
             engines = [Engine("plain", model, {}, log), Engine("ours", model, ours, log)]
             parts = {"first time": ask_in_turn(engines, pictures), "again": ask_in_turn(engines, pictures)}
             holds, prompt = engines[0].holds, engines[0].prompt
             for engine in engines:
                 engine.close()
             shutil.rmtree(host)
-            second = plugins(Path(memory) / "second", remote=servers, remote_timeout=1.0)
+            second = encoder_plugins(Path(memory) / "second", remote=servers, remote_timeout=1.0)
             started = [Engine("plain", model, {}, log), Engine("ours", model, ours, log), Engine("second", model, second, log)]
             plain, restarted, shared = ask_in_turn(started, pictures)
             parts |= {"after a restart, from disk": [plain, restarted], "a second engine, through Redis": [plain, shared]}

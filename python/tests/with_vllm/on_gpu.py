@@ -36,6 +36,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+from runs import encoder_plugins  # noqa: E402
 
 CHUNK = 64  # tokens, of the tiers
 DAMAGE_EVERY = 1 << 14
@@ -188,18 +189,6 @@ def offloading(host_bytes: int, tier: dict[str, Any] | None = None, **settings: 
     if tier is not None:
         extra |= {"spec_name": "TieringOffloadingSpec", "secondary_tiers": [tier]}
     return {"kv_transfer_config": {"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "kv_connector_extra_config": extra}}
-
-
-def connector(folder: Path, **settings: Any) -> dict[str, Any]:
-    return {
-        "ec_manager_config": {"encoder_cache_manager_cls": "afterimage.vllm.EncoderCacheManager"},
-        "ec_transfer_config": {
-            "ec_connector": "ECConnector",
-            "ec_connector_module_path": "afterimage.vllm",
-            "ec_role": "ec_both",
-            "ec_connector_extra_config": {"folder": str(folder), "host_bytes": 1 << 30, **settings},
-        },
-    }
 
 
 def damage(folder: Path) -> int:
@@ -366,8 +355,8 @@ def ec_jobs(arguments: argparse.Namespace, model: Path, memory: Path, disk: Path
 
     host, new, tier = memory / "host", memory / "new-host", {"disk_folder": str(disk / "ec"), "disk_bytes": 1 << 30}
     return [
-        {"ec-plain": job(["first", "again"], {}), "ec-ours": job(["first", "again"], connector(host, **tier), host)},
-        {"ec-ours-restart": job(["from disk"], connector(new, **tier), new), "ec-second": job(["from the first engine"], connector(host), host)},
+        {"ec-plain": job(["first", "again"], {}), "ec-ours": job(["first", "again"], encoder_plugins(host, **tier), host)},
+        {"ec-ours-restart": job(["from disk"], encoder_plugins(new, **tier), new), "ec-second": job(["from the first engine"], encoder_plugins(host), host)},
     ]
 
 
@@ -381,9 +370,9 @@ def tiny_jobs(model: Path, memory: Path, disk: Path, common: dict[str, Any]) -> 
     host, new, last = memory / "tiny", memory / "tiny-new", memory / "tiny-last"
     tier = {"disk_folder": str(disk / "tiny"), "disk_bytes": 1 << 26}
     return [
-        {"tiny-plain": job({}), "tiny-ours": job(connector(host, **tier), host)},
-        {"tiny-restart": job(connector(new, **tier), new)},
-        {"tiny-damaged": job(connector(last, **tier), last)},
+        {"tiny-plain": job({}), "tiny-ours": job(encoder_plugins(host, **tier), host)},
+        {"tiny-restart": job(encoder_plugins(new, **tier), new)},
+        {"tiny-damaged": job(encoder_plugins(last, **tier), last)},
     ]
 
 

@@ -16,7 +16,9 @@ Result<std::unique_ptr<DeviceCache>> DeviceCache::open(const DeviceCacheOptions&
         AFI_TRY(const DeviceMemory memory, tier.device_memory());
         return GaugeReading{.total = memory.total, .used = memory.total - memory.free};
       });
-  PressureOptions pressure{.gauge = gauge, .own_thread = options.own_thread};
+  // The heap has nothing to do with the GPU's memory: it is left alone.
+  PressureOptions pressure{
+      .gauge = gauge, .own_thread = options.own_thread, .return_memory = [] {}};
   pressure.governor.reserve = options.device.keep_free;
   AFI_TRY(cache->pressure_, PressureController::create(pressure, cache->shared_, clock));
   return cache;

@@ -12,7 +12,6 @@
 #include <list>
 #include <utility>
 
-#include "foundation/platform/fault_points.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/platform/parallel_for.h"
 #include "foundation/platform/workers.h"
@@ -271,8 +270,7 @@ Result<bool> DeviceTier::State::download(const Stored& stored, std::span<std::by
     AFI_TRY_VOID(lane.start_download(part_of(stored.spans, from, size), landed));
     AFI_TRY_VOID(lane.wait());
     if (!direct) std::memcpy(target.data(), landed.data(), size);
-    if (!stored.checksums.empty() &&
-        !AFI_GUARD("device.checksum", Checksum::of(target) == stored.checksums[piece])) {
+    if (!stored.checksums.empty() && Checksum::of(target) != stored.checksums[piece]) {
       intact = false;
     }
     return {};
@@ -361,6 +359,7 @@ Result<bool> DeviceTier::State::read(const Entry& found, std::span<std::byte> to
   const MutexLock lock(mutex);
   if (intact.has_value() && *intact) {
     ++stats.hits;
+    stats.degraded_reason.clear();
     return true;
   }
   ++stats.misses;

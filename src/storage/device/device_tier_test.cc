@@ -250,8 +250,8 @@ TEST_F(DeviceTierTest, AFailingDriverCostsHitsAndIsReported) {
   EXPECT_FALSE(tier->may_contain(tier_key(2)));
   fake_cuda::reset();
   EXPECT_TRUE(holds(1, 1000));
-  EXPECT_TRUE(put(2, 1000).has_value());
   EXPECT_EQ(tier->stats().degraded_reason, "");
+  EXPECT_TRUE(put(2, 1000).has_value());
 }
 
 /// Device memory of an engine that lives in the same process.
