@@ -298,7 +298,7 @@ TEST_F(AnswerLeases, AFollowerOfAWaitingLeaderLooksUpByItsOwnRules) {
   wait_told(1);
   Waiting joins(other, question("Q"));
   Waiting wants_it_for_long(other, question("Q"), "Cache-Control: min-fresh=60\r\n");
-  until([&] { return other.in_flight() == 3; });
+  until([&] { return other.gateway().responses().subscribers() == 3; });
   world.model.answer(0, "one");
   EXPECT_EQ(leads.said().header("X-Cache-Source"), "answered-elsewhere");
   EXPECT_EQ(joins.said().header("X-Cache-Source"), "answered-elsewhere");

@@ -233,6 +233,11 @@ SharedResponse::State SharedResponse::state() const {
   return state_;
 }
 
+std::uint64_t SharedResponse::subscribers() const {
+  const MutexLock lock(mutex_);
+  return subscribers_;
+}
+
 std::shared_ptr<SharedResponse::Subscriber> SharedResponse::join() {
   {
     const MutexLock lock(mutex_);

@@ -63,6 +63,7 @@ class SharedResponse final : public BackendListener,
   void abandon();
   /// It has subscribers, and was not cancelled.
   [[nodiscard]] bool wanted() const;
+  [[nodiscard]] std::uint64_t subscribers() const;
   /// How the backend is slowed down, or cancelled once all subscribers have left.
   void controlled_by(BackendCall call);
 

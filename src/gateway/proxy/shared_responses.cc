@@ -61,4 +61,11 @@ std::size_t SharedResponses::size() const {
   return responses_.size();
 }
 
+std::uint64_t SharedResponses::subscribers() const {
+  const MutexLock lock(mutex_);
+  std::uint64_t all = 0;
+  for (const auto& [key, response] : responses_) all += response->subscribers();
+  return all;
+}
+
 }  // namespace afterimage

@@ -34,6 +34,8 @@ class SharedResponses {
   /// It has completed or was abandoned: no request joins it from now on.
   void remove(const std::string& key, const SharedResponse* response);
   [[nodiscard]] std::size_t size() const;
+  /// Requests that wait for a response that others can join.
+  [[nodiscard]] std::uint64_t subscribers() const;
 
   /// For forget_all(): also responses that are not shared.
   void remember(const std::shared_ptr<SharedResponse>& response);
