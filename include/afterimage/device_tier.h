@@ -83,6 +83,7 @@ class DeviceTier final : public Tier, public BudgetClient {
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override;
   /// Also overwrites the bytes.
   Result<void> erase(const TierKey& key) override;
+  Result<EntryCount> erase_matching(const EntryFilter& filter) override;
   Result<void> flush() override { return {}; }
   [[nodiscard]] bool may_contain(const TierKey& key) const override;
   [[nodiscard]] std::optional<EntryMetadata> metadata(const TierKey& key) const override;

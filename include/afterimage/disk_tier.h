@@ -85,6 +85,7 @@ class DiskTier final : public Tier {
   Result<void> put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) override;
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override;
   Result<void> erase(const TierKey& key) override;
+  Result<EntryCount> erase_matching(const EntryFilter& filter) override;
   Result<void> flush() override;
   [[nodiscard]] bool may_contain(const TierKey& key) const override;
   [[nodiscard]] bool is_pending(const TierKey& key) const override;

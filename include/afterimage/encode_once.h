@@ -140,6 +140,7 @@ class EncodeOnce final : public BudgetClient, private PinOwner {
                                    AgentId agent = kNoAgent, const std::stop_token& stop = {});
 
   bool erase(const EncoderKey& key);
+  EntryCount erase_matching(const EntryFilter& filter);
   void clear();
   [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate() override;
   Bytes evict_bytes(Bytes wanted) override;

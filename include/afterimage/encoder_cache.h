@@ -31,7 +31,8 @@ struct EncoderCacheOptions {
 /// Metadata of an entry.
 struct EncoderEntryFacts {
   Modality modality = Modality::kImage;
-  Duration cost{0};  // time that encoding took, which each hit saves
+  Duration cost{0};                  // time that encoding took, which each hit saves
+  std::vector<EntryLabel> labels{};  // see Namespace::labels
 };
 
 /// A request that misses, waits for another request's encode and is then served counts as one miss
@@ -123,6 +124,8 @@ class EncoderCache final : public PinOwner {
 
   /// Removes an entry; its bytes are freed with its last pin. False if there is none.
   bool erase(const EncoderKey& key);
+  /// Removes the entries that the filter matches; returns how many. O(n).
+  EntryCount erase_matching(const EntryFilter& filter);
   void clear();
 
   /// nullopt: all entries are pinned, or the floor forbids eviction.

@@ -94,6 +94,7 @@ class EncryptedTier final : public Tier {
   std::vector<Result<std::optional<TierEntry>>> get_all(std::span<const TierKey> keys,
                                                         MemoryBudget& room) override;
   Result<void> erase(const TierKey& key) override;
+  Result<EntryCount> erase_matching(const EntryFilter& filter) override;
   Result<void> flush() override;
   [[nodiscard]] bool may_contain(const TierKey& key) const override;
   [[nodiscard]] bool holds(const TierKey& key) const override;

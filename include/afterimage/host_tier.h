@@ -36,6 +36,7 @@ class HostTier final : public Tier {
   Result<void> put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) override;
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override;
   Result<void> erase(const TierKey& key) override;
+  Result<EntryCount> erase_matching(const EntryFilter& filter) override;
   Result<void> flush() override { return {}; }
   [[nodiscard]] bool may_contain(const TierKey& key) const override;
   [[nodiscard]] std::optional<EntryMetadata> metadata(const TierKey& key) const override;
@@ -80,6 +81,7 @@ class TierStack final : public Tier {
   std::vector<Result<std::optional<TierEntry>>> get_all(std::span<const TierKey> keys,
                                                         MemoryBudget& room) override;
   Result<void> erase(const TierKey& key) override;
+  Result<EntryCount> erase_matching(const EntryFilter& filter) override;
   Result<void> flush() override;
   /// Whether any tier may contain it.
   [[nodiscard]] bool may_contain(const TierKey& key) const override;

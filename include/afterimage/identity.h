@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "afterimage/digest.h"
+#include "afterimage/ids.h"
 #include "afterimage/media.h"
 #include "afterimage/model.h"
 #include "afterimage/request.h"
@@ -52,6 +54,36 @@ DecodedDigest decoded_digest(const AudioSamples& samples);
 
 class FieldWriter;
 
+/// Makes the labels by which entries are erased, under the installation's secret: without it nobody
+/// can compute one, or tell what an entry was made from.
+///
+/// Threads  Any; immutable.
+/// Source   docs/formats/keys.md.
+class EntryLabels {
+ public:
+  /// Most labels of an entry. An entry made from more media than that allows has the label of any
+  /// media item instead of theirs: it is erased with each.
+  static constexpr std::size_t kMax = 48;
+
+  explicit EntryLabels(const Secret& root);
+
+  [[nodiscard]] EntryLabel tenant(const TenantId& tenant) const;
+  /// By its name, whatever its weights.
+  [[nodiscard]] EntryLabel model(std::string_view name) const;
+  [[nodiscard]] EntryLabel media(const ContentDigest& content) const;
+  /// Of entries made from more media than kMax allows.
+  [[nodiscard]] EntryLabel any_media() const;
+  /// Of an answer's tag: "media:…", "tenant:…" and "model:…" are the labels above.
+  [[nodiscard]] EntryLabel tag(std::string_view tag) const;
+  /// The entries that were made from a media item.
+  [[nodiscard]] EntryFilter made_from(const ContentDigest& content) const {
+    return {.any_of = {media(content), any_media()}};
+  }
+
+ private:
+  Secret key_;
+};
+
 /// Everything besides content that changes a result: model, weights, encoder, adapter, template, KV
 /// dtype and tenant, under the tenant's salt. Without that salt nobody can tell whether two tenants
 /// hold the same image.
@@ -78,10 +110,18 @@ class Namespace {
   /// Derives a secret of this namespace from `fields`, whose domain is the caller's own.
   [[nodiscard]] Secret derive(const FieldWriter& fields) const;
 
+  /// The labels of an entry made in this namespace, from these media: tenant, model, and each media
+  /// item once.
+  [[nodiscard]] std::vector<EntryLabel> labels(std::span<const ContentDigest> media) const;
+
  private:
-  explicit Namespace(const Secret& key) : key_(key) {}
+  Namespace(const Secret& key, const EntryLabels& labels, EntryLabel tenant, EntryLabel model)
+      : key_(key), labels_(labels), tenant_(tenant), model_(model) {}
 
   Secret key_;
+  EntryLabels labels_;
+  EntryLabel tenant_;
+  EntryLabel model_;
 };
 
 /// Derives a tenant's salt from the secret of the whole installation.
@@ -101,6 +141,10 @@ struct Fingerprint {
   std::vector<ContentDigest> contents;
   std::vector<EncoderKey> keys;
   std::vector<Modality> modalities;
+  std::optional<Namespace> space = std::nullopt;  // for labels; nullopt: entries have none
+
+  /// Of the encoder output of one item.
+  [[nodiscard]] std::vector<EntryLabel> labels(std::size_t item) const;
 };
 
 /// Hashes every byte of every item. Pure; any thread.

@@ -2,12 +2,15 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace afterimage {
 
@@ -47,6 +50,24 @@ using ItemId = Name<struct ItemIdTag>;
 /// The tenant that owns content and pays for it. Nothing is shared between two tenants. Empty: a
 /// single-tenant deployment.
 using TenantId = Name<struct TenantIdTag>;
+
+/// Says what an entry was made from, so that it can be erased: 64 bits of a keyed hash, see
+/// EntryLabels. Two names may have the same label: then too much is erased, never too little.
+struct EntryLabel {
+  std::uint64_t bits = 0;
+  auto operator<=>(const EntryLabel&) const = default;
+};
+
+/// Which entries to erase.
+struct EntryFilter {
+  std::vector<EntryLabel> any_of;  // empty: every entry
+
+  /// An entry without labels matches every filter: nothing is known about it.
+  [[nodiscard]] bool matches(std::span<const EntryLabel> labels) const {
+    return any_of.empty() || labels.empty() ||
+           std::ranges::find_first_of(labels, any_of) != labels.end();
+  }
+};
 
 }  // namespace afterimage
 

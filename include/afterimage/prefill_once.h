@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -152,6 +153,8 @@ class PrefillOnce final : public BudgetClient, private PrefixOwner {
   [[nodiscard]] Result<PrefixExplanation> explain(const NamespaceId& space,
                                                   const Sequence& prompt) const;
   bool erase(const NamespaceId& space);
+  std::uint64_t erase_media(const ContentDigest& media);
+  std::uint64_t erase_spaces(const std::function<bool(const NamespaceId&)>& chosen);
   void clear();
   [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate() override;
   Bytes evict_bytes(Bytes wanted) override;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -250,6 +251,12 @@ class PrefixCache final : public PrefixOwner {
 
   /// Invalidates everything in the namespace; pinned parts are freed when their last match is.
   bool erase(const NamespaceId& space);
+  /// Invalidates what was computed from a media item: every position from the item's first one on,
+  /// and others whose rows lie in one piece of memory with its rows, or could. Returns the number of
+  /// positions. O(n).
+  std::uint64_t erase_media(const ContentDigest& media);
+  /// Invalidates the namespaces that `chosen` accepts; returns how many positions they had. O(n).
+  std::uint64_t erase_spaces(const std::function<bool(const NamespaceId&)>& chosen);
   void clear();
   /// nullopt: everything is in use.
   [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate();

@@ -29,6 +29,7 @@ class LeaseService;
 class MemoryBudget;
 class PrefillOnce;
 class PrefixArchive;
+class RunningRequests;
 class SharedBudget;
 class Tier;
 struct ReuseStats;
@@ -61,6 +62,26 @@ struct ReuseOptions {
   /// object. nullptr: this is the only process.
   LeaseService* leases = nullptr;
   PressureOptions pressure;  // with a gauge, `budget` is an upper limit
+};
+
+/// What to erase: exactly one of these.
+struct EraseTarget {
+  std::optional<ContentDigest> media = std::nullopt;  // what was made from this item
+  std::optional<TenantId> tenant = std::nullopt;
+  std::optional<std::string> model = std::nullopt;  // by its name, whatever its weights
+  bool everything = false;
+};
+
+/// What erase() removed.
+struct EraseReport {
+  EntryCount encoder_outputs;  // from memory
+  std::uint64_t kv_tokens = 0;  // positions whose KV was in memory
+  AnswerCount answers;          // from memory
+  EntryCount stored;            // entries of the tier, of all kinds; where it is a stack: of the
+                                // tier of it that had most
+  /// Requests that began before and did not end in time. They may have stored something since, or
+  /// hold what was erased: erase again.
+  std::uint64_t unfinished = 0;
 };
 
 /// Afterimage in one process: the caches, their one budget, and the plan of each request.
@@ -98,6 +119,15 @@ class Reuse {
   [[nodiscard]] MediaPlan plan_media(const Fingerprint& prints, const std::string& agent,
                                      std::size_t covered = 0, const RequestFacts& facts = {});
 
+  /// Erases from all caches and from the tier, also what requests that are running now are making
+  /// or using: it erases, waits up to `patience` until they have ended, and erases again. Afterwards
+  /// the item is encoded anew. Entries stored without labels are erased, too. Slow: it reads the
+  /// labels of every stored entry.
+  /// Errors   kInvalidArgument: not exactly one member of `target` is set. An error of the tier:
+  ///          some entries may be left there; erase again.
+  Result<EraseReport> erase(const EraseTarget& target,
+                            Duration patience = std::chrono::seconds(30));
+
   [[nodiscard]] EncodeOnce& encoder();
   /// nullptr: prefixes are off.
   [[nodiscard]] PrefillOnce* prefix();
@@ -125,6 +155,9 @@ class Reuse {
   [[nodiscard]] PrefixArchive* prefix_archive();
   /// nullptr: no other process stores into the tier.
   [[nodiscard]] LeaseService* leases();
+  [[nodiscard]] RunningRequests& running();
+  /// For erase(): whose KV the namespace has.
+  void note_space(const NamespaceId& root, const Namespace& space);
 
   std::unique_ptr<State> state_;
 };

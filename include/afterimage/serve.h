@@ -49,7 +49,7 @@ struct Served {
 ///          encoded get the same error. A full cache is no error: MediaSource::kUncached.
 /// Threads  Any.
 Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
-                     const GenerateOptions& options = {}, std::stop_token stop = {});
+                     const GenerateOptions& options = {}, const std::stop_token& stop = {});
 
 /// The baseline that reuse is measured against: encodes every media item, every time.
 Result<Served> serve_without_reuse(const Request& request, const Engine& engine, const Clock& clock,

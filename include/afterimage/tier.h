@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "afterimage/digest.h"
+#include "afterimage/ids.h"
 #include "afterimage/memory_budget.h"
 #include "afterimage/result.h"
 #include "afterimage/tensor.h"
@@ -57,18 +58,21 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
-/// Metadata stored with an entry's bytes. A tier stores the specs and protects them with a
-/// checksum; their meaning is up to the code that puts and gets, which compares them with what it
-/// expects.
+/// Metadata stored with an entry's bytes. A tier stores specs and labels and protects them with a
+/// checksum; the specs' meaning is up to the code that puts and gets, which compares them with what
+/// it expects.
 struct EntryMeta {
-  /// Enough for one tensor per layer and kind of a deep decoder, at rank 2.
-  static constexpr std::size_t kMaxFormBytes = 3584;
+  /// Enough for one tensor per layer and kind of a deep decoder, at rank 2, and for
+  /// EntryLabels::kMax labels.
+  static constexpr std::size_t kMaxFormBytes = 3968;
 
   std::vector<TensorSpec> tensors;  // empty: plain bytes
   Duration cost{0};                 // measured time that a hit saves
+  std::vector<EntryLabel> labels{};
   bool operator==(const EntryMeta&) const = default;
 
-  /// 8 bytes per tensor plus 8 per extent. If it exceeds kMaxFormBytes, put() refuses the entry.
+  /// 8 bytes per tensor, per extent and per label. If it exceeds kMaxFormBytes, put() refuses the
+  /// entry.
   [[nodiscard]] std::size_t form_bytes() const;
 };
 
@@ -151,6 +155,11 @@ class Tier {
   /// After a successful erase the entry never comes back, even after a crash of the process or the
   /// machine. Succeeds if there is no entry.
   virtual Result<void> erase(const TierKey& key) = 0;
+  /// Erases the entries that the filter matches, those that are being written included, and returns
+  /// how many there were. It reads what is known of every entry: for operators, not for requests.
+  /// After an error some may be left; calling it again is safe. kUnavailable also: this kind of tier
+  /// cannot list its entries.
+  virtual Result<EntryCount> erase_matching(const EntryFilter& filter);
   /// When it returns, earlier puts are visible to get() and as durable as this tier makes them.
   virtual Result<void> flush() = 0;
 

@@ -166,6 +166,78 @@ ExitCode run(const RunArgs& args, World& world) {
   return report.fine() ? ExitCode::kFine : ExitCode::kProblem;
 }
 
+void add_file_options(CLI::App& verb, RunArgs& args) {
+  verb.add_option(
+          "--workload", args.workload,
+          "Requests, one JSON object per line: id, agent, tenant, expected, messages (OpenAI chat)")
+      ->required()
+      ->type_name("FILE");
+  verb.add_option(
+          "--images", args.images,
+          "Your own photos: the workload's image names are looked up here; if none is found,\n"
+          "these photos replace them")
+      ->type_name("DIR");
+  verb.add_option("--json", args.json, "Write the full report as JSON; - for standard output")
+      ->type_name("FILE");
+  verb.add_option("--report", args.report,
+                  "Write an HTML page: savings, and each picture, question, answer and what was "
+                  "reused")
+      ->type_name("FILE");
+  verb.add_option("--record", args.record,
+                  "Write a trace for replay: lengths and repetitions only, no content")
+      ->type_name("FILE");
+}
+
+void add_cache_options(CLI::App& verb, RunArgs& args) {
+  verb.add_option("--budget", args.budget,
+                  "Memory budget for everything cached, e.g. 64MiB or "
+                  "4GiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("4GiB")
+      ->type_name("SIZE");
+  verb.add_option(
+          "--governor", args.governor,
+          "Shrink the cache under memory pressure; --budget is then the upper limit. auto: "
+          "watch\n"
+          "this process's control group or the machine, whichever has less memory; DIR: the\n"
+          "folder of another control group")
+      ->type_name("auto|DIR");
+  verb.add_option("--max-entries", args.max_entries, "Maximum number of cached encoder outputs")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->type_name("N");
+  verb.add_option("--disk", args.disk,
+                  "Also store entries in this folder and reuse those of earlier runs; created "
+                  "if missing")
+      ->type_name("DIR");
+  verb.add_option("--disk-budget", args.disk_budget, "Maximum size of that folder")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("16GiB")
+      ->type_name("SIZE");
+  verb.add_option("--gpu-memory", args.gpu_memory,
+                  "Also keep entries in so much spare memory of an NVIDIA GPU, and give it back "
+                  "when\n"
+                  "other programs need it")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("none")
+      ->type_name("SIZE");
+  verb.add_option("--gpu", args.gpu, "Which GPU")->capture_default_str()->type_name("N");
+  add_remote_options(verb, args.remote);
+  verb.add_option("--remote-ttl", args.remote.ttl, "Time to live of entries on the servers")
+      ->capture_default_str()
+      ->type_name("TIME");
+  verb.add_option("--encrypt-key-file", args.encrypt_key_file,
+                  "Encrypt what --disk and --remote store (AES-256-GCM): a file of keys, 64 hex "
+                  "digits\n"
+                  "per line; the first encrypts, all decrypt; readable by its owner only")
+      ->type_name("FILE");
+  verb.add_flag("--load-always", args.load_always,
+                "Load what the disk or the servers hold even where computing it would be faster");
+  verb.add_option("--policy", args.policy, "Eviction policy")
+      ->check(CLI::IsMember(std::vector<std::string>(policy_names().begin(), policy_names().end())))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void add_run(CLI::App& program, World& world, ExitCode& code) {
@@ -175,72 +247,8 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
                              "Run a workload without and with reuse, prove that the outputs are "
                              "identical,\n"
                              "and print what was saved");
-  verb->add_option(
-          "--workload", args->workload,
-          "Requests, one JSON object per line: id, agent, tenant, expected, messages (OpenAI chat)")
-      ->required()
-      ->type_name("FILE");
-  verb->add_option(
-          "--images", args->images,
-          "Your own photos: the workload's image names are looked up here; if none is found,\n"
-          "these photos replace them")
-      ->type_name("DIR");
-  verb->add_option("--json", args->json, "Write the full report as JSON; - for standard output")
-      ->type_name("FILE");
-  verb->add_option("--report", args->report,
-                   "Write an HTML page: savings, and each picture, question, answer and what was "
-                   "reused")
-      ->type_name("FILE");
-  verb->add_option("--record", args->record,
-                   "Write a trace for replay: lengths and repetitions only, no content")
-      ->type_name("FILE");
-  verb->add_option("--budget", args->budget,
-                   "Memory budget for everything cached, e.g. 64MiB or "
-                   "4GiB")
-      ->transform(CLI::AsSizeValue(false))
-      ->default_str("4GiB")
-      ->type_name("SIZE");
-  verb->add_option(
-          "--governor", args->governor,
-          "Shrink the cache under memory pressure; --budget is then the upper limit. auto: "
-          "watch\n"
-          "this process's control group or the machine, whichever has less memory; DIR: the\n"
-          "folder of another control group")
-      ->type_name("auto|DIR");
-  verb->add_option("--max-entries", args->max_entries, "Maximum number of cached encoder outputs")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str()
-      ->type_name("N");
-  verb->add_option("--disk", args->disk,
-                   "Also store entries in this folder and reuse those of earlier runs; created "
-                   "if missing")
-      ->type_name("DIR");
-  verb->add_option("--disk-budget", args->disk_budget, "Maximum size of that folder")
-      ->transform(CLI::AsSizeValue(false))
-      ->default_str("16GiB")
-      ->type_name("SIZE");
-  verb->add_option("--gpu-memory", args->gpu_memory,
-                   "Also keep entries in so much spare memory of an NVIDIA GPU, and give it back "
-                   "when\n"
-                   "other programs need it")
-      ->transform(CLI::AsSizeValue(false))
-      ->default_str("none")
-      ->type_name("SIZE");
-  verb->add_option("--gpu", args->gpu, "Which GPU")->capture_default_str()->type_name("N");
-  add_remote_options(*verb, args->remote);
-  verb->add_option("--remote-ttl", args->remote.ttl, "Time to live of entries on the servers")
-      ->capture_default_str()
-      ->type_name("TIME");
-  verb->add_option("--encrypt-key-file", args->encrypt_key_file,
-                   "Encrypt what --disk and --remote store (AES-256-GCM): a file of keys, 64 hex "
-                   "digits\n"
-                   "per line; the first encrypts, all decrypt; readable by its owner only")
-      ->type_name("FILE");
-  verb->add_flag("--load-always", args->load_always,
-                 "Load what the disk or the servers hold even where computing it would be faster");
-  verb->add_option("--policy", args->policy, "Eviction policy")
-      ->check(CLI::IsMember(std::vector<std::string>(policy_names().begin(), policy_names().end())))
-      ->capture_default_str();
+  add_file_options(*verb, *args);
+  add_cache_options(*verb, *args);
   verb->add_option("--max-tokens", args->max_tokens, "Tokens generated per request")
       ->check(CLI::Range(1U, 4096U))
       ->capture_default_str()

@@ -63,7 +63,8 @@ TEST_P(TierConformance, ReturnsEntriesByteForByte) {
   for (const std::size_t size :
        {0U, 1U, 63U, 64U, 3'900U, 4'095U, 4'096U, 4'097U, 65'536U, 1'048'577U}) {
     const EntryMeta meta{.tensors = {{DType::kBF16, Shape{size}}, {DType::kU8, Shape{}}},
-                         .cost = Duration(12'345 + n)};
+                         .cost = Duration(12'345 + n),
+                         .labels = {EntryLabel(n), EntryLabel(~n)}};
     put(++n, size, meta);
     const auto entry = get(tier_key(n));
     ASSERT_TRUE(entry.has_value()) << size;
@@ -164,6 +165,49 @@ TEST_P(TierConformance, AnErasedEntryIsGoneUntilItIsPutAgain) {
   EXPECT_TRUE(holds(1, 200));
 }
 
+TEST_P(TierConformance, ErasesTheEntriesThatHaveALabel) {
+  constexpr std::size_t kLarge = 1'500'000;
+  put(1, 100, {.labels = {EntryLabel(1), EntryLabel(7)}});
+  put(2, 5'000, {.labels = {EntryLabel(2), EntryLabel(7)}});
+  put(3, kLarge, {.labels = {EntryLabel(7), EntryLabel(1)}});
+  put(4, kLarge, {.labels = {EntryLabel(2)}});
+  EntryMeta deep{.labels = {EntryLabel(3)}};
+  deep.tensors.assign(140, TensorSpec{DType::kF16, Shape{1, 2}});
+  put(5, 100, deep);
+  const auto erased = tier->erase_matching({.any_of = {EntryLabel(9), EntryLabel(1)}});
+  ASSERT_TRUE(erased.has_value()) << to_string(erased.error());
+  EXPECT_EQ(*erased, EntryCount(2));
+  EXPECT_EQ(tier->stats().erased, 2U);
+  EXPECT_EQ(get(tier_key(1)), std::nullopt);
+  EXPECT_EQ(get(tier_key(3)), std::nullopt);
+  EXPECT_TRUE(holds(2, 5'000));
+  EXPECT_TRUE(holds(4, kLarge));
+  EXPECT_TRUE(holds(5, 100));
+  EXPECT_EQ(tier->erase_matching({.any_of = {EntryLabel(1)}}), EntryCount(0));
+  EXPECT_EQ(tier->erase_matching({.any_of = {EntryLabel(3)}}), EntryCount(1));
+  put(1, 100);
+  EXPECT_TRUE(holds(1, 100));
+}
+
+TEST_P(TierConformance, AnEntryWithoutLabelsIsErasedWithAny) {
+  put(1, 100);
+  put(2, 100, {.labels = {EntryLabel(2)}});
+  EXPECT_EQ(tier->erase_matching({.any_of = {EntryLabel(1)}}), EntryCount(1));
+  EXPECT_EQ(get(tier_key(1)), std::nullopt);
+  EXPECT_TRUE(holds(2, 100));
+  EXPECT_EQ(tier->erase_matching({}), EntryCount(1)) << "an empty filter matches every entry";
+  EXPECT_EQ(get(tier_key(2)), std::nullopt);
+}
+
+TEST_P(TierConformance, ErasesWhatIsBeingWritten) {
+  for (std::uint64_t n = 1; n <= 20; ++n) {
+    ASSERT_TRUE(tier->put(tier_key(n), {.labels = {EntryLabel(n % 2)}}, tier_bytes(n, 100'000))
+                    .has_value());
+  }
+  EXPECT_EQ(tier->erase_matching({.any_of = {EntryLabel(1)}}), EntryCount(10));
+  for (std::uint64_t n = 1; n <= 20; ++n) EXPECT_EQ(holds(n, 100'000), n % 2 == 0) << n;
+}
+
 TEST_P(TierConformance, WithoutMemoryForTheCopyTheEntryStays) {
   put(1, 100'000);
   ASSERT_TRUE(tier->flush().has_value());
@@ -208,6 +252,7 @@ TEST_P(TierConformance, AgreesWithAnObviousModel) {
   for_each_seed(5, [this](Rng& rng) {
     const auto tested = GetParam().make(16_MiB);
     std::map<std::uint64_t, std::pair<std::uint64_t, std::size_t>> model;  // seed and size
+    const auto label_of = [](std::uint64_t n) { return EntryLabel(n % 5); };
     std::uint64_t gets = 0;
     for (int step = 0; step < 300; ++step) {
       const std::uint64_t n = rng.below(12);
@@ -215,9 +260,19 @@ TEST_P(TierConformance, AgreesWithAnObviousModel) {
       switch (rng.below(4)) {
         case 0:
           model[n] = {seed, rng.below(rng.chance(0.2) ? 200'000 : 9'000)};
-          ASSERT_TRUE(tested->put(tier_key(n), {}, tier_bytes(seed, model[n].second)).has_value());
+          ASSERT_TRUE(
+              tested->put(tier_key(n), {.labels = {label_of(n)}}, tier_bytes(seed, model[n].second))
+                  .has_value());
           break;
         case 1:
+          if (rng.chance(0.05)) {
+            const std::size_t before = model.size();
+            std::erase_if(model,
+                          [&](const auto& one) { return label_of(one.first) == label_of(n); });
+            ASSERT_EQ(tested->erase_matching({.any_of = {label_of(n)}}),
+                      EntryCount(before - model.size()));
+            break;
+          }
           if (!rng.chance(0.4)) break;
           ASSERT_TRUE(tested->erase(tier_key(n)).has_value());
           model.erase(n);
@@ -249,6 +304,7 @@ TEST_P(TierConformance, ManyThreadsNeverSeeWrongBytes) {
         switch (rng.below(8)) {
           case 0:
             EXPECT_TRUE(tier->erase(tier_key(n)).has_value());
+            if (step % 10 == 0) EXPECT_TRUE(tier->erase_matching({}).has_value());
             break;
           case 1:
             EXPECT_TRUE(tier->flush().has_value());

@@ -148,10 +148,11 @@ void AnswerArchive::keep(Question& question, const Answer& answer, const AnswerF
       (is_whole(answer) || facts.keep_partial) && facts.ttl.value_or(Duration::max()) > Duration(0);
   const TierKey exact =
       key_of(before_it.names_, question.scope(), MatchLevel::kExact, question.text());
-  const bool kept = lasts && put(exact, archived, before_it);
+  const EntryMeta meta = meta_of(facts);
+  const bool kept = lasts && put(exact, archived, meta, before_it);
   count(kept ? &AnswerArchiveStats::kept : &AnswerArchiveStats::refused);
   if (kept && !is_whole(answer)) return;  // found by its own words only
-  if (kept) return put_forms(question, facts.cost, before_it);
+  if (kept) return put_forms(question, meta, before_it);
   // The answer that it replaced must not be restored instead.
   if (!parts_.tier.is_pending(exact) && !parts_.tier.may_contain(exact)) return;
   // Shared: other processes may serve the replaced answer from memory until it expires.
@@ -163,7 +164,18 @@ Mutex& AnswerArchive::put_lock(const TierKey& exact) {
   return put_locks_[std::to_integer<std::size_t>(exact.bytes.front()) % put_locks_.size()];
 }
 
-bool AnswerArchive::put(const TierKey& exact, const ArchivedAnswer& archived,
+/// An answer has a label even without tags, or every erasure would erase it.
+EntryMeta AnswerArchive::meta_of(const AnswerFacts& facts) const {
+  EntryMeta meta{.tensors = {}, .cost = facts.cost};
+  if (!parts_.labels.has_value()) return meta;
+  meta.labels.push_back(parts_.labels->tag("answer"));
+  for (const std::string& tag : facts.tags) meta.labels.push_back(parts_.labels->tag(tag));
+  // Too many to say: erased with whatever is.
+  if (meta.labels.size() > EntryLabels::kMax) meta.labels.clear();
+  return meta;
+}
+
+bool AnswerArchive::put(const TierKey& exact, const ArchivedAnswer& archived, const EntryMeta& meta,
                         const ReadLease& before_it) {
   const std::vector<std::byte> bytes = to_bytes(archived);
   const MutexLock ordered(put_lock(exact));
@@ -177,17 +189,18 @@ bool AnswerArchive::put(const TierKey& exact, const ArchivedAnswer& archived,
     }
   }
   return !was_erased(exact, before_it) &&
-         parts_.tier.put(exact, {.tensors = {}, .cost = archived.cost}, bytes).has_value();
+         parts_.tier.put(exact, meta, bytes).has_value();
 }
 
-void AnswerArchive::put_forms(Question& question, Duration cost, const ReadLease& before_it) {
+void AnswerArchive::put_forms(Question& question, const EntryMeta& meta,
+                              const ReadLease& before_it) {
   const std::vector<std::byte> bytes = archived_question_bytes(question.text());
   for (const MatchLevel rung : kMatchLevels) {
     const auto form = question.form(rung);
     if (rung == MatchLevel::kExact || !form.has_value()) continue;
     // If this fails the answer is found by its exact text only.
-    static_cast<void>(parts_.tier.put(key_of(before_it.names_, question.scope(), rung, *form),
-                                      {.tensors = {}, .cost = cost}, bytes));
+    static_cast<void>(parts_.tier.put(key_of(before_it.names_, question.scope(), rung, *form), meta,
+                                      bytes));
   }
 }
 

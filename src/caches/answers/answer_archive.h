@@ -14,6 +14,7 @@
 
 #include "afterimage/answer_cache.h"
 #include "afterimage/clock.h"
+#include "afterimage/identity.h"
 #include "afterimage/memory_budget.h"
 #include "afterimage/result.h"
 #include "afterimage/tier.h"
@@ -62,6 +63,9 @@ struct AnswerArchiveParts {
   std::function<void(Duration)> wait = {};
   /// Leases to generate an answer, among processes that share the list. nullptr: none are taken.
   LeaseService* turns = nullptr;
+  /// Labels entries by the tags of their answers. nullopt: they have none, and every erasure by
+  /// labels erases them.
+  std::optional<EntryLabels> labels = std::nullopt;
 };
 
 /// Answers in a tier below memory. An answer is written when it is created, so that evicting it
@@ -179,8 +183,10 @@ class AnswerArchive {
                                                   const LookupRules& rules,
                                                   const AnswerQuota& quota);
   [[nodiscard]] Mutex& put_lock(const TierKey& exact);
-  bool put(const TierKey& exact, const ArchivedAnswer& archived, const ReadLease& before_it);
-  void put_forms(Question& question, Duration cost, const ReadLease& before_it);
+  bool put(const TierKey& exact, const ArchivedAnswer& archived, const EntryMeta& meta,
+           const ReadLease& before_it);
+  void put_forms(Question& question, const EntryMeta& meta, const ReadLease& before_it);
+  [[nodiscard]] EntryMeta meta_of(const AnswerFacts& facts) const;
   [[nodiscard]] bool lease_expired(const ReadLease& before) const;
   [[nodiscard]] WallTime stored_at(const AnswerFacts& facts) const;
   [[nodiscard]] bool was_erased(const TierKey& exact, const ReadLease& since) const;

@@ -73,7 +73,9 @@ void AnswerCache::visit(const AnswerFilter& filter, AnswerEntryId after, const V
     last = std::min(last, AnswerEntryId{state.last_id});
     const Duration now = locked_->clock.now();
     auto next = state.by_id.upper_bound(after);
-    const auto has_next = [&] { return next != state.by_id.end() && next->first <= last; };
+    const auto has_next = [&]() AFI_REQUIRES(locked_->mutex) {
+      return next != state.by_id.end() && next->first <= last;
+    };
     for (std::size_t work = 0; has_next() && work < kSlice; ++work) {
       const std::uint32_t place = (next++)->second;  // advance first: the visitor may remove it
       const AnswerSlot& slot = state.slots[place];

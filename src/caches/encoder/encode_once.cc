@@ -270,6 +270,11 @@ bool EncodeOnce::erase(const EncoderKey& key) {
   return state_->cache.erase(key);
 }
 
+EntryCount EncodeOnce::erase_matching(const EntryFilter& filter) {
+  const MutexLock lock(state_->mutex);
+  return state_->cache.erase_matching(filter);
+}
+
 void EncodeOnce::clear() {
   const MutexLock lock(state_->mutex);
   state_->cache.clear();

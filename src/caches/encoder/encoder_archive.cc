@@ -29,8 +29,8 @@ Bytes bytes_of(std::span<const TensorView> tensors) {
 }  // namespace
 
 void EncoderArchive::keep(const EncoderKey& key, std::span<const TensorView> tensors,
-                          Duration cost) {
-  const PutOnce::Outcome outcome = kept_.put(place(key), tensors, cost);
+                          Duration cost, std::vector<EntryLabel> labels) {
+  const PutOnce::Outcome outcome = kept_.put(place(key), tensors, cost, std::move(labels));
   if (load_or_compute_ != nullptr) {
     load_or_compute_->learn(EntryClass::kEncoderOutput, bytes_of(tensors), cost);
   }
@@ -73,7 +73,9 @@ std::optional<EncoderArchive::Loaded> EncoderArchive::get(const EncoderKey& key,
   std::optional<Loaded> loaded;
   if (entry.has_value() && entry->has_value()) {
     if (auto output = output_of(**entry)) {
-      loaded = {.output = *std::move(output), .cost = (*entry)->meta.cost};
+      loaded = {.output = *std::move(output),
+                .cost = (*entry)->meta.cost,
+                .labels = (*entry)->meta.labels};
     }
   }
   // An absent entry is a miss, and a failure only if the tier claimed to hold it.

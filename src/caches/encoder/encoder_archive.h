@@ -28,6 +28,7 @@ class EncoderArchive {
   struct Loaded {
     EncoderOutput output;
     Duration cost{0};  // time that encoding took
+    std::vector<EntryLabel> labels;
   };
 
   /// All arguments outlive the archive. `transfer` is charged for outputs being loaded.
@@ -36,7 +37,8 @@ class EncoderArchive {
       : tier_(tier), kept_(tier), transfer_(transfer), load_or_compute_(load_or_compute) {}
 
   /// Stores an output. Does nothing if the tier holds it already or a put of it is pending.
-  void keep(const EncoderKey& key, std::span<const TensorView> tensors, Duration cost);
+  void keep(const EncoderKey& key, std::span<const TensorView> tensors, Duration cost,
+            std::vector<EntryLabel> labels = {});
   /// nullopt: encode it. `choice`, if given, tells whether a stored output was declined.
   std::optional<Loaded> load(const EncoderKey& key, LoadChoice* choice = nullptr);
   /// Looks up again although the tier recorded the key as absent: another process may have stored

@@ -356,6 +356,17 @@ bool EncoderCache::erase(const EncoderKey& key) {
   return true;
 }
 
+EntryCount EncoderCache::erase_matching(const EntryFilter& filter) {
+  EntryCount erased;
+  for (std::uint32_t place = 0; place < state_->slots.size(); ++place) {
+    const Slot& slot = state_->slots[place];
+    if (!slot.resident || !filter.matches(slot.record->facts.labels)) continue;
+    state_->remove(state_->id_of(place), RemovalReason::kErased);
+    erased += EntryCount(1);
+  }
+  return erased;
+}
+
 void EncoderCache::clear() {
   for (std::uint32_t place = 0; place < state_->slots.size(); ++place) {
     if (state_->slots[place].resident) state_->remove(state_->id_of(place), RemovalReason::kErased);

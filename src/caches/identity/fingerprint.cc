@@ -16,9 +16,14 @@ const PreprocessRecipe& Recipes::of(Modality modality) const {
   return video;
 }
 
+std::vector<EntryLabel> Fingerprint::labels(std::size_t item) const {
+  if (!space.has_value()) return {};
+  return space->labels(std::span(contents).subspan(item, 1));
+}
+
 Fingerprint fingerprint(std::span<const MediaItem* const> media, const Namespace& space,
                         const Recipes& recipes) {
-  Fingerprint prints;
+  Fingerprint prints{.space = space};
   for (const MediaItem* item : media) {
     prints.contents.push_back(item->digest.has_value() ? *item->digest : content_digest(*item));
     prints.keys.push_back(

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <algorithm>
+#include <cstring>
+#include <string>
+
 #include "afterimage/identity.h"
 #include "caches/identity/fields.h"
 #include "foundation/crypto/sha256.h"
@@ -40,7 +44,9 @@ Result<Namespace> Namespace::of(const ModelIdentity& model, const TenantId& tena
       .text("adapter", model.adapter)
       .text("chat_template", model.chat_template)
       .number("kv_dtype", static_cast<std::uint64_t>(model.kv_dtype));
-  return Namespace(hmac_sha256(tenant_salt(root, tenant), fields.message()));
+  const EntryLabels labels(root);
+  return Namespace(hmac_sha256(tenant_salt(root, tenant), fields.message()), labels,
+                   labels.tenant(tenant), labels.model(model.model));
 }
 
 EncoderKey Namespace::encoder_key(const MediaItem& item, const ContentDigest& content,
@@ -64,5 +70,39 @@ NamespaceId Namespace::prefix_root(const PreprocessRecipe& image, const Preproce
 Secret Namespace::derive(const FieldWriter& fields) const {
   return hmac_sha256(key_, fields.message());
 }
+
+std::vector<EntryLabel> Namespace::labels(std::span<const ContentDigest> media) const {
+  std::vector<EntryLabel> labels{tenant_, model_};
+  for (const ContentDigest& content : media) {
+    const EntryLabel label = labels_.media(content);
+    if (std::ranges::find(labels, label) != labels.end()) continue;
+    if (labels.size() == EntryLabels::kMax) return {tenant_, model_, labels_.any_media()};
+    labels.push_back(label);
+  }
+  return labels;
+}
+
+EntryLabels::EntryLabels(const Secret& root)
+    : key_(hmac_sha256(root, FieldWriter("afterimage/entry-labels/1").message())) {}
+
+EntryLabel EntryLabels::tag(std::string_view tag) const {
+  FieldWriter fields("afterimage/entry-label/1");
+  fields.text("tag", tag);
+  const Secret hash = hmac_sha256(key_, fields.message());
+  EntryLabel label;
+  std::memcpy(&label.bits, hash.data(), sizeof label.bits);
+  return label;
+}
+
+EntryLabel EntryLabels::tenant(const TenantId& tenant) const {
+  return tag("tenant:" + std::string(tenant.text()));
+}
+EntryLabel EntryLabels::model(std::string_view name) const {
+  return tag("model:" + std::string(name));
+}
+EntryLabel EntryLabels::media(const ContentDigest& content) const {
+  return tag("media:" + content.hex());
+}
+EntryLabel EntryLabels::any_media() const { return tag("media:any"); }
 
 }  // namespace afterimage

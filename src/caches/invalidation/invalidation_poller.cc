@@ -22,7 +22,8 @@ void InvalidationPoller::run() {
   while (true) {
     {
       const MutexLock lock(mutex_);
-      if (changed_.wait_for(mutex_, every_, [this] { return stopping_; })) return;
+      const auto stopping = [this]() AFI_REQUIRES(mutex_) { return stopping_; };
+      if (changed_.wait_for(mutex_, every_, stopping)) return;
     }
     poll_();
   }

@@ -323,6 +323,16 @@ bool PrefillOnce::erase(const NamespaceId& space) {
   return state_->cache.erase(space);
 }
 
+std::uint64_t PrefillOnce::erase_media(const ContentDigest& media) {
+  const MutexLock lock(state_->mutex);
+  return state_->cache.erase_media(media);
+}
+
+std::uint64_t PrefillOnce::erase_spaces(const std::function<bool(const NamespaceId&)>& chosen) {
+  const MutexLock lock(state_->mutex);
+  return state_->cache.erase_spaces(chosen);
+}
+
 void PrefillOnce::clear() {
   const MutexLock lock(state_->mutex);
   state_->cache.clear();

@@ -131,7 +131,7 @@ Result<ArchivedPrompt> ArchivedPrompt::of(const Namespace& space, const Namespac
                                                      .preprocessing = root.hex()}));
   std::vector<BlockKey> keys;
   AFI_TRY_VOID(chain.extend(sequence, keys));
-  return ArchivedPrompt(std::move(chain), layout, sequence, std::move(keys));
+  return ArchivedPrompt(space, std::move(chain), layout, sequence, std::move(keys));
 }
 
 std::vector<BlockKey> ArchivedPrompt::ends(std::uint32_t first, std::uint32_t last) const {
@@ -140,12 +140,21 @@ std::vector<BlockKey> ArchivedPrompt::ends(std::uint32_t first, std::uint32_t la
   return *std::move(ends);
 }
 
+std::vector<EntryLabel> ArchivedPrompt::labels(std::uint32_t end) const {
+  std::vector<ContentDigest> media;
+  for (const MediaSpan& span : sequence_->spans) {
+    if (span.offset.value() < end) media.push_back(span.content);
+  }
+  return space_.labels(media);
+}
+
 TokenCount PrefixArchive::capture_from(TokenCount resume) {
   return TokenCount(resume.value() / kBlockTokens * kBlockTokens);
 }
 
-void PrefixArchive::put(const TierKey& key, const TensorViews& views, Duration cost) {
-  const PutOnce::Outcome outcome = put_once_.put(key, views, cost);
+void PrefixArchive::put(const TierKey& key, const TensorViews& views, Duration cost,
+                        std::vector<EntryLabel> labels) {
+  const PutOnce::Outcome outcome = put_once_.put(key, views, cost, std::move(labels));
   if (outcome == PutOnce::Outcome::kThere) return;
   const MutexLock lock(mutex_);
   ++(outcome == PutOnce::Outcome::kPut ? stats_.kept : stats_.refused);
@@ -163,11 +172,11 @@ void PrefixArchive::keep(const ArchivedPrompt& prompt, const KvSlice& kv) {
     const std::uint32_t begin = (end - 1) / kBlockTokens * kBlockTokens;
     put(rows_key(prompt.end(end)),
         row_tensors(layout, kv, TokenCount(begin), TokenCount(end - begin)).views,
-        kv.cost * (end - begin) / computed);
+        kv.cost * (end - begin) / computed, prompt.labels(end));
   }
   for (const KvSnapshot& snapshot : kv.snapshots) {
     put(snapshot_key(prompt.end(snapshot.at.value())), snapshot_tensors(layout, snapshot).views,
-        kv.cost);
+        kv.cost, prompt.labels(snapshot.at.value()));
   }
 }
 

@@ -33,9 +33,13 @@ class ArchivedPrompt {
 
  private:
   friend class PrefixArchive;
-  ArchivedPrompt(BlockChain chain, const KvLayout& layout, const Sequence& sequence,
-                 std::vector<BlockKey> keys)
-      : chain_(std::move(chain)), layout_(&layout), sequence_(&sequence), keys_(std::move(keys)) {}
+  ArchivedPrompt(const Namespace& space, BlockChain chain, const KvLayout& layout,
+                 const Sequence& sequence, std::vector<BlockKey> keys)
+      : space_(space),
+        chain_(std::move(chain)),
+        layout_(&layout),
+        sequence_(&sequence),
+        keys_(std::move(keys)) {}
 
   [[nodiscard]] std::uint32_t length() const {
     return static_cast<std::uint32_t>(sequence_->tokens.size());
@@ -43,7 +47,10 @@ class ArchivedPrompt {
   /// Keys of the prefixes of first to last tokens, all of which end in the same block.
   [[nodiscard]] std::vector<BlockKey> ends(std::uint32_t first, std::uint32_t last) const;
   [[nodiscard]] BlockKey end(std::uint32_t at) const { return ends(at, at).front(); }
+  /// Of KV that depends on the first `end` tokens.
+  [[nodiscard]] std::vector<EntryLabel> labels(std::uint32_t end) const;
 
+  Namespace space_;
   BlockChain chain_;
   const KvLayout* layout_;
   const Sequence* sequence_;
@@ -150,7 +157,8 @@ class PrefixArchive {
   std::uint32_t load_rows(const ArchivedPrompt& prompt, std::uint32_t from, const Chosen& chosen,
                           const Insert& insert, const std::stop_token& stop);
   bool load_snapshot(const ArchivedPrompt& prompt, const Chosen& chosen, const Insert& insert);
-  void put(const TierKey& key, const TensorViews& views, Duration cost);
+  void put(const TierKey& key, const TensorViews& views, Duration cost,
+           std::vector<EntryLabel> labels);
 
   Tier& tier_;
   PutOnce put_once_;

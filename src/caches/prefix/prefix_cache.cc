@@ -235,6 +235,46 @@ bool PrefixCache::erase(const NamespaceId& id) {
   return true;
 }
 
+std::uint64_t PrefixCache::erase_media(const ContentDigest& media) {
+  const PrefixEntries& entries = state_->entries;
+  const std::vector<bool> partly_evicted = entries.pieces_with_evicted_rows();
+  const auto is_about = [&](NodeIndex node) {
+    return std::ranges::any_of(entries.tree().spans(node),
+                               [&](const MediaSpan& span) { return span.content == media; }) ||
+           // The rows of a segment that was evicted may still lie beside those of another.
+           std::ranges::any_of(
+               entries.segment(node).slices,
+               [&](const PrefixEntries::Slice& slice) { return partly_evicted[slice.piece]; });
+  };
+  std::vector<NodeIndex> tops;
+  for (const Space& space : state_->spaces) {
+    if (!space.in_use || space.closed) continue;
+    entries.walk_below(space.root, [&](NodeIndex node) {
+      if (!is_about(node)) return true;
+      tops.push_back(entries.first_in_piece(node));
+      return false;
+    });
+  }
+  std::uint64_t erased = 0;
+  for (const NodeIndex top : tops) {
+    if (!entries.segment(top).live || entries.segment(top).doomed) continue;
+    erased += entries.tokens_from(top);
+    state_->entries.doom(top);
+  }
+  return erased;
+}
+
+std::uint64_t PrefixCache::erase_spaces(const std::function<bool(const NamespaceId&)>& chosen) {
+  std::uint64_t erased = 0;
+  for (std::uint32_t i = 0; i < state_->spaces.size(); ++i) {
+    const Space& space = state_->spaces[i];
+    if (!space.in_use || space.closed || !chosen(space.id)) continue;
+    erased += state_->entries.tokens_from(space.root);
+    state_->close(i);
+  }
+  return erased;
+}
+
 void PrefixCache::clear() {
   for (std::uint32_t i = 0; i < state_->spaces.size(); ++i) {
     if (state_->spaces[i].in_use) state_->close(i);

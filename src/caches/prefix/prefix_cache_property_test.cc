@@ -232,6 +232,15 @@ TEST(PrefixCacheProperty, ASmallBudgetServesNoWrongRowAndKeepsCountersExact) {
           held.erase(held.begin() + static_cast<std::ptrdiff_t>(rng.below(held.size())));
       } else if (rng.chance(0.3)) {
         erased = f.cache->erase(space(static_cast<unsigned>(rng.below(2)))) || erased;
+      } else if (rng.chance(0.3)) {
+        const ContentDigest gone = picture(static_cast<unsigned>(rng.below(3)));
+        erased = f.cache->erase_media(gone) > 0 || erased;
+        for (const Stored& one : stored) {
+          const auto about = std::ranges::find(one.sequence.spans, gone, &MediaSpan::content);
+          if (about == one.sequence.spans.end()) continue;
+          const PrefixMatch left = f.cache->match(space(one.space), one.sequence).value();
+          ASSERT_LE(left.matched(), about->offset);
+        }
       } else {
         f.cache->evict_bytes(Bytes(rng.below(1000)));
       }

@@ -229,6 +229,85 @@ TEST(PrefixCache, ErasedKvStaysReadableWhilePinned) {
   EXPECT_EQ(f.budget.used(), 0_B);
 }
 
+TEST(PrefixCache, ErasesAMediaItemWithAllThatFollowsIt) {
+  CacheFixture f;
+  const Sequence system = text_of(256);  // one piece of memory
+  const Sequence first = with_media(system + text({1, 2}), picture(1), 40) + text({3, 4, 5});
+  const Sequence second = with_media(system + text({7}), picture(2), 40) + text({3, 4, 5});
+  ASSERT_TRUE(f.put(first).has_value());
+  ASSERT_TRUE(f.put(first + text({6, 7, 8})).has_value());
+  ASSERT_TRUE(f.put(second).has_value());
+  ASSERT_TRUE(f.put(space(2), kFullOnly, first, 300).has_value());
+  EXPECT_EQ(f.cache->erase_media(picture(1)), 2U + 40U + 6U - 1U + 300U);
+  f.cache->check_invariants();
+  EXPECT_EQ(f.resume(first), 256U);
+  EXPECT_EQ(f.resume(space(2), kFullOnly, first), 0U) << "one piece had the prefix, too";
+  EXPECT_EQ(f.resume(second), 299U);
+  EXPECT_EQ(f.cache->erase_media(picture(1)), 0U);
+  EXPECT_EQ(f.cache->erase_media(picture(2)), 1U + 40U + 2U);
+  EXPECT_EQ(f.resume(second), 256U);
+  EXPECT_EQ(f.budget.used(), Bytes(256 * 8));
+}
+
+TEST(PrefixCache, ErasesSnapshotsAfterAMediaItem) {
+  CacheFixture f;
+  const Sequence prompt = with_media(text_of(20), picture(1), 5) + text_of(20, 2);
+  ASSERT_TRUE(f.put(space(1), kHybrid, prompt, 44, {10, 30, 40}).has_value());
+  f.cache->erase_media(picture(1));
+  f.cache->check_invariants();
+  EXPECT_EQ(f.resume(space(1), kHybrid, prompt), 0U);
+  EXPECT_EQ(f.budget.used(), 0_B);
+}
+
+// The rows that a branch shares with the erased one stay only if no byte of the item stays with them.
+TEST(PrefixCache, ErasesWhatLiesInOnePieceWithAMediaItem) {
+  CacheFixture f;
+  const Sequence about = with_media(text({1, 2, 3}), picture(1), 10) + text({4, 5});
+  ASSERT_TRUE(f.put(about).has_value());
+  ASSERT_TRUE(f.put(text({1, 2, 3, 9, 9, 9})).has_value());
+  EXPECT_EQ(f.resume(text({1, 2, 3, 8})), 3U);
+  f.cache->erase_media(picture(1));
+  EXPECT_EQ(f.resume(text({1, 2, 3, 8})), 0U);
+  EXPECT_EQ(f.budget.used(), 0_B);
+}
+
+TEST(PrefixCache, ErasesRowsOfAnItemWhoseSegmentWasEvicted) {
+  CacheFixture f;
+  ASSERT_TRUE(f.put(with_media(text({1, 2, 3}), picture(1), 10) + text({4, 5})).has_value());
+  ASSERT_TRUE(f.put(text({1, 2, 3, 9, 9, 9})).has_value());
+  f.cache->evict_bytes(Bytes(1));  // the leaf with the picture, whose piece stays for its prefix
+  ASSERT_EQ(f.resume(text({1, 2, 3, 8})), 3U);
+  EXPECT_GT(f.cache->erase_media(picture(1)), 0U);
+  EXPECT_EQ(f.resume(text({1, 2, 3, 8})), 0U);
+  EXPECT_EQ(f.budget.used(), 0_B);
+}
+
+TEST(PrefixCache, AnErasedItemGoesWithItsLastPin) {
+  CacheFixture f;
+  const Sequence about = with_media(text({1}), picture(1), 10) + text({4, 5});
+  ASSERT_TRUE(f.put(about).has_value());
+  {
+    const PrefixMatch held = f.cache->match(space(1), about).value();
+    f.cache->erase_media(picture(1));
+    EXPECT_EQ(f.resume(about), 0U);
+    EXPECT_TRUE(is_kv_of(f.cache->kv(held), space(1), kFullOnly, about));
+  }
+  f.cache->check_invariants();
+  EXPECT_EQ(f.budget.used(), 0_B);
+}
+
+TEST(PrefixCache, ErasesTheNamespacesThatAreChosen) {
+  CacheFixture f;
+  for (unsigned n = 1; n <= 3; ++n) {
+    ASSERT_TRUE(f.put(space(n), kFullOnly, text({1, 2, 3}), 2 * n > 3 ? 3 : 2 * n).has_value());
+  }
+  EXPECT_EQ(f.cache->erase_spaces([](const NamespaceId& id) { return id == space(2); }), 3U);
+  EXPECT_EQ(f.resume(space(2), kFullOnly, text({1, 2, 3})), 0U);
+  EXPECT_EQ(f.resume(space(1), kFullOnly, text({1, 2, 3})), 2U);
+  EXPECT_EQ(f.cache->erase_spaces([](const NamespaceId&) { return true; }), 5U);
+  EXPECT_EQ(f.budget.used(), 0_B);
+}
+
 TEST(PrefixCache, RemovesADamagedRowWithItsDescendants) {
   CacheFixture f;
   const Sequence system = text_of(300);

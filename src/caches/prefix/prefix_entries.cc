@@ -473,6 +473,46 @@ void PrefixEntries::doom(NodeIndex top) {
   for (std::size_t i = below.size(); i-- > 0;) prune(below[i]);
 }
 
+void PrefixEntries::walk_below(NodeIndex top, const std::function<bool(NodeIndex)>& visit) const {
+  std::vector<NodeIndex> below = {top};
+  while (!below.empty()) {
+    const NodeIndex node = below.back();
+    below.pop_back();
+    for (NodeIndex c = tree_.first_child(node); c != kNoNode; c = tree_.next_sibling(c)) {
+      if (!segments_[c].doomed && visit(c)) below.push_back(c);
+    }
+  }
+}
+
+NodeIndex PrefixEntries::first_in_piece(NodeIndex node) const {
+  for (NodeIndex above = tree_.parent(node); !segments_[above].root; above = tree_.parent(node)) {
+    const std::vector<Slice>& upper = segments_[above].slices;
+    const std::vector<Slice>& lower = segments_[node].slices;
+    if (upper.empty() || lower.empty() || upper.back().piece != lower.front().piece) break;
+    node = above;
+  }
+  return node;
+}
+
+std::vector<bool> PrefixEntries::pieces_with_evicted_rows() const {
+  std::vector<std::uint64_t> used(pieces_.size(), 0);
+  for (const Segment& segment : segments_) {
+    for (const Slice& slice : segment.slices) used[slice.piece] += slice.rows;
+  }
+  std::vector<bool> partly(pieces_.size());
+  for (std::size_t p = 0; p < pieces_.size(); ++p) partly[p] = used[p] < pieces_[p].rows;
+  return partly;
+}
+
+std::uint64_t PrefixEntries::tokens_from(NodeIndex top) const {
+  std::uint64_t tokens = segments_[top].root ? 0 : tree_.end(top) - tree_.start(top);
+  walk_below(top, [&](NodeIndex node) {
+    tokens += tree_.end(node) - tree_.start(node);
+    return true;
+  });
+  return tokens;
+}
+
 void PrefixEntries::check_invariants() const {
   tree_.check_invariants();
   Counts found;

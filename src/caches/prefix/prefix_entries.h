@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -116,6 +117,16 @@ class PrefixEntries {
   bool evict_one();
   /// Hides `node` and everything below it from matches; pinned parts are freed on their release.
   void doom(NodeIndex node);
+  /// Calls `visit` for the nodes below `top` that are not doomed; where it returns false, not for
+  /// those below.
+  void walk_below(NodeIndex top, const std::function<bool(NodeIndex)>& visit) const;
+  /// The highest node, at or above this one, from which on one piece of memory holds rows of each
+  /// node and of the next: all must go for the rows to be freed.
+  [[nodiscard]] NodeIndex first_in_piece(NodeIndex node) const;
+  /// By piece: whether it has rows of a segment that is gone.
+  [[nodiscard]] std::vector<bool> pieces_with_evicted_rows() const;
+  /// Positions of the node and of those below it, without doomed ones.
+  [[nodiscard]] std::uint64_t tokens_from(NodeIndex top) const;
 
   [[nodiscard]] const PrefixTree& tree() const { return tree_; }
   /// The namespace of a node.

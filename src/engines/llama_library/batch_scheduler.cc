@@ -78,10 +78,9 @@ Result<void> BatchScheduler::compute_piece(Job& job, std::size_t count) {
 }
 
 bool BatchScheduler::are_back() {
-  const auto& waiting = waiting_;  // the analysis does not see that lambdas run under the lock
-  return std::ranges::all_of(expected_, [&waiting](std::int32_t sequence) {
+  return std::ranges::all_of(expected_, [this](std::int32_t sequence) AFI_REQUIRES(mutex_) {
     return std::ranges::any_of(
-        waiting, [sequence](const JobPointer& job) { return job->asked.sequence == sequence; });
+        waiting_, [sequence](const JobPointer& job) { return job->asked.sequence == sequence; });
   });
 }
 

@@ -75,14 +75,15 @@ Result<std::unique_ptr<LoadedEmbedder>> LoadedEmbedder::open(const std::string& 
 }
 
 std::vector<llama_token> LoadedEmbedder::Parts::tokens_of(std::string_view text) const {
-  const auto size = static_cast<std::int32_t>(text.size());
   std::vector<llama_token> tokens(text.size() + 8);
-  const auto room = static_cast<std::int32_t>(tokens.size());
-  std::int32_t count =
-      llama_tokenize(vocabulary, text.data(), size, tokens.data(), room, true, false);
+  const auto tokenize = [&] {
+    return llama_tokenize(vocabulary, text.data(), static_cast<std::int32_t>(text.size()),
+                          tokens.data(), static_cast<std::int32_t>(tokens.size()), true, false);
+  };
+  std::int32_t count = tokenize();
   if (count < 0) {
     tokens.resize(static_cast<std::size_t>(-count));
-    count = llama_tokenize(vocabulary, text.data(), size, tokens.data(), -count, true, false);
+    count = tokenize();
   }
   tokens.resize(static_cast<std::size_t>(std::max(count, 0)));
   if (tokens.size() <= most) return tokens;

@@ -72,12 +72,12 @@ std::optional<Duration> parse_go_duration(std::string_view text) {
       {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}, {"m", 60.0}, {"h", 3600.0}}};
   double total = 0;
   while (!text.empty()) {
-    const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+    const std::string_view digits = text.substr(0, text.find_first_not_of("0123456789."));
     double number = 0;
-    const auto [end, error] =
-        std::from_chars(text.data(), text.data() + digits, number, std::chars_format::fixed);
-    if (error != std::errc() || end != text.data() + digits) return std::nullopt;
-    text.remove_prefix(digits);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number,
+                                              std::chars_format::fixed);
+    if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+    text.remove_prefix(digits.size());
     const std::size_t letters = std::min(text.find_first_of("0123456789."), text.size());
     const auto unit =
         std::ranges::find(kUnits, text.substr(0, letters), [](const auto& u) { return u.first; });

@@ -75,11 +75,12 @@ std::optional<HostAndPort> split_host_and_port(std::string_view text) {
   if (bracketed != parts.host.contains(':')) return std::nullopt;
   const std::string_view after = text.substr(end + (bracketed ? 1 : 0));
   if (after.empty()) return parts;
-  parts.port = after.substr(1);
+  const std::string_view port = after.substr(1);
+  parts.port = port;
   std::uint16_t number = 0;
-  const char* last = parts.port.data() + parts.port.size();
-  const auto [stop, error] = std::from_chars(parts.port.data(), last, number);
-  if (after.front() != ':' || error != std::errc() || stop != last || number == 0) {
+  const auto [stop, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  const bool whole = stop == port.data() + port.size();
+  if (after.front() != ':' || error != std::errc() || !whole || number == 0) {
     return std::nullopt;
   }
   return parts;

@@ -352,7 +352,8 @@ Setting<Owner> setting(SettingText<Owner> text, TakesEffect effect, Get get, Che
           .example = text.example,
           .effect = effect,
           .secret = text.secret,
-          .read = [get, check](const toml::node& node, Owner& owner) -> Result<void> {
+          .read = [get, check = std::move(check)](const toml::node& node,
+                                                  Owner& owner) -> Result<void> {
             Value value{};
             AFI_TRY_VOID(read_value(node, value));
             AFI_TRY_VOID(check_value(value, check));
@@ -439,11 +440,11 @@ void add_servers(std::vector<Setting<Settings>>& table) {
       kAtStart, engine(&EngineSettings::verbose), AnyValue());
 }
 
-void add_answers(std::vector<Setting<Settings>>& table) {
+void add_memory_and_remote(std::vector<Setting<Settings>>& table) {
   const auto memory = [](auto member) { return at(&Settings::memory, member); };
-  const auto answers = [](auto member) { return at(&Settings::answers, member); };
+  const auto remote = [](auto member) { return at(&Settings::remote, member); };
   const auto add = [&](Text text, TakesEffect effect, auto get, auto check) {
-    table.push_back(setting(text, effect, get, check));
+    table.push_back(setting(text, effect, get, std::move(check)));
   };
   add({"memory.budget", "Maximum memory for all caches together."}, kAtStart,
       memory(&MemorySettings::budget), between(1_MiB, Bytes(1ULL << 50U)));
@@ -472,7 +473,6 @@ void add_answers(std::vector<Setting<Settings>>& table) {
        "fixed."},
       kAtStart, memory(&MemorySettings::governor), AnyValue());
 
-  const auto remote = [](auto member) { return at(&Settings::remote, member); };
   add({"remote.url",
        "Redis or Valkey servers for a shared cache: redis://user@host:port,…; empty: none.",
        R"("redis://127.0.0.1:6379")"},
@@ -485,7 +485,13 @@ void add_answers(std::vector<Setting<Settings>>& table) {
   add({"remote.in_flight",
        "Maximum memory for writes to these servers in progress; larger entries are not written."},
       kAtStart, remote(&RemoteSettings::in_flight), between(1_MiB, 1_GiB));
+}
 
+void add_answers(std::vector<Setting<Settings>>& table) {
+  const auto answers = [](auto member) { return at(&Settings::answers, member); };
+  const auto add = [&](Text text, TakesEffect effect, auto get, auto check) {
+    table.push_back(setting(text, effect, get, std::move(check)));
+  };
   add({"answers.enabled",
        "Cache answers; false: every request goes to the model and no answer is cached."},
       kAtReload, answers(&AnswerSettings::enabled), AnyValue());
@@ -531,7 +537,7 @@ void add_answers(std::vector<Setting<Settings>>& table) {
 void add_similarity(std::vector<Setting<Settings>>& table) {
   const auto similarity = [](auto member) { return at(&Settings::similarity, member); };
   const auto add = [&](Text text, auto get, auto check) {
-    table.push_back(setting(text, kAtStart, get, check));
+    table.push_back(setting(text, kAtStart, get, std::move(check)));
   };
   add({"similarity.mode",
        "Answers to similar questions: off; shadow: compare them with the model's, serve none; on."},
@@ -614,6 +620,7 @@ void add_log_and_tenancy(std::vector<Setting<Settings>>& table) {
 std::vector<Setting<Settings>> make_settings_table() {
   std::vector<Setting<Settings>> table;
   add_servers(table);
+  add_memory_and_remote(table);
   add_answers(table);
   add_similarity(table);
   add_limits(table);

@@ -20,8 +20,8 @@ EngineChoice::EngineChoice(std::uint32_t index, LiveEvents& events, IdGenerator&
 std::string EngineChoice::add(std::string_view text) {
   text_ += text;
   if (format_ == nullptr) return send_content(text);
-  auto message = format_->read(text_, false);
-  return message.has_value() ? send(*std::move(message)) : "";
+  const auto message = format_->read(text_, false);
+  return message.has_value() ? send(*message) : "";
 }
 
 std::string EngineChoice::finish(const Completion& completion) {
@@ -34,7 +34,7 @@ std::string EngineChoice::finish(const Completion& completion) {
     auto message = format_->read(text_, completion.ended);
     // A text that breaks its format, or was cut off, is read as far as it goes.
     if (!message.has_value()) message = format_->read(text_, false);
-    if (message.has_value()) events = send(*std::move(message));
+    if (message.has_value()) events = send(*message);
     if (!tokens_.empty()) events += send_content("");
   }
   const bool calls = !sent_.tool_calls.empty();
@@ -42,7 +42,7 @@ std::string EngineChoice::finish(const Completion& completion) {
   return events + events_.finish(index_, reason);
 }
 
-std::string EngineChoice::send(AnswerMessage message) {
+std::string EngineChoice::send(const AnswerMessage& message) {
   std::string events;
   const std::string_view reasoning = growth(message.reasoning, sent_.reasoning);
   if (!reasoning.empty()) events += events_.add({.choice = index_, .reasoning = reasoning});

@@ -32,7 +32,7 @@ class EngineChoice {
   [[nodiscard]] std::string finish(const Completion& completion);
 
  private:
-  std::string send(AnswerMessage message);
+  std::string send(const AnswerMessage& message);
   std::string send_calls(const std::vector<ToolCall>& calls);
   std::string send_content(std::string_view content);
 

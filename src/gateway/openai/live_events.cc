@@ -84,7 +84,8 @@ std::string completion_logprobs(std::span<const TokenLogprobs> tokens, std::size
     }
     std::string object = "{";
     for (const auto& [text, logprob] : top) {
-      object += (object.size() > 1 ? "," : "") + text + ":" + logprob;
+      if (object.size() > 1) object += ',';
+      object.append(text).append(":").append(logprob);
     }
     tops.push_back(object + "}");
   }

@@ -144,7 +144,7 @@ Result<std::string> Gateway::report_wrong(std::string_view request_id, std::stri
   return decision->rung;
 }
 
-void Gateway::handle_report(HttpRequest request, Responder responder) {
+void Gateway::handle_report(const HttpRequest& request, const Responder& responder) {
   const auto refuse = [](unsigned status, std::string_view message, std::string_view code) {
     return error_reply(status, message, "invalid_request_error", code);
   };
@@ -213,7 +213,7 @@ void Gateway::handle(HttpRequest request, Responder responder) {
         error_reply(400, "the path has \"..\", \"//\" or an encoded character; send the plain path",
                     "invalid_request_error", "invalid_path"));
   }
-  if (path == "/afterimage/wrong") return handle_report(std::move(request), std::move(responder));
+  if (path == "/afterimage/wrong") return handle_report(request, responder);
   const auto operation = operation_of(parts_.backend.api_path(path));
   if (!is_known(request.method)) {
     return responder.reply(error_reply(501, "this method is not supported", "invalid_request_error",

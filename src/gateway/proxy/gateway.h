@@ -114,7 +114,7 @@ class Gateway {
  private:
   Gateway(GatewayParts parts, std::shared_ptr<const ConfigSnapshot> config);
   /// POST /afterimage/wrong.
-  void handle_report(HttpRequest request, Responder responder);
+  void handle_report(const HttpRequest& request, const Responder& responder);
 
   GatewayParts parts_;
   AtomicSnapshot<ConfigSnapshot> config_;

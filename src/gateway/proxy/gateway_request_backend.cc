@@ -53,7 +53,7 @@ GatewayRequest::Next GatewayRequest::on_joining() {
 std::shared_ptr<SharedResponse> GatewayRequest::start_response(const std::string& key) {
   const AnswerSettings& settings = config_->settings.answers;
   return std::make_shared<SharedResponse>(SharedResponse::Options{
-      .record = *operation_,
+      .record = operation_,
       .max_record = settings.max_answer,
       .shared = true,
       .completed =
@@ -216,7 +216,7 @@ void GatewayRequest::verify_later(const AnswerLookup& found, const ApiRecord& re
     if (!same) gateway.forget(answered);
   };
   const auto response =
-      std::make_shared<SharedResponse>(SharedResponse::Options{.record = *operation_,
+      std::make_shared<SharedResponse>(SharedResponse::Options{.record = operation_,
                                                                .max_record = settings.max_answer,
                                                                .shared = true,
                                                                .completed = compare,

@@ -224,7 +224,8 @@ Result<void> Service::State::share_answers() {
                                         .wall = ids.clock(),
                                         .shared = invalidation_log.get(),
                                         .wait = {},
-                                        .turns = answer_leases.get()}));
+                                        .turns = answer_leases.get(),
+                                        .labels = EntryLabels(stores->secret())}));
   const auto read = archive->refresh();
   if (!read.has_value()) log.warn("answers_not_shared_yet", {{"why", read.error().message}});
   poller = std::make_unique<InvalidationPoller>(
@@ -260,7 +261,8 @@ void Service::State::open_archive() {
                                      .files = stores->files(),
                                      .erasures = options.settings.memory.disk + "/answers-erased",
                                      .clock = clock,
-                                     .wall = ids.clock()});
+                                     .wall = ids.clock(),
+                                     .labels = EntryLabels(stores->secret())});
   if (opened.has_value()) {
     archive = *std::move(opened);
   } else {

@@ -175,7 +175,7 @@ std::vector<std::string> shards(const std::string& folder, const std::string& st
     if (!name.starts_with(stem + "_")) continue;
     const auto [rest, error] = std::from_chars(name.data() + stem.size() + 1, end, number);
     if (error != std::errc() || std::string_view(rest, end) != ".json") continue;
-    found.emplace_back(number, folder + "/" + stem + "/" + name);
+    found.emplace_back(number, fmt::format("{}/{}/{}", folder, stem, name));
   }
   std::ranges::sort(found);
   std::vector<std::string> paths;

@@ -323,7 +323,7 @@ std::string_view to_string(Wording wording) {
 }
 
 std::string QuestionSet::truth(const SetQuestion& question) const {
-  const std::string answer = true_answer(scenes[question.scene], question.program);
+  std::string answer = true_answer(scenes[question.scene], question.program);
   if (question.setting == Setting::kTools) return fmt::format(R"({{"answer":"{}"}})", answer);
   if (question.setting != Setting::kHistory) return answer;
   std::string upper = answer;

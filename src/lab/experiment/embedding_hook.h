@@ -15,6 +15,7 @@
 extern "C" {
 #endif
 
+/* A C name. NOLINTNEXTLINE(readability-identifier-naming) */
 struct afterimage_hook_sample {
   const char* dataset_id;
   const char* image_id;

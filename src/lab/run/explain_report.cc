@@ -88,7 +88,7 @@ void add_shared(std::string& out, const RequestExplanation& e) {
 }
 
 std::string name_of(const LayerGroup& group) {
-  const std::string kind(to_string(group.kind));
+  std::string kind(to_string(group.kind));
   if (group.kind == KvKind::kSliding) return fmt::format("{}({})", kind, group.window.value());
   if (group.kind == KvKind::kShared) return fmt::format("{}({})", kind, group.owner);
   return kind;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "lab/simulation/simulation_run.h"
@@ -8,9 +9,9 @@
 namespace afterimage {
 
 Duration SimulationRun::encoding(const TrafficImage& image) const {
-  return image.encode > Duration(0) ? image.encode
-                                    : Duration(static_cast<Duration::rep>(
-                                          image.tokens / options_.node.encode_rate * 1e9 + 0.5));
+  return image.encode > Duration(0)
+             ? image.encode
+             : Duration(std::llround(image.tokens / options_.node.encode_rate * 1e9));
 }
 
 void SimulationRun::look_up_image(Index at, Index image) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "afterimage/units.h"
@@ -16,8 +17,7 @@ class Pipe {
 
   /// When the last byte has passed if the bytes are ready at `ready`. Requires open().
   Duration pass(Duration ready, Bytes bytes) {
-    const auto took = Duration(
-        static_cast<Duration::rep>(static_cast<double>(bytes.value()) / rate_ * 1e9 + 0.5));
+    const auto took = Duration(std::llround(static_cast<double>(bytes.value()) / rate_ * 1e9));
     free_at_ = std::max(free_at_, ready) + took;
     busy_ += took;
     moved_ += bytes;

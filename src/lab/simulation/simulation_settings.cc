@@ -75,8 +75,9 @@ class SimulationSettingsReader {
   void read_value(SimulationSetting setting, const toml::node& node) {
     const auto add = [&](const toml::node& one) {
       auto text = text_of(one);
-      if (text.has_value()) setting.values.push_back(*std::move(text));
-      return text.has_value();
+      if (!text.has_value()) return false;
+      setting.values.push_back(*std::move(text));
+      return true;
     };
     bool good = true;
     if (const toml::array* all = node.as_array()) {

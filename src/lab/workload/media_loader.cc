@@ -89,6 +89,10 @@ std::string last_part(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
 
+std::string path_in(const std::string& folder, const std::string& name) {
+  return folder + "/" + name;
+}
+
 }  // namespace
 
 Result<MediaLoader> MediaLoader::open(MediaLoaderOptions options, const Files& files) {
@@ -97,7 +101,7 @@ Result<MediaLoader> MediaLoader::open(MediaLoaderOptions options, const Files& f
   if (folder.empty()) return loader;
   AFI_TRY(const std::vector<std::string> names, files.list(folder));
   for (const std::string& name : names) {
-    const auto bytes = files.read(folder + "/" + name, loader.options_.limits.max_file);
+    const auto bytes = files.read(path_in(folder, name), loader.options_.limits.max_file);
     if (bytes.has_value() && is_picture(sniff(*bytes))) loader.photos_.push_back(name);
   }
   if (loader.photos_.empty()) {
@@ -144,20 +148,20 @@ Result<MediaItem> MediaLoader::load(const MediaReference& reference) {
 }
 
 Result<std::string> MediaLoader::place_of(const MediaReference& reference) {
-  const std::string beside = path_beside(options_.workload, reference.name);
+  std::string beside = path_beside(options_.workload, reference.name);
   if (reference.modality != Modality::kImage || photos_.empty()) return beside;
   const std::string& folder = options_.images_folder;
   for (const std::string& name : {reference.name, last_part(reference.name)}) {
-    if (!files_->read(folder + "/" + name, options_.limits.max_file).has_value()) continue;
+    if (!files_->read(path_in(folder, name), options_.limits.max_file).has_value()) continue;
     names_are_in_folder_ = true;
-    return folder + "/" + name;
+    return path_in(folder, name);
   }
   if (names_are_in_folder_) {
     return fail(ErrorCode::kNotFound, fmt::format("'{}' is not in '{}'", reference.name, folder));
   }
   const auto [it, fresh] = stand_ins_.try_emplace(reference.name);
   if (fresh) it->second = photos_[(stand_ins_.size() - 1) % photos_.size()];
-  return folder + "/" + it->second;
+  return path_in(folder, it->second);
 }
 
 Result<FileBytes> MediaLoader::read(const std::string& path) {
@@ -177,7 +181,7 @@ Result<std::vector<FileBytes>> MediaLoader::read_frames(const std::string& folde
   }
   std::vector<FileBytes> frames;
   for (const std::string& name : names) {
-    AFI_TRY(FileBytes frame, read(folder + "/" + name));
+    AFI_TRY(FileBytes frame, read(path_in(folder, name)));
     frames.push_back(std::move(frame));
   }
   return frames;

@@ -53,11 +53,13 @@ Result<void> MediaPlan::commit(std::size_t item, EncoderOutput output, Duration 
   AFI_CHECK(entry.claim.has_value() && std::holds_alternative<FlightLeader>(*entry.claim));
   FlightLeader leader = std::get<FlightLeader>(*std::move(entry.claim));
   entry.claim.reset();
-  const EncoderEntryFacts facts{.modality = entry.modality, .cost = cost};
+  const EncoderEntryFacts facts{.modality = entry.modality, .cost = cost, .labels = entry.labels};
   AFI_TRY(Embeddings embeddings, std::move(leader).publish(std::move(output), facts));
   entry.source = embeddings.resident() ? MediaSource::kEncoded : MediaSource::kUncached;
   if (entry.declined && embeddings.resident()) entry.source = MediaSource::kDeclined;
-  if (state_->archive != nullptr) state_->archive->keep(entry.key, embeddings.tensors(), cost);
+  if (state_->archive != nullptr) {
+    state_->archive->keep(entry.key, embeddings.tensors(), cost, std::move(entry.labels));
+  }
   entry.lease.reset();  // only after the output is on its way to the tier
   entry.claim = std::move(embeddings);
   return {};
@@ -87,8 +89,9 @@ Result<LeaseLoop::Found> MediaPlan::State::load_again(Item& item) {
 void MediaPlan::State::publish_loaded(Item& item, std::optional<EncoderArchive::Loaded> loaded) {
   if (!loaded.has_value()) return;
   FlightLeader leader = std::get<FlightLeader>(*std::move(item.claim));
-  auto embeddings = std::move(leader).publish(std::move(loaded->output),
-                                              {.modality = item.modality, .cost = loaded->cost});
+  auto embeddings = std::move(leader).publish(
+      std::move(loaded->output),
+      {.modality = item.modality, .cost = loaded->cost, .labels = std::move(loaded->labels)});
   AFI_CHECK(embeddings.has_value());  // its tensors were views of such a size before
   item.source = MediaSource::kLoaded;
   item.claim = *std::move(embeddings);

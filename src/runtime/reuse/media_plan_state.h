@@ -12,6 +12,7 @@
 #include "afterimage/encode_once.h"
 #include "afterimage/plan.h"
 #include "caches/encoder/encoder_archive.h"
+#include "runtime/reuse/running_requests.h"
 #include "storage/memory/lease_loop.h"
 #include "storage/memory/lease_service.h"
 
@@ -24,14 +25,16 @@ struct MediaPlan::State {
     std::optional<EncodeOnce::Claim> claim;  // only at the first item with this key
     MediaSource source = MediaSource::kReused;
     EncoderKey key;
-    bool declined = false;   // loading it was expected to be slower than encoding it
-    bool elsewhere = false;  // this request leads here, but another process holds the lease
+    std::vector<EntryLabel> labels;  // of what is not cached
+    bool declined = false;           // loading it was expected to be slower than encoding it
+    bool elsewhere = false;          // this request leads here, but another process holds the lease
     LeaseLoop lease_loop;
     std::unique_ptr<Lease> lease;  // other processes wait for this request
   };
-  State(EncodeOnce& its_front, EncoderArchive* its_archive, LeaseService* its_leases,
-        const RequestFacts& its_facts, std::vector<Item> its_items)
-      : front(&its_front),
+  State(RunningRequests::Token its_running, EncodeOnce& its_front, EncoderArchive* its_archive,
+        LeaseService* its_leases, const RequestFacts& its_facts, std::vector<Item> its_items)
+      : running(std::move(its_running)),
+        front(&its_front),
         archive(its_archive),
         leases(its_leases),
         facts(its_facts),
@@ -44,9 +47,10 @@ struct MediaPlan::State {
   Result<void> await_lease_holder(Item& item, const std::stop_token& stop);
   void note_request();
 
-  EncodeOnce* front;        // nullptr once the policy has recorded the request
-  EncoderArchive* archive;  // nullptr: no tier
-  LeaseService* leases;     // nullptr: no other process stores into the tier
+  RunningRequests::Token running;  // first: until everything else is gone
+  EncodeOnce* front;               // nullptr once the policy has recorded the request
+  EncoderArchive* archive;         // nullptr: no tier
+  LeaseService* leases;            // nullptr: no other process stores into the tier
   RequestFacts facts;
   std::vector<Item> items;
 };

@@ -5,7 +5,9 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "afterimage/answer_once.h"
 #include "afterimage/prefill_once.h"
@@ -13,6 +15,7 @@
 #include "afterimage/reuse.h"
 #include "caches/prefix/captured_kv.h"
 #include "caches/prefix/prefix_archive.h"
+#include "runtime/reuse/running_requests.h"
 #include "storage/memory/lease_loop.h"
 #include "storage/memory/lease_service.h"
 
@@ -20,7 +23,10 @@ namespace afterimage {
 
 struct Plan::State {
   State(Reuse& its_reuse, const RequestIdentity& its_identity, const RequestFacts& its_facts)
-      : reuse(&its_reuse), identity(&its_identity), facts(its_facts) {}
+      : running(its_reuse.running().begin()),
+        reuse(&its_reuse),
+        identity(&its_identity),
+        facts(its_facts) {}
 
   Result<void> add_answer(const std::stop_token& stop);
   Result<void> load_prefix(PrefixArchive::Look look, const std::stop_token& stop);
@@ -30,6 +36,7 @@ struct Plan::State {
   [[nodiscard]] TokenCount capture_from(TokenCount at) const;
   [[nodiscard]] TokenCount resume() const;
 
+  RunningRequests::Token running;  // first: until everything else is gone
   Reuse* reuse;
   const RequestIdentity* identity;
   RequestFacts facts;
@@ -48,6 +55,19 @@ struct Plan::State {
 
   std::optional<MediaPlan> media;
 };
+
+namespace {
+
+/// As the gateway tags its answers: what erase() finds them by.
+std::vector<std::string> tags_of(const RequestIdentity& identity, const std::string& model) {
+  std::vector<std::string> tags{"model:" + model, "tenant:" + identity.request->tenant.text()};
+  for (const ContentDigest& content : identity.prints.contents) {
+    tags.push_back("media:" + content.hex());
+  }
+  return tags;
+}
+
+}  // namespace
 
 Plan::Plan(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
@@ -117,6 +137,7 @@ Result<void> Plan::publish(const Completion& completion, const std::string& mode
   // max_tokens is part of the scope, so a truncated answer is the answer to this very request.
   const AnswerFacts facts{.cost = state_->reuse->clock().now() - state_->answer_began,
                           .ttl = state_->reuse->answer_options().ttl,
+                          .tags = tags_of(*state_->identity, model),
                           .keep_partial = true};
   AFI_TRY_VOID(std::move(leader).publish(answer, facts));
   return {};
@@ -134,6 +155,7 @@ void Plan::fail(const Error& error) {
 Result<void> Plan::add_prefix(const Sequence& prompt, const KvLayout& layout,
                               const std::stop_token& stop) {
   if (state_->reuse->prefix() == nullptr) return {};
+  state_->reuse->note_space(state_->identity->root, state_->identity->space);
   state_->prompt = &prompt;
   state_->layout = &layout;
   if (state_->reuse->prefix_archive() != nullptr) {

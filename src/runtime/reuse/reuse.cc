@@ -3,6 +3,7 @@
 #include "afterimage/reuse.h"
 
 #include <algorithm>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <map>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "caches/prefix/prefix_archive.h"
 #include "foundation/platform/mutex.h"
 #include "runtime/reuse/media_plan_state.h"
+#include "runtime/reuse/running_requests.h"
 #include "storage/memory/load_or_compute.h"
 
 namespace afterimage {
@@ -20,6 +22,7 @@ namespace {
 
 // Names come with requests; a client that invents one each time must not grow a table for ever.
 constexpr std::size_t kMaxNamedAgents = 100'000;
+constexpr std::size_t kMaxSpaces = 10'000;
 
 /// What is between tier and caches is memory like any other: the budget is for both.
 Bytes transfer_bytes(const ReuseOptions& options) {
@@ -32,6 +35,7 @@ struct Reuse::State {
   State(const ReuseOptions& options, const Secret& its_root, const Clock& its_clock)
       : root(its_root),
         clock(its_clock),
+        tier(options.tier),
         leases(options.leases),
         transfer(transfer_bytes(options)),
         budget(options.budget - transfer_bytes(options)) {
@@ -44,9 +48,12 @@ struct Reuse::State {
     }
   }
   AgentId agent_id(const std::string& agent);
+  EraseReport erase_now(const EraseTarget& target, const EntryFilter& filter);
 
   Secret root;
+  RunningRequests running;
   const Clock& clock;
+  Tier* tier;  // nullptr: memory only
   LeaseService* leases;
   MemoryBudget transfer;  // pays for entries between the tier and the caches
   MemoryBudget budget;
@@ -63,6 +70,10 @@ struct Reuse::State {
   std::unique_ptr<EncodeOnce> front;  // after the caches: destroyed before them
   Mutex agents_mutex;
   std::map<std::string, AgentId> agents AFI_GUARDED_BY(agents_mutex);
+  Mutex spaces_mutex;
+  /// Tenant and model of the namespaces with KV in memory, and of some others.
+  boost::unordered_flat_map<NamespaceId, std::vector<EntryLabel>, DigestHash> spaces
+      AFI_GUARDED_BY(spaces_mutex);
   std::unique_ptr<PressureController> pressure;  // last: its thread uses the caches
 };
 
@@ -80,6 +91,7 @@ MemoryBudget& Reuse::memory() { return state_->budget; }
 SharedBudget& Reuse::shared_memory() { return state_->shared; }
 const Secret& Reuse::secret() const { return state_->root; }
 const Clock& Reuse::clock() const { return state_->clock; }
+RunningRequests& Reuse::running() { return state_->running; }
 PrefixArchive* Reuse::prefix_archive() { return state_->prefix_archive.get(); }
 LeaseService* Reuse::leases() { return state_->leases; }
 
@@ -138,6 +150,7 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
 
 MediaPlan Reuse::plan_media(const Fingerprint& prints, const std::string& agent,
                             std::size_t covered, const RequestFacts& facts) {
+  RunningRequests::Token running = state_->running.begin();
   const AgentId requester = state_->agent_id(agent);
   std::vector<MediaPlan::State::Item> items;
   items.reserve(prints.keys.size());
@@ -156,14 +169,79 @@ MediaPlan Reuse::plan_media(const Fingerprint& prints, const std::string& agent,
     item.same_as = static_cast<std::size_t>(first - prints.keys.begin());
     // Only the first of equal items claims, so that a request never waits for itself.
     if (item.same_as == i) item.claim = state_->front->claim(prints.keys[i], requester);
+    if (item.claim.has_value() && !std::holds_alternative<Embeddings>(*item.claim)) {
+      item.labels = prints.labels(i);
+    }
     items.push_back(std::move(item));
   }
-  auto plan = std::make_unique<MediaPlan::State>(*state_->front, state_->encoder_archive.get(),
-                                                 state_->leases, facts, std::move(items));
+  auto plan = std::make_unique<MediaPlan::State>(std::move(running), *state_->front,
+                                                 state_->encoder_archive.get(), state_->leases,
+                                                 facts, std::move(items));
   for (MediaPlan::State::Item& item : plan->items) {
     if (item.claim.has_value()) plan->load(item);
   }
   return MediaPlan(std::move(plan));
+}
+
+void Reuse::note_space(const NamespaceId& root, const Namespace& space) {
+  const MutexLock lock(state_->spaces_mutex);
+  if (state_->spaces.contains(root)) return;
+  // A namespace that was forgotten is erased with every tenant and model.
+  if (state_->spaces.size() >= kMaxSpaces) state_->spaces.clear();
+  state_->spaces.emplace(root, space.labels({}));
+}
+
+Result<EraseReport> Reuse::erase(const EraseTarget& target, Duration patience) {
+  const int named = (target.media.has_value() ? 1 : 0) + (target.tenant.has_value() ? 1 : 0) +
+                    (target.model.has_value() ? 1 : 0) + (target.everything ? 1 : 0);
+  if (named != 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "name exactly one of media, tenant, model and everything to erase");
+  }
+  const EntryLabels labels(state_->root);
+  EntryFilter filter;
+  if (target.media.has_value()) filter = labels.made_from(*target.media);
+  if (target.tenant.has_value()) filter.any_of = {labels.tenant(*target.tenant)};
+  if (target.model.has_value()) filter.any_of = {labels.model(*target.model)};
+  // What is loaded from the tier while it is erased there comes into memory before a request that
+  // is running now ends.
+  const auto sweep = [&](EraseReport& report) -> Result<void> {
+    const EraseReport here = state_->erase_now(target, filter);
+    report.encoder_outputs += here.encoder_outputs;
+    report.kv_tokens += here.kv_tokens;
+    report.answers += here.answers;
+    if (state_->tier == nullptr) return {};
+    AFI_TRY(const EntryCount stored, state_->tier->erase_matching(filter));
+    report.stored += stored;
+    return {};
+  };
+  EraseReport report;
+  AFI_TRY_VOID(sweep(report));
+  report.unfinished = state_->running.wait_for_earlier(patience);
+  AFI_TRY_VOID(sweep(report));
+  return report;
+}
+
+/// From memory.
+EraseReport Reuse::State::erase_now(const EraseTarget& target, const EntryFilter& filter) {
+  EraseReport report;
+  report.encoder_outputs = front->erase_matching(filter);
+  if (prefill != nullptr && target.media.has_value()) {
+    report.kv_tokens = prefill->erase_media(*target.media);
+  } else if (prefill != nullptr) {
+    report.kv_tokens = prefill->erase_spaces([&](const NamespaceId& space) {
+      const MutexLock lock(spaces_mutex);
+      const auto known = spaces.find(space);
+      return known == spaces.end() || filter.matches(known->second);
+    });
+  }
+  if (answer_cache == nullptr) return report;
+  AnswerFilter answers;
+  if (target.media.has_value()) answers.tag = "media:" + target.media->hex();
+  if (target.tenant.has_value()) answers.tag = "tenant:" + target.tenant->text();
+  if (target.model.has_value()) answers.tag = "model:" + *target.model;
+  report.answers = answer_cache->erase(answers);
+  return report;
 }
 
 ReuseStats Reuse::stats() const {

@@ -165,7 +165,7 @@ Served served_from_cache(const AnswerLookup& found, std::size_t media_items) {
 }  // namespace
 
 Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
-                     const GenerateOptions& options, std::stop_token stop) {
+                     const GenerateOptions& options, const std::stop_token& stop) {
   const Clock& clock = reuse.clock();
   const Duration arrived = clock.now();
   AFI_TRY(RequestIdentity identity, identify(request, engine, reuse.secret(), options));

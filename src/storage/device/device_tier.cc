@@ -445,6 +445,22 @@ Result<void> DeviceTier::erase(const TierKey& key) {
   return {};
 }
 
+Result<EntryCount> DeviceTier::erase_matching(const EntryFilter& filter) {
+  std::vector<std::shared_ptr<State::Stored>> erased;  // cleared outside the lock
+  const MutexLock lock(state_->mutex);
+  for (auto entry = state_->order.begin(); entry != state_->order.end();) {
+    const auto next = std::next(entry);
+    if (filter.matches(entry->meta.labels)) {
+      entry->stored->clear = true;
+      erased.push_back(entry->stored);
+      state_->remove(entry);
+    }
+    entry = next;
+  }
+  state_->stats.erased += erased.size();
+  return EntryCount(erased.size());
+}
+
 bool DeviceTier::may_contain(const TierKey& key) const {
   const MutexLock lock(state_->mutex);
   return state_->index.contains(key);

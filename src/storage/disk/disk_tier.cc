@@ -196,6 +196,16 @@ Result<void> DiskTier::erase(const TierKey& key) {
   return state_->record_write(found ? Result<void>() : std::unexpected(found.error()));
 }
 
+Result<EntryCount> DiskTier::erase_matching(const EntryFilter& filter) {
+  const auto erased = state_->log->erase_matching(filter);
+  if (erased) {
+    const MutexLock lock(state_->mutex);
+    state_->stats.erased += erased->value();
+  }
+  AFI_TRY_VOID(state_->record_write(erased ? Result<void>() : std::unexpected(erased.error())));
+  return erased;
+}
+
 Result<void> DiskTier::flush() {
   AFI_TRY_VOID(state_->may_write());
   return state_->record_write(state_->log->commit());

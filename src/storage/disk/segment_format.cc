@@ -174,8 +174,8 @@ std::vector<std::byte> encode_record_header(const RecordHeader& header) {
       .raw(header.epoch)
       .raw(key.bytes)
       .number(static_cast<std::uint32_t>(header.meta.tensors.size()))
-      .skip(4);
-  write_forms(header.meta.tensors, std::span(bytes).subspan(kRecordFixed));
+      .number(static_cast<std::uint32_t>(header.meta.labels.size()));
+  write_forms(header.meta, std::span(bytes).subspan(kRecordFixed));
   const std::uint64_t sum = short_checksum(bytes);
   Writer(std::span(bytes).subspan(kRecordChecksumAt)).number(sum);
   return bytes;
@@ -213,11 +213,13 @@ Result<RecordHeader> decode_record_header(std::span<const std::byte> bytes) {
   header.epoch = reader.array<16>();
   const auto key = reader.array<kDigestBytes>();
   const auto tensors = reader.number<std::uint32_t>();
+  const auto labels = reader.number<std::uint32_t>();
   if (kind != 0) {
     AFI_TRY(const EntryClass entry_class, stored_entry_class(kind));
     header.key = TierKey{.entry_class = entry_class, .bytes = key};
   }
-  AFI_TRY(header.meta.tensors, read_forms(bytes.first(size).subspan(kRecordFixed), tensors));
+  AFI_TRY_VOID(
+      read_forms(bytes.first(size).subspan(kRecordFixed), tensors, labels, header.meta));
   const std::uint64_t room = std::uint64_t{header.blocks} * kDiskBlock;
   if (!AFI_GUARD("record.bounds", room >= size && header.value_bytes <= room - size)) {
     return damaged("a record exceeds its bounds");

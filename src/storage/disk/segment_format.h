@@ -50,7 +50,7 @@ struct RecordHeader {
   bool operator==(const RecordHeader&) const = default;
 };
 
-/// Size of a record header: a multiple of 64. The tensor specs are within EntryMeta::kMaxFormBytes,
+/// Size of a record header: a multiple of 64. Specs and labels are within EntryMeta::kMaxFormBytes,
 /// so the header ends within the first block.
 std::size_t record_header_bytes(const EntryMeta& meta);
 /// Number of blocks of a whole record.

@@ -107,6 +107,61 @@ Result<bool> SegmentLog::erase(const TierKey& key) {
   return found;
 }
 
+Result<EntryCount> SegmentLog::erase_matching(const EntryFilter& filter) {
+  AFI_TRY_VOID(commit());  // what is being written has a place then
+  std::vector<TierKey> matching;
+  Result<void> unread;
+  for (const State::LiveEntry& entry : state_->live_entries()) {
+    const auto meta = state_->read_meta(entry);
+    if (!meta.has_value()) {
+      unread = std::unexpected(meta.error());
+    } else if (!meta->has_value() || filter.matches((*meta)->labels)) {
+      matching.push_back(entry.place.key);
+    }
+  }
+  AFI_TRY(const EntryCount erased, state_->erase_all(matching));
+  AFI_TRY_VOID(unread);
+  return erased;
+}
+
+Result<EntryCount> SegmentLog::State::erase_all(std::span<const TierKey> keys) {
+  EntryCount erased;
+  const WriterLock lock(*this);
+  if (auto done = drain(); !done) abandon();
+  for (const TierKey& key : keys) {
+    if (mark_dead(key, std::nullopt)) erased += EntryCount(1);
+  }
+  if (commit()) return erased;
+  abandon();
+  for (const TierKey& key : keys) AFI_TRY_VOID(scrub(&key));
+  return erased;
+}
+
+std::vector<SegmentLog::State::LiveEntry> SegmentLog::State::live_entries() const {
+  const MutexLock lock(index_mutex);
+  std::vector<LiveEntry> entries;
+  entries.reserve(index.size());
+  for (const LogEntry* entry : index) {
+    const Segment& segment = *entry->segment;
+    entries.push_back(
+        {.place = entry->place, .epoch = segment.identity.epoch, .file = segment.file});
+  }
+  return entries;
+}
+
+/// nullopt: the record's header is damaged, or another one lies there.
+Result<std::optional<EntryMeta>> SegmentLog::State::read_meta(const LiveEntry& entry) {
+  const std::uint64_t at = std::uint64_t{entry.place.block} * kDiskBlock;
+  AFI_TRY(const std::shared_ptr<AlignedBytes> buffer, read_buffers->take(kDiskBlock, memory));
+  AFI_TRY(const auto bytes,
+          read_blocks(*entry.file, at, buffer, kDiskBlock, options.read_timeout));
+  auto header = decode_record_header(bytes);
+  if (!header.has_value() || header->epoch != entry.epoch || header->key != entry.place.key) {
+    return std::nullopt;
+  }
+  return std::move(header->meta);
+}
+
 Result<void> SegmentLog::commit() {
   const WriterLock lock(*state_);
   Result<void> done = state_->commit();

@@ -78,6 +78,9 @@ class SegmentLog {
   Result<std::optional<TierEntry>> read(const TierKey& key, MemoryBudget& room);
   /// Whether there was an entry.
   Result<bool> erase(const TierKey& key);
+  /// Reads the header of each entry and erases those that the filter matches, with one sync for all.
+  /// An entry whose header is damaged is erased, too.
+  Result<EntryCount> erase_matching(const EntryFilter& filter);
   Result<void> commit();
   /// Whether an append was refused because a commit() is needed first: replaced or damaged records
   /// must be overwritten before a new segment begins. Call commit() from a thread that may wait.

@@ -89,6 +89,14 @@ struct SegmentLog::State {
   Result<void> drop_doomed() AFI_REQUIRES(writer_mutex);
   bool mark_dead(const TierKey& key, std::optional<std::uint64_t> sequence)
       AFI_REQUIRES(writer_mutex);
+  struct LiveEntry {
+    FooterEntry place;
+    DiskId epoch;
+    std::shared_ptr<BlockFile> file;
+  };
+  [[nodiscard]] std::vector<LiveEntry> live_entries() const;
+  Result<EntryCount> erase_all(std::span<const TierKey> keys);
+  Result<std::optional<EntryMeta>> read_meta(const LiveEntry& entry);
   void no_longer_pending(LogEntry& entry, LogEntry::State state)
       AFI_REQUIRES(writer_mutex, index_mutex);
 

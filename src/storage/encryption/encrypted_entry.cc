@@ -53,8 +53,10 @@ struct EntrySecret {
   Secret bytes{};
 };
 
+/// Without the labels, which the tier that stores the entry needs to read.
 std::size_t meta_block_size(const EntryMeta& meta) {
-  return (kMetaFixed + meta.form_bytes() + 63) / 64 * 64;
+  const std::size_t specs = meta.form_bytes() - meta.labels.size() * sizeof(EntryLabel);
+  return (kMetaFixed + specs + 63) / 64 * 64;
 }
 
 template <typename Number>

@@ -46,6 +46,10 @@ EncryptedTier::~EncryptedTier() = default;
 
 Result<void> EncryptedTier::erase(const TierKey& key) { return state_->tier.erase(key); }
 
+Result<EntryCount> EncryptedTier::erase_matching(const EntryFilter& filter) {
+  return state_->tier.erase_matching(filter);
+}
+
 Result<void> EncryptedTier::flush() { return state_->tier.flush(); }
 
 void EncryptedTier::probe(std::span<const TierKey> keys) { state_->tier.probe(keys); }
@@ -79,8 +83,9 @@ Result<void> EncryptedTier::put_pieces(const TierKey& key, const EntryMeta& meta
   const auto done = encrypt_entry(state_->keys, key, meta, pieces, (*encrypted)->bytes());
   if (!done.has_value()) return state_->refuse(done.error().code, done.error().message);
   // Specs and cost are encrypted. The cost is also stored in the clear for load-or-compute
-  // decisions.
-  AFI_TRY_VOID(state_->tier.put(key, {.cost = meta.cost}, (*encrypted)->bytes()));
+  // decisions; so are the labels, keyed hashes by which the entry is found when it is to be erased.
+  AFI_TRY_VOID(state_->tier.put(key, {.cost = meta.cost, .labels = meta.labels},
+                                (*encrypted)->bytes()));
   const MutexLock lock(state_->mutex);
   state_->foreign.erase(key);
   return {};
@@ -113,6 +118,7 @@ std::optional<TierEntry> EncryptedTier::State::open(const TierKey& key, TierEntr
     record_unopened(key, entry.state);
     return std::nullopt;
   }
+  entry.meta.labels = std::move(encrypted.meta.labels);
   return TierEntry{.meta = std::move(entry.meta),
                    .bytes = body.subspan(entry.bytes_begin),
                    .memory = std::move(encrypted.memory)};

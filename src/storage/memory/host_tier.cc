@@ -121,6 +121,21 @@ Result<void> HostTier::erase(const TierKey& key) {
   return {};
 }
 
+Result<EntryCount> HostTier::erase_matching(const EntryFilter& filter) {
+  const MutexLock lock(state_->mutex);
+  std::uint64_t erased = 0;
+  for (auto entry = state_->order.begin(); entry != state_->order.end();) {
+    const auto next = std::next(entry);
+    if (filter.matches(entry->meta.labels)) {
+      state_->remove(entry);
+      ++erased;
+    }
+    entry = next;
+  }
+  state_->stats.erased += erased;
+  return EntryCount(erased);
+}
+
 bool HostTier::may_contain(const TierKey& key) const {
   const MutexLock lock(state_->mutex);
   return state_->index.contains(key);

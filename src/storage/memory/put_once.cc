@@ -9,7 +9,7 @@
 namespace afterimage {
 
 PutOnce::Outcome PutOnce::put(const TierKey& key, std::span<const TensorView> tensors,
-                              Duration cost) {
+                              Duration cost, std::vector<EntryLabel> labels) {
   {
     const MutexLock lock(mutex_);
     if (!under_way_.insert(key).second) return Outcome::kThere;
@@ -18,7 +18,8 @@ PutOnce::Outcome PutOnce::put(const TierKey& key, std::span<const TensorView> te
   // In this order: an entry that stops being pending in between is then found by holds().
   if (!tier_.is_pending(key) && !tier_.holds(key)) {
     PackedTensors packed = pack(tensors);
-    const EntryMeta meta{.tensors = std::move(packed.forms), .cost = cost};
+    const EntryMeta meta{
+        .tensors = std::move(packed.forms), .cost = cost, .labels = std::move(labels)};
     outcome =
         tier_.put_pieces(key, meta, packed.pieces).has_value() ? Outcome::kPut : Outcome::kRefused;
   }

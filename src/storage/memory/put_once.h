@@ -4,6 +4,7 @@
 
 #include <span>
 #include <unordered_set>
+#include <vector>
 
 #include "afterimage/tensor.h"
 #include "afterimage/tier.h"
@@ -29,7 +30,8 @@ class PutOnce {
   /// `tier` must outlive the object.
   explicit PutOnce(Tier& tier) : tier_(tier) {}
 
-  Outcome put(const TierKey& key, std::span<const TensorView> tensors, Duration cost);
+  Outcome put(const TierKey& key, std::span<const TensorView> tensors, Duration cost,
+              std::vector<EntryLabel> labels = {});
 
  private:
   Tier& tier_;

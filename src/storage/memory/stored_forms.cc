@@ -11,6 +11,7 @@ namespace afterimage {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "extents are stored little-endian");
+static_assert(sizeof(EntryLabel) == 8);
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 
@@ -20,8 +21,8 @@ std::unexpected<Error> invalid_specs(std::string what) {
 
 }  // namespace
 
-void write_forms(std::span<const TensorSpec> forms, std::span<std::byte> to) {
-  for (const TensorSpec& form : forms) {
+void write_forms(const EntryMeta& meta, std::span<std::byte> to) {
+  for (const TensorSpec& form : meta.tensors) {
     const std::array<std::uint8_t, kWord> head{static_cast<std::uint8_t>(form.dtype),
                                                static_cast<std::uint8_t>(form.shape.rank())};
     std::memcpy(to.data(), head.data(), kWord);
@@ -31,11 +32,15 @@ void write_forms(std::span<const TensorSpec> forms, std::span<std::byte> to) {
       to = to.subspan(kWord);
     }
   }
+  if (!meta.labels.empty()) {
+    std::memcpy(to.data(), meta.labels.data(), meta.labels.size() * sizeof(EntryLabel));
+  }
 }
 
-Result<std::vector<TensorSpec>> read_forms(std::span<const std::byte> bytes, std::size_t count) {
-  std::vector<TensorSpec> forms;
-  for (std::size_t i = 0; i < count; ++i) {
+Result<void> read_forms(std::span<const std::byte> bytes, std::size_t tensors, std::size_t labels,
+                        EntryMeta& meta) {
+  meta.tensors.clear();
+  for (std::size_t i = 0; i < tensors; ++i) {
     if (bytes.size() < kWord) return invalid_specs("tensor specs exceed the header");
     const auto dtype = std::to_integer<std::uint8_t>(bytes[0]);
     const auto rank = std::to_integer<std::uint8_t>(bytes[1]);
@@ -48,9 +53,12 @@ Result<std::vector<TensorSpec>> read_forms(std::span<const std::byte> bytes, std
     if (rank > 0) std::memcpy(extents.data(), bytes.data(), kWord * rank);
     bytes = bytes.subspan(kWord * rank);
     AFI_TRY(const Shape shape, Shape::of(std::span(extents).first(rank)));
-    forms.push_back({.dtype = static_cast<DType>(dtype), .shape = shape});
+    meta.tensors.push_back({.dtype = static_cast<DType>(dtype), .shape = shape});
   }
-  return forms;
+  if (labels > bytes.size() / sizeof(EntryLabel)) return invalid_specs("labels exceed the header");
+  meta.labels.resize(labels);
+  if (labels > 0) std::memcpy(meta.labels.data(), bytes.data(), labels * sizeof(EntryLabel));
+  return {};
 }
 
 Result<EntryClass> stored_entry_class(std::uint8_t value) {

@@ -44,8 +44,12 @@ std::vector<Result<std::optional<TierEntry>>> Tier::get_all(std::span<const Tier
   return found;
 }
 
+Result<EntryCount> Tier::erase_matching(const EntryFilter& /*filter*/) {
+  return fail(ErrorCode::kUnavailable, "this kind of tier cannot list its entries");
+}
+
 std::size_t EntryMeta::form_bytes() const {
-  std::size_t total = 0;
+  std::size_t total = labels.size() * sizeof(EntryLabel);
   for (const TensorSpec& form : tensors) total += 8 + 8 * form.shape.rank();
   return total;
 }

@@ -149,6 +149,26 @@ Result<void> TierStack::erase(const TierKey& key) {
   return refused;
 }
 
+Result<EntryCount> TierStack::erase_matching(const EntryFilter& filter) {
+  Result<EntryCount> first_error = EntryCount(0);
+  EntryCount most;  // each tier has copies of the others' entries
+  // The farthest first, so that what is promoted from it before is erased in the nearer ones; what
+  // was read there and is promoted later is refused.
+  for (std::size_t i = state_->tiers.size(); i-- > 0;) {
+    for (State::Stripe& stripe : state_->stripes) {
+      const MutexLock lock(stripe.mutex);
+      ++stripe.erasures;
+    }
+    const auto erased = state_->tiers[i]->erase_matching(filter);
+    if (erased.has_value()) most = std::max(most, *erased);
+    if (!erased.has_value() && first_error.has_value()) first_error = erased;
+  }
+  if (!first_error.has_value()) return first_error;
+  const MutexLock lock(state_->mutex);
+  state_->stats.erased += most.value();
+  return most;
+}
+
 Result<void> TierStack::flush() {
   Result<void> refused;
   for (Tier* const tier : state_->tiers) {

@@ -70,9 +70,9 @@ void RemoteCluster::run() {
       changed_.wait_for(
           mutex_,
           well && refreshes_while_lost < kQuickRefreshes ? kRefreshPause : kFailedRefreshPause,
-          [this] { return stopping_; });
+          [this]() AFI_REQUIRES(mutex_) { return stopping_; });
       changed_.wait_for(mutex_, well && !lost ? servers_.refresh_interval : Duration(0),
-                        [this] { return stopping_ || refresh_requested_; });
+                        [this]() AFI_REQUIRES(mutex_) { return stopping_ || refresh_requested_; });
       if (stopping_) return;
       refresh_requested_ = false;
     }
@@ -246,6 +246,14 @@ Result<void> RemoteCluster::call(std::string_view key, const CallOptions& option
   if (is_server_failure(refusal) || redirects(refusal)) request_refresh();
   const ErrorCode code = refusal.starts_with("OOM") ? ErrorCode::kNoSpace : ErrorCode::kUnavailable;
   return fail(code, node->name() + ": error reply: " + refusal);
+}
+
+Result<std::vector<std::shared_ptr<RemoteNode>>> RemoteCluster::masters() const {
+  const auto known = table();
+  const auto owns_all = [&] { return std::ranges::count(known->owner, kNoOwner) == 0; };
+  if (known != nullptr && (!known->is_cluster || owns_all())) return known->nodes;
+  return fail(ErrorCode::kUnavailable,
+              "not every key has a server now: " + stats().degraded_reason);
 }
 
 const void* RemoteCluster::reachable(std::string_view key) const {

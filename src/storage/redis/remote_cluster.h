@@ -60,6 +60,9 @@ class RemoteCluster {
   /// calls `exchange` a second time.
   Result<void> call(std::string_view key, const CallOptions& options, const Exchange& exchange);
 
+  /// The servers that own keys. kUnavailable: some keys have no server now.
+  [[nodiscard]] Result<std::vector<std::shared_ptr<RemoteNode>>> masters() const;
+
   /// Identifies the server that owns the key: equal pointers, same server. nullptr: no server owns
   /// it, or its circuit breaker is open.
   [[nodiscard]] const void* reachable(std::string_view key) const;

@@ -34,7 +34,7 @@ struct Fixed {
   std::uint32_t chunk_bytes = 0;
   std::uint32_t sums = 0;
   std::uint32_t tensors = 0;
-  std::uint32_t zero_too = 0;
+  std::uint32_t labels = 0;
 };
 static_assert(sizeof(Fixed) == kManifestFixed);
 static_assert(sizeof(Checksum) == 16);
@@ -91,10 +91,11 @@ std::vector<std::byte> encode_manifest(const RemoteManifest& manifest) {
               .cost_ns = manifest.meta.cost.count(),
               .chunk_bytes = manifest.chunk_bytes,
               .sums = static_cast<std::uint32_t>(manifest.sums.size()),
-              .tensors = static_cast<std::uint32_t>(manifest.meta.tensors.size())};
+              .tensors = static_cast<std::uint32_t>(manifest.meta.tensors.size()),
+              .labels = static_cast<std::uint32_t>(manifest.meta.labels.size())};
   std::ranges::copy(kMagic, fixed.magic.begin());
   std::memcpy(bytes.data(), &fixed, sizeof fixed);
-  write_forms(manifest.meta.tensors, std::span(bytes).subspan(kManifestFixed));
+  write_forms(manifest.meta, std::span(bytes).subspan(kManifestFixed));
   std::ranges::copy(std::as_bytes(std::span(manifest.sums)),
                     bytes.begin() + static_cast<std::ptrdiff_t>(kManifestFixed + forms));
   const std::uint64_t sum = short_checksum(bytes);
@@ -129,12 +130,37 @@ Result<RemoteManifest> decode_manifest(std::span<const std::byte> bytes) {
   const auto rest = bytes.subspan(kManifestFixed);
   if (rest.size() < sums) return bad_manifest("truncated checksums");
   const auto forms = rest.first(rest.size() - sums);
-  AFI_TRY(manifest.meta.tensors, read_forms(forms, fixed.tensors));
+  AFI_TRY_VOID(read_forms(forms, fixed.tensors, fixed.labels, manifest.meta));
   if (!AFI_GUARD("remote.manifest.forms", manifest.meta.form_bytes() == forms.size())) {
     return bad_manifest("the tensor forms have another size");
   }
   std::memcpy(manifest.sums.data(), rest.last(sums).data(), sums);
   return manifest;
+}
+
+Result<ManifestLabels> manifest_labels(std::span<const std::byte> bytes) {
+  AFI_TRY(const Fixed fixed, fixed_of(bytes));
+  const std::size_t sums = fixed.sums * sizeof(Checksum);
+  if (sums > fixed.size - kManifestFixed) return bad_manifest("its sizes contradict each other");
+  ManifestLabels found{.needed = fixed.size - sums, .labels = std::nullopt};
+  if (bytes.size() < found.needed) return found;
+  EntryMeta meta;
+  AFI_TRY_VOID(read_forms(bytes.first(found.needed).subspan(kManifestFixed), fixed.tensors,
+                          fixed.labels, meta));
+  found.labels = std::move(meta.labels);
+  return found;
+}
+
+std::optional<TierKey> key_of_manifest(std::string_view name) {
+  const std::string start = std::string(kRemoteKeyPrefix) + "m:";
+  if (!name.starts_with(start) || name.size() != start.size() + 2 + 2 * kDigestBytes) {
+    return std::nullopt;
+  }
+  name.remove_prefix(start.size());
+  const auto entry_class = stored_entry_class(static_cast<std::uint8_t>(name[0] - '0'));
+  const auto digest = ContentDigest::from_hex(name.substr(2));
+  if (name[1] != ':' || !entry_class.has_value() || !digest.has_value()) return std::nullopt;
+  return TierKey::of(*entry_class, *digest);
 }
 
 std::string manifest_name(const TierKey& key) { return named("m:", key); }

@@ -5,8 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "afterimage/result.h"
@@ -62,8 +64,20 @@ Result<std::size_t> manifest_bytes(std::span<const std::byte> fixed);
 /// `bytes` is exactly one manifest, without an inline value.
 Result<RemoteManifest> decode_manifest(std::span<const std::byte> bytes);
 
+/// What a manifest says an entry was made from. `bytes` is its beginning.
+struct ManifestLabels {
+  std::size_t needed = 0;  // bytes of the beginning, at least kManifestFixed
+  std::optional<std::vector<EntryLabel>> labels;  // nullopt: `bytes` has fewer than `needed`
+};
+/// Does not check the manifest's checksum, which needs all its bytes.
+Result<ManifestLabels> manifest_labels(std::span<const std::byte> bytes);
+
+/// The names of all manifests, as a pattern of the servers.
+inline constexpr std::string_view kManifestPattern = "afi1:m:*";
 /// Key of a manifest, "afi1:m:1:0123…": entry class and 64 hex digits.
 [[nodiscard]] std::string manifest_name(const TierKey& key);
+/// nullopt: it is no name of a manifest.
+[[nodiscard]] std::optional<TierKey> key_of_manifest(std::string_view name);
 /// Key of a chunk, "afi1:c:0123…:7": write id and chunk number.
 [[nodiscard]] std::string chunk_name(const WriteId& write, std::size_t chunk);
 /// Key of the lease to make an entry, "afi1:t:1:0123…".

@@ -124,7 +124,7 @@ void RedisLeases::State::run() {
   while (true) {
     {
       const MutexLock lock(mutex);
-      changed.wait_for(mutex, options.lease / 3, [this] { return stopping; });
+      changed.wait_for(mutex, options.lease / 3, [this]() AFI_REQUIRES(mutex) { return stopping; });
       if (stopping) return;
     }
     if (AFI_STEP("turn.renew")) renew();

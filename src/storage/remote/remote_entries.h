@@ -50,6 +50,10 @@ class RemoteEntries {
   /// Whether the entry existed. Succeeds only if every replica has acknowledged the deletion. Its
   /// chunks, which no manifest names any more, are deleted as best effort.
   Result<bool> erase(const TierKey& key);
+  /// Lists the manifests of every server and erases those that the filter matches, and those that
+  /// are damaged; `erased` is called for each.
+  Result<EntryCount> erase_matching(const EntryFilter& filter,
+                                    const std::function<void(const TierKey&)>& erased);
 
   /// Calls work(0) … work(count - 1) in parallel; see parallel_for.h.
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& work);
@@ -72,6 +76,11 @@ class RemoteEntries {
   Result<std::vector<std::optional<std::int64_t>>> batch(std::string_view verb,
                                                          std::span<const std::string> names,
                                                          RemoteLane lane);
+  /// The keys of a server whose manifests the filter matches.
+  Result<std::vector<TierKey>> find_matching(RemoteNode& server, const EntryFilter& filter);
+  Result<bool> matches(RespConnection& connection, const std::string& name,
+                       std::span<const std::byte> beginning, const EntryFilter& filter,
+                       Duration deadline) const;
   Result<void> send_chunks(RemoteManifest& manifest, std::span<const std::byte> value);
   void drop_chunks(const RemoteManifest& manifest);
   Result<Fetched> read_manifest(RespConnection& connection, const RespHead& head,

@@ -224,6 +224,23 @@ Result<void> RemoteTier::erase(const TierKey& key) {
   return {};
 }
 
+Result<EntryCount> RemoteTier::erase_matching(const EntryFilter& filter) {
+  State& s = *state_;
+  if (!s.queue.drain(s.options.flush_timeout)) {
+    return fail(ErrorCode::kUnavailable,
+                "erase: writes were still pending when the flush timeout ended");
+  }
+  auto erased =
+      s.entries.erase_matching(filter, [&s](const TierKey& key) { s.note(key, false); });
+  if (!erased.has_value()) {
+    s.failed(erased.error());
+    return erased;
+  }
+  const MutexLock lock(s.mutex);
+  s.stats.erased += erased->value();
+  return erased;
+}
+
 Result<void> RemoteTier::flush() {
   State& s = *state_;
   if (!s.queue.drain(s.options.flush_timeout)) {

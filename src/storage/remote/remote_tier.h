@@ -72,6 +72,7 @@ class RemoteTier final : public Tier {
   std::vector<Result<std::optional<TierEntry>>> get_all(std::span<const TierKey> keys,
                                                         MemoryBudget& budget) override;
   Result<void> erase(const TierKey& key) override;
+  Result<EntryCount> erase_matching(const EntryFilter& filter) override;
   Result<void> flush() override;
   /// True unless the key is known to be absent or its server's circuit breaker is open.
   [[nodiscard]] bool may_contain(const TierKey& key) const override;

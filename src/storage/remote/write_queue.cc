@@ -85,7 +85,7 @@ std::vector<std::function<void()>> WriteQueue::finish_key(const TierKey& key) {
 
 bool WriteQueue::wait_for_space(std::uint64_t seen, Duration timeout) {
   const MutexLock lock(mutex_);
-  return changed_.wait_for(mutex_, timeout, [&] { return done_ != seen; });
+  return changed_.wait_for(mutex_, timeout, [&]() AFI_REQUIRES(mutex_) { return done_ != seen; });
 }
 
 std::uint64_t WriteQueue::done() const {
@@ -112,7 +112,7 @@ bool WriteQueue::cancel(const TierKey& key, Duration timeout) {
       std::erase(ready_, key);
       callbacks = finish_key(key);
     } else {
-      in_time = changed_.wait_for(mutex_, timeout, [&] {
+      in_time = changed_.wait_for(mutex_, timeout, [&]() AFI_REQUIRES(mutex_) {
         const auto now = keys_.find(key);
         return now == keys_.end() || !now->second.sending;
       });
@@ -126,7 +126,7 @@ bool WriteQueue::cancel(const TierKey& key, Duration timeout) {
 bool WriteQueue::drain(Duration timeout) {
   const MutexLock lock(mutex_);
   const std::uint64_t last = pushed_;
-  return changed_.wait_for(mutex_, timeout, [&] {
+  return changed_.wait_for(mutex_, timeout, [&]() AFI_REQUIRES(mutex_) {
     return std::ranges::none_of(keys_, [last](const auto& known) {
       const KeyWrites& writes = known.second;
       return (writes.sending && writes.sending_number <= last) ||
