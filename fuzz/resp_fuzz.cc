@@ -32,6 +32,8 @@ void fuzz_value(std::string_view bytes) {
 }
 
 void fuzz_manifest(std::span<const std::byte> bytes) {
+  const auto labels = manifest_labels(bytes);
+  AFI_CHECK(!labels.has_value() || labels->labels.has_value() == (labels->needed <= bytes.size()));
   const auto manifest = decode_manifest(bytes);
   if (!manifest.has_value()) return;
   AFI_CHECK(manifest_bytes(bytes).value() == bytes.size());
@@ -45,6 +47,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace afterimage;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   fuzz_value(bytes);
+  const auto key = key_of_manifest(bytes);
+  AFI_CHECK(!key.has_value() || manifest_name(*key) == bytes);
   static_cast<void>(parse_redirection(bytes, {.host = "asked", .port = 1}));
   fuzz_manifest(std::as_bytes(std::span(data, size)));
   return 0;

@@ -148,6 +148,7 @@ class EncodeOnce final : public BudgetClient, private PinOwner {
   /// While admission is blocked, outputs are served uncached.
   void block_admission(bool blocked) override;
   [[nodiscard]] std::optional<EncoderEntryInfo> info(const EncoderKey& key) const;
+  [[nodiscard]] std::vector<EncoderEntryInfo> most_shared(std::size_t limit) const;
   [[nodiscard]] EncoderCacheStats cache_stats() const;
   [[nodiscard]] EncodeOnceStats stats() const;
   void check_invariants() const;

@@ -33,6 +33,8 @@ struct EncoderEntryFacts {
   Modality modality = Modality::kImage;
   Duration cost{0};                  // time that encoding took, which each hit saves
   std::vector<EntryLabel> labels{};  // see Namespace::labels
+  /// Of the item, for people who look into the cache; absent: unknown.
+  std::optional<ContentDigest> content{};
 };
 
 /// A request that misses, waits for another request's encode and is then served counts as one miss
@@ -138,6 +140,9 @@ class EncoderCache final : public PinOwner {
   Bytes trim_to_budget();
 
   [[nodiscard]] std::optional<EncoderEntryInfo> info(const EncoderKey& key) const;
+  /// Those that most agents share, at most `limit`; among equals those that were found most often.
+  /// O(n): for people.
+  [[nodiscard]] std::vector<EncoderEntryInfo> most_shared(std::size_t limit) const;
   [[nodiscard]] EncoderCacheStats stats() const;
   /// Recounts everything from the entries and aborts on a disagreement. O(n): for tests and
   /// fuzzers.

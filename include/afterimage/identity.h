@@ -67,7 +67,8 @@ class EntryLabels {
 
   explicit EntryLabels(const Secret& root);
 
-  [[nodiscard]] EntryLabel tenant(const TenantId& tenant) const;
+  /// By the tenant's name for its operator.
+  [[nodiscard]] EntryLabel tenant(std::string_view name) const;
   /// By its name, whatever its weights.
   [[nodiscard]] EntryLabel model(std::string_view name) const;
   [[nodiscard]] EntryLabel media(const ContentDigest& content) const;
@@ -94,8 +95,9 @@ class EntryLabels {
 /// Source   docs/formats/keys.md; golden vectors in keys_test.cc.
 class Namespace {
  public:
+  /// `tenant_name` is the tenant's in labels; empty: the text of `tenant`.
   static Result<Namespace> of(const ModelIdentity& model, const TenantId& tenant,
-                              const Secret& root);
+                              const Secret& root, std::string_view tenant_name = {});
 
   /// The key of one encoder output.
   [[nodiscard]] EncoderKey encoder_key(const MediaItem& item, const ContentDigest& content,

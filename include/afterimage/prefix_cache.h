@@ -111,6 +111,8 @@ class [[nodiscard]] PrefixMatch {
 struct PrefixCacheOptions {
   /// Limit on resident leaf sequences: those that no other cached sequence extends. At least 1.
   EntryCount max_sequences = EntryCount::max();
+  /// Limit on resident positions; shared prefixes count once. At least 1.
+  std::uint64_t max_tokens = UINT64_MAX;
   std::unique_ptr<EvictionPolicy> policy;  // nullptr: worth
 };
 
@@ -188,8 +190,8 @@ struct LoadedKv {
 /// Shape    One radix tree per namespace; shared prefixes are stored once. Full groups: rows, split
 ///          where sequences diverge. Sliding and recurrent groups: snapshots at positions that the
 ///          engine chooses.
-/// Unit     Bytes, charged to a MemoryBudget that other caches may share, and a number of
-///          sequences. The index itself (about 4 bytes a token) is not charged.
+/// Unit     Bytes, charged to a MemoryBudget that other caches may share, and numbers of sequences
+///          and positions. The index itself (about 4 bytes a token) is not charged.
 /// Errors   kInvalidArgument: a sequence, layout or capture that contradicts itself, or a layout
 ///          other than the namespace's. kNoSpace: larger than the budget, or the rest is in use.
 ///          kCorruption: bytes differ from what was stored. A call that fails changes nothing.
@@ -199,7 +201,7 @@ struct LoadedKv {
 /// Source   src/caches/prefix/DESIGN.md.
 class PrefixCache final : public PrefixOwner {
  public:
-  /// `budget` must outlive the cache. kInvalidArgument: max_sequences is 0.
+  /// `budget` must outlive the cache. kInvalidArgument: max_sequences or max_tokens is 0.
   static Result<std::unique_ptr<PrefixCache>> create(PrefixCacheOptions options,
                                                      MemoryBudget& budget);
   /// Requires that no match is alive.
@@ -299,6 +301,9 @@ class [[nodiscard]] PrefixCache::Draft {
     std::uint32_t serves_from = 0;   // snapshots: the shortest length that the windows serve
   };
   explicit Draft(PrefixMatch base) : base_(std::move(base)) {}
+  [[nodiscard]] std::uint64_t new_tokens() const {
+    return covered_ > base_.matched() ? (covered_ - base_.matched()).value() : 0;
+  }
   /// Copies rows [from, to) in pieces, or takes over `loaded` if that has little else.
   void add_rows(const KvLayout& layout, TokenCount from, TokenCount to, LoadedKv* loaded);
 

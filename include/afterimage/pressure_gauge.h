@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "afterimage/clock.h"
 #include "afterimage/governor.h"
@@ -70,6 +71,23 @@ class EngineGauge final : public PressureGauge {
   std::function<Result<GaugeReading>()> ask_;
 };
 
+/// Several gauges of memories in which the same bytes lie, as a machine and a control group: its
+/// reading is that of the memory with the least left.
+///
+/// Errors   Any gauge's: the one that cannot be read may be the tightest.
+class TightestGauge final : public PressureGauge {
+ public:
+  /// Requires at least one.
+  explicit TightestGauge(std::vector<std::shared_ptr<PressureGauge>> gauges);
+  /// Those of all, joined by "+".
+  [[nodiscard]] std::string_view name() const override { return name_; }
+  Result<GaugeReading> read() override;
+
+ private:
+  std::vector<std::shared_ptr<PressureGauge>> gauges_;
+  std::string name_;
+};
+
 /// The memory of an NVIDIA GPU, read through NVML, which is loaded at run time: it is not needed to
 /// build or link. Memory that the driver reserves for itself is not part of the total.
 ///
@@ -120,5 +138,17 @@ Result<std::unique_ptr<PressureGauge>> open_host_gauge();
 /// Opens the gauge of the control group in a folder, version 1 or 2. kUnavailable: it is not a
 /// control group, or it has no limit.
 Result<std::unique_ptr<PressureGauge>> open_group_gauge(const std::string& folder);
+
+/// What an operator's list of gauges names.
+struct NamedGauges {
+  std::shared_ptr<PressureGauge> host;    // nullptr: none of host memory
+  std::shared_ptr<PressureGauge> device;  // nullptr: none of a GPU's memory
+};
+/// Opens a list such as "auto,nvml:0": "auto" (open_host_gauge), "host" (the machine), "cgroup" (the
+/// control group of this process with the smallest limit), a folder (open_group_gauge), "nvml:N" and
+/// "rocm:N" (a GPU). Of several for one kind of memory the tightest wins. Empty: no gauge.
+///
+/// Errors   kInvalidArgument: another word; kUnavailable: a gauge cannot be opened.
+Result<NamedGauges> open_gauges(std::string_view list);
 
 }  // namespace afterimage

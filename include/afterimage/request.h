@@ -63,6 +63,8 @@ struct Request {
   RequestId id;
   std::string agent;  // the agent that sent it; empty: none named
   TenantId tenant;    // owner of the content
+  /// By which an operator erases the owner's entries; empty: the text of `tenant`.
+  std::string tenant_name = {};
   ContinuationHint conversation = ContinuationHint::kNone;
   std::vector<Message> messages;
   AnswerRules rules = {};

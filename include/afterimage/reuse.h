@@ -50,6 +50,7 @@ struct ReuseOptions {
   bool verify_hits = true;       // recompute checksums at every hit
   bool prefixes = true;          // cache KV: prefill once
   EntryCount max_sequences = EntryCount(1'000'000);
+  std::uint64_t max_kv_tokens = UINT64_MAX;  // positions of KV in memory; at least 1
   /// Cache answers: answer once. nullopt: the engine answers every question.
   std::optional<AnswerReuse> answers = std::nullopt;
   /// A second copy of everything, found again after eviction or by a later process with the same
@@ -67,14 +68,14 @@ struct ReuseOptions {
 /// What to erase: exactly one of these.
 struct EraseTarget {
   std::optional<ContentDigest> media = std::nullopt;  // what was made from this item
-  std::optional<TenantId> tenant = std::nullopt;
-  std::optional<std::string> model = std::nullopt;  // by its name, whatever its weights
+  std::optional<std::string> tenant = std::nullopt;   // Request::tenant_name, or its tenant's text
+  std::optional<std::string> model = std::nullopt;    // by its name, whatever its weights
   bool everything = false;
 };
 
 /// What erase() removed.
 struct EraseReport {
-  EntryCount encoder_outputs;  // from memory
+  EntryCount encoder_outputs;   // from memory
   std::uint64_t kv_tokens = 0;  // positions whose KV was in memory
   AnswerCount answers;          // from memory
   EntryCount stored;            // entries of the tier, of all kinds; where it is a stack: of the
@@ -120,13 +121,12 @@ class Reuse {
                                      std::size_t covered = 0, const RequestFacts& facts = {});
 
   /// Erases from all caches and from the tier, also what requests that are running now are making
-  /// or using: it erases, waits up to `patience` until they have ended, and erases again. Afterwards
+  /// or using: it erases, waits up to `timeout` until they have ended, and erases again. Afterwards
   /// the item is encoded anew. Entries stored without labels are erased, too. Slow: it reads the
   /// labels of every stored entry.
   /// Errors   kInvalidArgument: not exactly one member of `target` is set. An error of the tier:
   ///          some entries may be left there; erase again.
-  Result<EraseReport> erase(const EraseTarget& target,
-                            Duration patience = std::chrono::seconds(30));
+  Result<EraseReport> erase(const EraseTarget& target, Duration timeout = std::chrono::seconds(30));
 
   [[nodiscard]] EncodeOnce& encoder();
   /// nullptr: prefixes are off.

@@ -27,6 +27,7 @@ struct ReuseStats {
   EncoderArchiveStats encoder_archive;
   PrefixArchiveStats prefix_archive;
   LoadOrComputeStats loads;                         // from the tier
+  std::uint64_t agents = 0;                         // that requests have named
   std::optional<PressureControllerStats> governed;  // nullopt: no gauge was given
   Bytes budget;
   Bytes used;

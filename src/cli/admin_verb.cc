@@ -99,6 +99,26 @@ ExitCode invalidate(const AdminArgs& args, const World& world) {
   return code;
 }
 
+ExitCode erase(const AdminArgs& args, const World& world) {
+  if (!args.yes) {
+    return report_error(
+        "admin",
+        {ErrorCode::kInvalidArgument,
+         "erasing cannot be undone, and what is erased is computed again: say --yes"},
+        ExitCode::kUsageError);
+  }
+  AdminJson what = AdminJson::object();
+  if (!args.tenant.empty()) what["tenant"] = args.tenant;
+  if (!args.model.empty()) what["model"] = args.model;
+  if (args.all) what["all"] = true;
+  if (!args.media.empty()) {
+    const auto digest = digest_of(args.media, world.files);
+    if (!digest.has_value()) return report_error("admin", digest.error(), ExitCode::kUsageError);
+    what["media"] = *digest;
+  }
+  return call(args, "/admin/api/erase", &what);
+}
+
 using AdminCall = std::function<ExitCode()>;
 
 CLI::App* add_call(CLI::App& verb, ExitCode& code, const char* name, const char* help,
@@ -136,13 +156,29 @@ void add_invalidate(CLI::App& verb, World& world, ExitCode& code,
   sub->add_flag("--yes", args->yes, "Remove them");
 }
 
+void add_erase(CLI::App& verb, World& world, ExitCode& code,
+               const std::shared_ptr<AdminArgs>& args) {
+  CLI::App* sub = add_call(verb, code, "erase",
+                           "Erase encoder outputs, KV and answers from memory, the GPU, the disk\n"
+                           "and the remote servers; wait for requests that are running",
+                           [args, &world] { return erase(*args, world); });
+  CLI::Option_group* what = sub->add_option_group("What");
+  what->add_option("--media", args->media, "What was made from an image, audio clip or video")
+      ->type_name("FILE|SHA256");
+  what->add_option("--tenant", args->tenant, "What was made for a tenant")->type_name("NAME");
+  what->add_option("--model", args->model, "What was made by a model")->type_name("NAME");
+  what->add_flag("--all", args->all, "Everything");
+  what->require_option(1);
+  sub->add_flag("--yes", args->yes, "Erase it");
+}
+
 }  // namespace
 
 void add_admin(CLI::App& program, World& world, ExitCode& code) {
   auto args = std::make_shared<AdminArgs>();
-  CLI::App* verb = program.add_subcommand(
-      "admin",
-      "Ask a running gateway for its counters, remove answers, report a wrong one, reload, drain");
+  CLI::App* verb = program.add_subcommand("admin",
+                                          "Ask a running gateway for its counters, erase what it "
+                                          "stores, report a wrong answer, reload");
   verb->add_option("--server", args->server, "The gateway's admin port")
       ->capture_default_str()
       ->type_name("URL");
@@ -150,7 +186,11 @@ void add_admin(CLI::App& program, World& world, ExitCode& code) {
   verb->fallthrough();
   add_call(*verb, code, "stats", "Print its counters",
            [args] { return call(*args, "/admin/api/stats", nullptr); });
+  add_call(*verb, code, "media",
+           "Print the media items whose encoder outputs are in memory, the most shared first",
+           [args] { return call(*args, "/admin/api/media", nullptr); });
   add_invalidate(*verb, world, code, args);
+  add_erase(*verb, world, code, args);
   CLI::App* wrong = add_call(
       *verb, code, "wrong",
       "Report an answer as wrong: it is erased, and similar questions are trusted less", [args] {
@@ -181,6 +221,7 @@ void add_admin(CLI::App& program, World& world, ExitCode& code) {
       "  afterimage admin stats\n"
       "  afterimage admin invalidate --media photo.jpg\n"
       "  afterimage admin invalidate --tag doc:42 --yes\n"
+      "  afterimage admin erase --media photo.jpg --yes\n"
       "  afterimage admin wrong req-8f2c --server http://10.0.0.5:8081");
 }
 

@@ -43,6 +43,7 @@ struct RunArgs {
   std::string governor;
   std::uint64_t budget = (4_GiB).value();
   std::uint64_t max_entries = 1'000'000;
+  std::optional<std::uint64_t> max_kv_tokens;
   std::string policy = "worth";
   std::uint32_t max_tokens = 16;
   std::string disk;
@@ -86,22 +87,24 @@ Result<std::unique_ptr<Stores>> open_stores(const RunArgs& args, Tier* nearest, 
 }
 
 /// nullptr: no --gpu-memory, or no GPU that can be used.
-std::unique_ptr<DeviceCache> open_device(const RunArgs& args, const World& world) {
+std::unique_ptr<DeviceCache> open_device(const RunArgs& args, std::shared_ptr<PressureGauge> gauge,
+                                         const World& world) {
   if (args.gpu_memory == 0) return nullptr;
-  auto opened = DeviceCache::open(
-      {.capacity = Bytes(args.gpu_memory), .device = {.device = args.gpu}}, world.clock);
+  auto opened = DeviceCache::open({.capacity = Bytes(args.gpu_memory),
+                                   .device = {.device = args.gpu},
+                                   .gauge = std::move(gauge)},
+                                  world.clock);
   if (opened.has_value()) return *std::move(opened);
   fmt::print(stderr, "afterimage run: continuing without --gpu-memory: {}\n",
              opened.error().message);
   return nullptr;
 }
 
-/// nullptr: no --governor.
-Result<std::shared_ptr<PressureGauge>> make_gauge(const std::string& where, const World& world) {
-  if (where.empty()) return nullptr;
-  AFI_TRY(std::shared_ptr<PressureGauge> gauge,
-          where == "auto" ? open_host_gauge(world.files) : open_group_gauge(world.files, where));
-  return gauge;
+Result<NamedGauges> gauges_of(const RunArgs& args, const World& world) {
+  AFI_TRY(NamedGauges gauges, open_gauges(args.governor, world.files));
+  if (gauges.device == nullptr || args.gpu_memory > 0) return gauges;
+  return fail(ErrorCode::kInvalidArgument,
+              "--governor names a GPU, and nothing is cached there: add --gpu-memory");
 }
 
 struct Finished {
@@ -115,7 +118,7 @@ Result<Finished> work(const RunArgs& args, World& world) {
                 "--encrypt-key-file encrypts what --disk or --remote stores: add one of them");
   }
   AFI_TRY_VOID(check_shared_secret(args.remote.url, args.remote.secret_file));
-  AFI_TRY(auto gauge, make_gauge(args.governor, world));
+  AFI_TRY(NamedGauges gauges, gauges_of(args, world));
   AFI_TRY(const Workload workload, load_workload(args.workload, args.images, world));
   AFI_TRY(const auto engine, make_engine(args.engine, world.clock));
   RunOptions options{.engine_name = args.engine.name(),
@@ -123,10 +126,11 @@ Result<Finished> work(const RunArgs& args, World& world) {
                      .reuse = {.budget = Bytes(args.budget),
                                .max_encoder_entries = EntryCount(args.max_entries),
                                .policy = args.policy,
+                               .max_kv_tokens = args.max_kv_tokens.value_or(UINT64_MAX),
                                .weigh_loads = !args.load_always,
-                               .pressure = {.gauge = std::move(gauge)}},
+                               .pressure = {.gauge = std::move(gauges.host)}},
                      .record = !args.record.empty()};
-  const auto device = open_device(args, world);
+  const auto device = open_device(args, std::move(gauges.device), world);
   if (device != nullptr) options.gpu = &device->tier();
   AFI_TRY(const auto stores,
           open_stores(args, device == nullptr ? nullptr : &device->tier(), world));
@@ -197,11 +201,16 @@ void add_cache_options(CLI::App& verb, RunArgs& args) {
       ->type_name("SIZE");
   verb.add_option(
           "--governor", args.governor,
-          "Shrink the cache under memory pressure; --budget is then the upper limit. auto: "
-          "watch\n"
-          "this process's control group or the machine, whichever has less memory; DIR: the\n"
-          "folder of another control group")
-      ->type_name("auto|DIR");
+          "Shrink the cache under memory pressure; --budget is then the upper limit. What to "
+          "watch,\n"
+          "separated by commas, the tightest wins: auto (this process's control group or the\n"
+          "machine, whichever has less memory), host, cgroup, the folder of a control group; and\n"
+          "nvml:N or rocm:N, a GPU, for --gpu-memory")
+      ->type_name("LIST");
+  verb.add_option("--max-kv-tokens", args.max_kv_tokens,
+                  "Maximum number of tokens with KV in memory; without it the budget decides")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
   verb.add_option("--max-entries", args.max_entries, "Maximum number of cached encoder outputs")
       ->check(CLI::PositiveNumber)
       ->capture_default_str()

@@ -31,6 +31,7 @@ void add_explain(CLI::App& program, World& world, ExitCode& code);
 void add_fingerprint(CLI::App& program, World& world, ExitCode& code);
 void add_replay(CLI::App& program, World& world, ExitCode& code);
 void add_simulate(CLI::App& program, World& world, ExitCode& code);
+void add_advise(CLI::App& program, World& world, ExitCode& code);
 void add_pressure(CLI::App& program, World& world, ExitCode& code);
 void add_experiment(CLI::App& program, World& world, ExitCode& code);
 void add_sweep(CLI::App& program, World& world, ExitCode& code);

@@ -78,8 +78,8 @@ class Folder(unittest.TestCase):
 
 class Help(unittest.TestCase):
     def test_help_texts_match_the_snapshots(self):
-        for verb in ["", "run", "serve", "explain", "replay", "pressure", "experiment", "sweep", "pairs", "fingerprint",
-                     "disk", "disk inspect", "disk verify", "disk purge", "admin", "admin stats", "admin invalidate", "admin wrong",
+        for verb in ["", "run", "serve", "explain", "replay", "advise", "pressure", "experiment", "sweep", "pairs", "fingerprint",
+                     "disk", "disk inspect", "disk verify", "disk purge", "admin", "admin stats", "admin media", "admin invalidate", "admin erase", "admin wrong",
                      "admin reload", "admin drain"]:
             shown = call(*verb.split(), "--help")
             self.assertEqual(shown.returncode, 0)
@@ -307,12 +307,51 @@ class RunDisk(Folder):
         self.assertLessEqual(on_disk, 1 << 20)
 
 
+class Advise(unittest.TestCase):
+    MODEL = ("--encoder-size", "1331MiB", "--model-size", "145GiB", "--encoder-layers", "32")
+
+    def advise(self, *arguments):
+        done = call("advise", *self.MODEL, *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_data_mode_where_it_gains_and_fits(self):
+        said = json.loads(self.advise("--gpus", "8", "--headroom", "4GiB", "--images", "3", "--json"))
+        self.assertEqual(said["encoder_parallelism"], "data")
+        self.assertGreater(said["gain_percent"][1], 0)
+        self.assertIsNone(said["encoder_budget"])
+        self.assertIn("--mm-encoder-tp-mode data", self.advise("--gpus", "8", "--headroom", "4GiB"))
+
+    def test_weights_where_it_does_not(self):
+        for arguments, why in [((), "one device"), (("--gpus", "8"), "more bytes on each device"),
+                               (("--gpus", "8", "--headroom", "4GiB", "--no-data-mode"), "no data mode"),
+                               (("--gpus", "8", "--headroom", "4GiB", "--images", "10", "--image-size", "256x256"), "no gain")]:
+            with self.subTest(why):
+                said = self.advise(*arguments)
+                self.assertIn("--mm-encoder-tp-mode weights", said)
+                self.assertIn(why, said)
+
+    def test_the_encoder_budget_fits_the_largest_item(self):
+        self.assertIn("16384 embeddings a step, 16384 in the encoder cache", self.advise("--item-tokens", "16384"))
+        refused = call("advise", *self.MODEL, "--item-tokens", "16384", "--disable-chunked-mm-input")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("increase max_num_batched_tokens to at least 16384", refused.stderr)
+
+    def test_wrong_arguments(self):
+        for arguments, said in [(("--image-size", "10"), "1024x768"), (("--image-size", "0x9"), "1024x768"), (("--gpus", "0"), "--gpus"),
+                                (("--model-size", "1GiB"), "part of --model-size")]:
+            done = call("advise", *[x for x in self.MODEL if "--model-size" not in arguments or x not in ("--model-size", "145GiB")], *arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn(said, done.stderr)
+
+
 class GpuMemory(Folder):
     """A GPU as a tier; its driver is the tests' own (storage/device/testing)."""
 
     def setUp(self):
         super().setUp()
         (self.folder / "libcuda.so.1").symlink_to(os.environ["AFTERIMAGE_FAKE_CUDA"])
+        (self.folder / "libnvidia-ml.so.1").symlink_to(os.environ["AFTERIMAGE_FAKE_NVML"])
 
     def run_on(self, libraries, *more):
         out = self.folder / "out.json"
@@ -329,6 +368,22 @@ class GpuMemory(Folder):
         self.assertEqual(report["encoder_calls"]["warm"], 10)
         self.assertGreater(report["gpu"]["hits"], 0)
         self.assertEqual(report["gpu"]["damaged"], 0)
+
+    def test_a_gpu_is_governed_by_nvml_too(self):
+        done, report = self.run_on(self.folder, "--budget", "1MiB", "--governor", "host,nvml:1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIs(report["outputs_identical"], True)
+        self.assertIn("governor: proc of", done.stdout)
+        self.assertGreater(report["gpu"]["hits"], 0)
+
+        def refused(*arguments):
+            done = subprocess.run([PROGRAM, "run", "--size", "tiny", "--workload", EXAMPLES / "agents.jsonl", *arguments],
+                                  env=os.environ | {"LD_LIBRARY_PATH": str(self.folder)}, capture_output=True, text=True, timeout=240)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            return done.stderr
+        self.assertIn("NVML has no device 7", refused("--gpu-memory", "64MiB", "--governor", "nvml:7"))
+        self.assertIn("add --gpu-memory", refused("--governor", "auto,nvml:0"))
+        self.assertIn("'vram' is no gauge", refused("--governor", "auto,vram"))
 
     def test_without_a_gpu_the_run_says_so_and_goes_on(self):
         done, report = self.run_on(self.folder / "nothing")

@@ -422,9 +422,12 @@ TEST_P(EngineConformance, AForeignStateIsRefused) {
   expect_refused("another adapter's", prompt, {.resume_from = &slice});
 
   for (const Engine* stranger : GetParam().strangers()) {
-    const auto theirs = ColdRun::of(*stranger, prompt, {at});
+    // In their own tokens: their vocabulary may be another.
+    const EnginePrompt same_words = PromptMaker(*stranger).of({"whose is this?"});
+    const TokenCount their_end = legal_points(*stranger->kv_layout(), same_words.sequence).back();
+    const auto theirs = ColdRun::of(*stranger, same_words, {their_end});
     ASSERT_TRUE(theirs.has_value()) << to_string(theirs.error());
-    slice = theirs->shelf.slice(at);
+    slice = theirs->shelf.slice(their_end);
     expect_refused("a stranger's", prompt, {.resume_from = &slice});
   }
   EXPECT_EQ(difference(mine->completion, cold(prompt)), "") << "the refusal had an effect";

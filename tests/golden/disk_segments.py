@@ -126,13 +126,14 @@ def rounded(data, to):
     return data.ljust(-(-len(data) // to) * to, b"\0")
 
 
-def record_header(kind, blocks, sequence, place, cost, value_bytes, checksum, epoch, key, forms):
+def record_header(kind, blocks, sequence, place, cost, value_bytes, checksum, epoch, key, forms, labels=()):
     tensors = b"".join(struct.pack("<BB6x", dtype, len(extents)) + struct.pack(f"<{len(extents)}Q", *extents)
                        for dtype, extents in forms)
+    tensors += struct.pack(f"<{len(labels)}Q", *labels)
     size = len(rounded(bytes(128) + tensors, 64))
     def with_sum(h):
         return rounded(b"AFIR" + struct.pack("<HBxIIQQQQQ", 1, kind, size, blocks, h, sequence, place, cost, value_bytes)
-                       + checksum + epoch + key + struct.pack("<I4x", len(forms)) + tensors, 64)
+                       + checksum + epoch + key + struct.pack("<II", len(forms), len(labels)) + tensors, 64)
     return with_sum(xxh3_64(with_sum(0)))
 
 
@@ -154,6 +155,7 @@ def main():
     checksum = struct.pack("<QQ", 1, 2)
     show("record header", record_header(2, 3, 42, 8192, 1000, 9000, checksum, epoch, key, [(bf16, (2, 3))]))
     show("record header without forms", record_header(2, 3, 42, 8192, 1000, 9000, checksum, epoch, key, []))
+    show("record header with labels", record_header(2, 3, 42, 8192, 1000, 9000, checksum, epoch, key, [(bf16, (2, 3))], (7, 1 << 63)))
     show("erased record header", record_header(0, 3, 42, 8192, 0, 0, bytes(16), epoch, bytes(32), []))
     header = magic_block(b"AFISEGM1", identity(store, epoch, 7))
     show("segment header, first 56 bytes", header[:56])

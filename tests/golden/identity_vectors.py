@@ -111,7 +111,16 @@ origin = hashlib.sha256(
     + group(FULL, layers=2, row_bytes=8) + group(SLIDING, window=5, row_bytes=4)
     + group(SHARED) + group(RECURRENT, state_bytes=16)).digest()
 
-for name, value in [("tenant salt", salt), ("encoder key", key), ("prefix root", prefix_root), ("content", content),
+label_key = mac(root, domain("afterimage/entry-labels/1"))
+
+
+def label(tag):
+    return mac(label_key, domain("afterimage/entry-label/1") + text("tag", tag))[:8]
+
+
+for name, value in [("label of tenant", label("tenant:acme")), ("label of model", label("model:m")),
+                    ("label of media", label("media:" + content.hex())), ("label of any media", label("media:any")),
+                    ("tenant salt", salt), ("encoder key", key), ("prefix root", prefix_root), ("content", content),
                     ("frames", frames), ("pixels", pixels), ("samples", samples), ("KV origin", origin),
                     ("answer scope", answer_scope), ("answer space", answer_space)]:
     print(f"{name:12} {value.hex()}")

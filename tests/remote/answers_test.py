@@ -19,8 +19,9 @@ from gateway_process import GatewayProcess, chat, merged, text_of  # noqa: E402
 from mock_model import MockModel  # noqa: E402
 
 INVALIDATE = "/admin/api/invalidate"
+FORMS = 2  # entries of an answer to "Whisper?": its exact words, and their looser form
 RULES = ["on", ">a password", "resetkeys", "~afi1:*", "resetchannels", "-@all", "+auth", "+get", "+set", "+del", "+exists", "+pexpire",
-         "+watch", "+unwatch", "+multi", "+exec", "+wait", "+asking", "+cluster|slots"]
+         "+watch", "+unwatch", "+multi", "+exec", "+wait", "+asking", "+getrange", "+scan", "+cluster|slots"]
 
 
 class Answers(unittest.TestCase):
@@ -136,6 +137,26 @@ class Answers(unittest.TestCase):
             self.assertEqual(other.ask("Whisper?").cache, "HIT")
             self.assertEqual(self.erase(one, model="mock-small").status, 200)
             self.assertEqual(other.ask("Whisper?").cache, "MISS")
+
+    def test_erasing_a_tenant_leaves_nothing_of_it_on_the_servers(self):
+        with redis_cluster.Servers(masters=3) as servers:
+            for i in range(len(servers)):
+                servers[i].ask("ACL", "SETUSER", "afterimage", *RULES)
+            url = servers.url.replace("redis://", "redis://afterimage@")
+            one = self.start(url, environment={"AFTERIMAGE_REMOTE_PASSWORD": "a password"})
+            # A question has one entry for each form of its text.
+            one.ask("Whisper?", Authorization="Bearer sk-one")
+            self.arrived(servers)
+            redis_cluster.wait_until(lambda: len(servers.keys("afi1:m:4:*")) == FORMS, "all of it has arrived")
+            one.ask("Whisper?", Authorization="Bearer sk-two")
+            self.arrived(servers, 2 * FORMS)
+            tenants = {entry["tenant"] for entry in one.admin("GET", "/admin/api/entries").json["entries"]}
+            self.assertEqual(len(tenants), 2)
+            erased = one.admin("POST", "/admin/api/erase", {"tenant": sorted(tenants)[0]}).json
+            self.assertEqual((erased["answers"], erased["stored"], erased["unfinished"]), (1, FORMS, 0))
+            self.assertEqual(len(servers.keys("afi1:m:4:*")), FORMS)
+            caches = {one.ask("Whisper?", Authorization=f"Bearer sk-{who}").cache for who in ("one", "two")}
+            self.assertEqual(caches, {"HIT", "MISS"})
 
     def turns(self, servers):
         return len(servers.keys("afi1:t:4:*"))

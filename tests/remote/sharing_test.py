@@ -116,7 +116,7 @@ class Sharing(unittest.TestCase):
 
     def test_users_and_passwords(self):
         rules = ["on", ">a password", "resetkeys", "~afi1:*", "resetchannels", "-@all", "+auth", "+get", "+set", "+del", "+exists", "+pexpire",
-                 "+watch", "+unwatch", "+multi", "+exec", "+wait", "+asking", "+cluster|slots"]
+                 "+watch", "+unwatch", "+multi", "+exec", "+wait", "+asking", "+getrange", "+scan", "+cluster|slots"]
         for masters in (0, 3):
             with self.subTest(masters=masters), redis_cluster.Servers(masters=masters) as servers:
                 for i in range(len(servers)):
@@ -208,6 +208,26 @@ class Gateways(unittest.TestCase):
             self.assertTrue(self.ask(other, "And now?"))
             self.ask(other, "And then?")
             self.assertEqual(self.metric(other, 'afterimage_tier_degraded{tier="remote"}'), 1)
+
+    def test_an_erased_picture_is_encoded_again_by_the_next_gateway(self):
+        with redis_cluster.Servers() as servers:
+            one = self.start(servers.url)
+            self.ask(one, "What is this?")
+            redis_cluster.wait_until(lambda: servers.keys("afi1:m:1:*") and not servers.keys("afi1:t:*"), "it has arrived")
+            asked = [PROGRAM, "admin", "--server", f"http://127.0.0.1:{one['admin']}", "erase", "--media", MEDIA / "mug.jpg"]
+            careful = subprocess.run(asked, capture_output=True, text=True, check=False)
+            self.assertEqual(careful.returncode, 2)
+            self.assertIn("--yes", careful.stderr)
+            done = subprocess.run([*asked, "--yes"], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            erased = json.loads(done.stdout)
+            self.assertEqual((erased["encoder_outputs"], erased["answers"], erased["unfinished"]), (1, 1, 0))
+            self.assertGreater(erased["kv_tokens"], 0)
+            self.assertEqual(servers.keys("afi1:m:*") | servers.keys("afi1:c:*"), set())
+            other = self.start(servers.url)
+            self.ask(other, "What is this?")
+            self.assertEqual(self.metric(other, "afterimage_encoder_loaded_total"), 0)
+            self.assertEqual(self.metric(other, "afterimage_encoder_misses_total"), 1)
 
 
 if __name__ == "__main__":

@@ -188,8 +188,7 @@ bool AnswerArchive::put(const TierKey& exact, const ArchivedAnswer& archived, co
       return false;
     }
   }
-  return !was_erased(exact, before_it) &&
-         parts_.tier.put(exact, meta, bytes).has_value();
+  return !was_erased(exact, before_it) && parts_.tier.put(exact, meta, bytes).has_value();
 }
 
 void AnswerArchive::put_forms(Question& question, const EntryMeta& meta,
@@ -199,8 +198,8 @@ void AnswerArchive::put_forms(Question& question, const EntryMeta& meta,
     const auto form = question.form(rung);
     if (rung == MatchLevel::kExact || !form.has_value()) continue;
     // If this fails the answer is found by its exact text only.
-    static_cast<void>(parts_.tier.put(key_of(before_it.names_, question.scope(), rung, *form), meta,
-                                      bytes));
+    static_cast<void>(
+        parts_.tier.put(key_of(before_it.names_, question.scope(), rung, *form), meta, bytes));
   }
 }
 

@@ -305,6 +305,11 @@ std::optional<EncoderEntryInfo> EncodeOnce::info(const EncoderKey& key) const {
   return state_->cache.info(key);
 }
 
+std::vector<EncoderEntryInfo> EncodeOnce::most_shared(std::size_t limit) const {
+  const MutexLock lock(state_->mutex);
+  return state_->cache.most_shared(limit);
+}
+
 EncoderCacheStats EncodeOnce::cache_stats() const {
   const MutexLock lock(state_->mutex);
   return state_->cache.stats();

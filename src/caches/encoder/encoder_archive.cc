@@ -28,8 +28,8 @@ Bytes bytes_of(std::span<const TensorView> tensors) {
 
 }  // namespace
 
-void EncoderArchive::keep(const EncoderKey& key, std::span<const TensorView> tensors,
-                          Duration cost, std::vector<EntryLabel> labels) {
+void EncoderArchive::keep(const EncoderKey& key, std::span<const TensorView> tensors, Duration cost,
+                          std::vector<EntryLabel> labels) {
   const PutOnce::Outcome outcome = kept_.put(place(key), tensors, cost, std::move(labels));
   if (load_or_compute_ != nullptr) {
     load_or_compute_->learn(EntryClass::kEncoderOutput, bytes_of(tensors), cost);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <boost/unordered/unordered_flat_set.hpp>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "afterimage/check.h"
 #include "afterimage/eviction_policy.h"
@@ -69,6 +71,14 @@ void count_agent(Slot& slot, AgentId agent) {
   const auto at = std::ranges::lower_bound(agents, agent);
   if (at != agents.end() && *at == agent) return;
   if (agents.size() < kMaxCountedAgents) agents.insert(at, agent);
+}
+
+EncoderEntryInfo info_of(const Slot& slot) {
+  return {.facts = slot.record->facts,
+          .bytes = slot.bytes,
+          .access_count = slot.hits,
+          .agents = slot.record->agents.size(),
+          .pins = slot.pins};
 }
 
 }  // namespace
@@ -421,12 +431,23 @@ void EncoderCache::unpin(SlotId id) {
 std::optional<EncoderEntryInfo> EncoderCache::info(const EncoderKey& key) const {
   const auto it = state_->index.find(key);
   if (it == state_->index.end()) return std::nullopt;
-  const Slot& slot = state_->slots[*it];
-  return EncoderEntryInfo{.facts = slot.record->facts,
-                          .bytes = slot.bytes,
-                          .access_count = slot.hits,
-                          .agents = slot.record->agents.size(),
-                          .pins = slot.pins};
+  return info_of(state_->slots[*it]);
+}
+
+std::vector<EncoderEntryInfo> EncoderCache::most_shared(std::size_t limit) const {
+  std::vector<const Slot*> resident;
+  for (const Slot& slot : state_->slots) {
+    if (slot.resident) resident.push_back(&slot);
+  }
+  const auto rank = [](const Slot* slot) {
+    return std::pair(slot->record->agents.size(), slot->hits);
+  };
+  const std::size_t wanted = std::min(limit, resident.size());
+  std::ranges::partial_sort(resident, resident.begin() + static_cast<std::ptrdiff_t>(wanted),
+                            std::ranges::greater(), rank);
+  std::vector<EncoderEntryInfo> infos;
+  for (const Slot* slot : std::span(resident).first(wanted)) infos.push_back(info_of(*slot));
+  return infos;
 }
 
 EncoderCacheStats EncoderCache::stats() const { return state_->stats; }

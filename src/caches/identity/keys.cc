@@ -31,7 +31,7 @@ Secret tenant_salt(const Secret& root, const TenantId& tenant) {
 }
 
 Result<Namespace> Namespace::of(const ModelIdentity& model, const TenantId& tenant,
-                                const Secret& root) {
+                                const Secret& root, std::string_view tenant_name) {
   if (model.model.empty() || model.encoder.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 "the engine does not name its model and encoder, so nothing is cached for it: set "
@@ -46,7 +46,8 @@ Result<Namespace> Namespace::of(const ModelIdentity& model, const TenantId& tena
       .number("kv_dtype", static_cast<std::uint64_t>(model.kv_dtype));
   const EntryLabels labels(root);
   return Namespace(hmac_sha256(tenant_salt(root, tenant), fields.message()), labels,
-                   labels.tenant(tenant), labels.model(model.model));
+                   labels.tenant(tenant_name.empty() ? tenant.text() : tenant_name),
+                   labels.model(model.model));
 }
 
 EncoderKey Namespace::encoder_key(const MediaItem& item, const ContentDigest& content,
@@ -94,8 +95,8 @@ EntryLabel EntryLabels::tag(std::string_view tag) const {
   return label;
 }
 
-EntryLabel EntryLabels::tenant(const TenantId& tenant) const {
-  return tag("tenant:" + std::string(tenant.text()));
+EntryLabel EntryLabels::tenant(std::string_view name) const {
+  return tag("tenant:" + std::string(name));
 }
 EntryLabel EntryLabels::model(std::string_view name) const {
   return tag("model:" + std::string(name));

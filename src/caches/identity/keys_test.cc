@@ -2,11 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
 #include <functional>
 #include <set>
 
 #include "afterimage/identity.h"
 #include "caches/identity/fields.h"
+#include "foundation/crypto/sha256.h"
 
 namespace afterimage {
 namespace {
@@ -66,6 +69,61 @@ TEST(PrefixRoot, MatchesItsGoldenVectorAndChangesWithEachRecipe) {
   EXPECT_NE(root, space.prefix_root(none, none, inputs.recipe));
   const Namespace other = Namespace::of(inputs.model, TenantId("other"), inputs.root).value();
   EXPECT_NE(root, other.prefix_root(inputs.recipe, none, none));
+}
+
+/// The first 16 digits of `label`, as it lies in memory.
+std::string little_endian(EntryLabel label) {
+  std::array<std::byte, kDigestBytes> bytes{};
+  std::memcpy(bytes.data(), &label, sizeof label);
+  return to_hex(bytes).substr(0, 2 * sizeof label);
+}
+
+TEST(EntryLabels, MatchTheirGoldenVectors) {
+  const Inputs inputs;
+  const EntryLabels labels(inputs.root);
+  const ContentDigest content{sha256(std::as_bytes(std::span("abc", 3)))};
+  EXPECT_EQ(little_endian(labels.tenant("acme")), "8ee364308e336fb6");
+  EXPECT_EQ(little_endian(labels.model("m")), "e06a2c624c561d90");
+  EXPECT_EQ(little_endian(labels.media(content)), "c6eafc525a90f397");
+  EXPECT_EQ(little_endian(labels.any_media()), "bf4214394fc07b89");
+  EXPECT_EQ(labels.tag("tenant:acme"), labels.tenant("acme"));
+  Secret other = inputs.root;
+  other[0] ^= std::byte{1};
+  EXPECT_NE(EntryLabels(other).tenant("acme"), labels.tenant("acme"));
+}
+
+TEST(EntryLabels, SayTenantModelAndEachMediaItemOnce) {
+  const Inputs inputs;
+  const EntryLabels labels(inputs.root);
+  const Namespace space = Namespace::of(inputs.model, inputs.tenant, inputs.root).value();
+  const auto item = [](unsigned n) {
+    ContentDigest content;
+    content.bytes[3] = static_cast<std::byte>(n);
+    return content;
+  };
+  const std::vector<ContentDigest> media{item(1), item(2), item(1)};
+  EXPECT_EQ(space.labels(media),
+            (std::vector{labels.tenant(inputs.tenant.text()), labels.model(inputs.model.model),
+                         labels.media(item(1)), labels.media(item(2))}));
+  EXPECT_TRUE(labels.made_from(item(2)).matches(space.labels(media)));
+  EXPECT_FALSE(labels.made_from(item(3)).matches(space.labels(media)));
+  const Namespace named = Namespace::of(inputs.model, inputs.tenant, inputs.root, "a team").value();
+  EXPECT_EQ(named.labels({}).front(), labels.tenant("a team"));
+  EXPECT_EQ(named.prefix_root({}, {}, {}), space.prefix_root({}, {}, {}))
+      << "the name is in no key";
+}
+
+TEST(EntryLabels, OfMoreMediaThanFitStandForAnyItem) {
+  const Inputs inputs;
+  const Namespace space = Namespace::of(inputs.model, inputs.tenant, inputs.root).value();
+  std::vector<ContentDigest> media(EntryLabels::kMax - 2);
+  for (std::size_t i = 0; i < media.size(); ++i) media[i].bytes[0] = static_cast<std::byte>(i + 1);
+  EXPECT_EQ(space.labels(media).size(), EntryLabels::kMax);
+  media.emplace_back();
+  EXPECT_EQ(space.labels(media).size(), 3U);
+  const EntryLabels labels(inputs.root);
+  EXPECT_TRUE(labels.made_from(media.front()).matches(space.labels(media)));
+  EXPECT_TRUE(labels.made_from(media.back()).matches(space.labels(media)));
 }
 
 // The seed's key was the file's digest alone, so a hit could return another model's embeddings.

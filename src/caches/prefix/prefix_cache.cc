@@ -86,6 +86,9 @@ Result<std::unique_ptr<PrefixCache>> PrefixCache::create(PrefixCacheOptions opti
   if (options.max_sequences.value() == 0) {
     return fail(ErrorCode::kInvalidArgument, "max_sequences is 0; a prefix cache holds at least 1");
   }
+  if (options.max_tokens == 0) {
+    return fail(ErrorCode::kInvalidArgument, "max_tokens is 0; a prefix cache holds at least 1");
+  }
   if (options.policy == nullptr) {
     AFI_TRY(options.policy, make_policy(policy_names().front()));
   }

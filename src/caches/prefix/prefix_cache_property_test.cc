@@ -200,6 +200,8 @@ TEST(PrefixCacheProperty, ASmallBudgetServesNoWrongRowAndKeepsCountersExact) {
     PrefixCacheOptions options;
     if (rng.chance(0.3)) options.max_sequences = EntryCount(1 + rng.below(6));
     const std::uint64_t most = options.max_sequences.value();
+    if (rng.chance(0.3)) options.max_tokens = 1 + rng.below(300);
+    const std::uint64_t most_tokens = options.max_tokens;
     CacheFixture f(Bytes(256 + rng.below(8000)), std::move(options));
     std::vector<Stored> stored;
     std::vector<Held> held;
@@ -247,6 +249,7 @@ TEST(PrefixCacheProperty, ASmallBudgetServesNoWrongRowAndKeepsCountersExact) {
       f.cache->check_invariants();
       ASSERT_LE(f.budget.used(), f.budget.capacity());
       ASSERT_LE(f.cache->stats().sequences.value(), most) << "step " << step;
+      ASSERT_LE(f.cache->stats().tokens, most_tokens) << "step " << step;
       ASSERT_EQ(f.budget.used(), f.cache->stats().resident);
       for (const Held& h : held) {
         ASSERT_TRUE(is_kv_of(f.cache->kv(h.match), space(h.space), layout, h.prompt))

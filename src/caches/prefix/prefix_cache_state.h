@@ -23,7 +23,8 @@ struct Space {
 
 struct PrefixCache::State {
   State(PrefixCacheOptions chosen, MemoryBudget& shared)
-      : budget(shared), entries(shared, std::move(chosen.policy), chosen.max_sequences) {}
+      : budget(shared),
+        entries(shared, std::move(chosen.policy), chosen.max_sequences, chosen.max_tokens) {}
 
   [[nodiscard]] const Space* find(const NamespaceId& id) const {
     const auto it = index.find(id);

@@ -207,6 +207,31 @@ TEST(PrefixCache, EnforcesTheSequenceLimit) {
   EXPECT_EQ(f.resume(text({2, 2, 2})), 0U);
 }
 
+TEST(PrefixCache, EnforcesTheTokenLimit) {
+  PrefixCacheOptions options;
+  options.max_tokens = 10;
+  CacheFixture f(1_MiB, std::move(options));
+  ASSERT_TRUE(f.put(text({1, 1, 1, 1, 1})).has_value());
+  ASSERT_TRUE(f.put(text({1, 1, 2, 2, 2})).has_value());
+  EXPECT_EQ(f.cache->stats().tokens, 6U) << "the shared beginning counts once";
+  ASSERT_TRUE(f.put(text({3, 3, 3, 3, 3})).has_value());
+  EXPECT_EQ(f.cache->stats().tokens, 10U);
+  ASSERT_TRUE(f.put(text({4, 4, 4, 4, 4})).has_value());
+  EXPECT_LE(f.cache->stats().tokens, 10U);
+  const std::uint64_t before = f.cache->stats().tokens;
+  EXPECT_EQ(f.resume(text({4, 4, 4, 4, 4})), 4U);
+  const auto refused = f.put(text_of(12));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kNoSpace);
+  EXPECT_NE(refused.error().message.find("the limit of 10"), std::string::npos);
+  EXPECT_EQ(f.cache->stats().tokens, before) << "a refusal evicts nothing";
+  const PrefixMatch pinned = f.cache->match(space(1), text({4, 4, 4, 4, 4})).value();
+  EXPECT_FALSE(f.put(text_of(8, 2)).has_value()) << "four of ten are in use";
+  MemoryBudget budget(1_MiB);
+  EXPECT_EQ(PrefixCache::create({.max_tokens = 0}, budget).error().code,
+            ErrorCode::kInvalidArgument);
+}
+
 TEST(PrefixCache, ErasedKvStaysReadableWhilePinned) {
   CacheFixture f;
   const Sequence prompt = text_of(700);

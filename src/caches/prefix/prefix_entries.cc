@@ -15,11 +15,15 @@ namespace afterimage {
 struct PrefixEntries::Choice {
   std::vector<SlotId> victims;  // children before parents
   std::uint64_t fewer_ends = 0;
+  std::uint64_t fewer_tokens = 0;
 };
 
 PrefixEntries::PrefixEntries(MemoryBudget& budget, std::unique_ptr<EvictionPolicy> policy,
-                             EntryCount max_ends)
-    : budget_(budget), policy_(std::move(policy)), max_ends_(max_ends.value()) {}
+                             EntryCount max_ends, std::uint64_t max_tokens)
+    : budget_(budget),
+      policy_(std::move(policy)),
+      max_ends_(max_ends.value()),
+      max_tokens_(max_tokens) {}
 
 PrefixEntries::~PrefixEntries() {
   for (NodeIndex n = 0; n < tree_.places(); ++n) AFI_CHECK(tree_.use(n).pins == 0);
@@ -299,6 +303,7 @@ Bytes PrefixEntries::choose(SlotId victim, Choice& choice) {
     return snapshot.payload->bytes();
   }
   Bytes freed;
+  choice.fewer_tokens += tree_.end(node_of(victim)) - tree_.start(node_of(victim));
   const Segment& segment = segments_[node_of(victim)];
   for (const std::uint32_t s : segment.snapshots) {
     if (!snapshots_[s].chosen) freed += choose(slot_of_snapshot(s), choice);
@@ -331,18 +336,25 @@ void PrefixEntries::undo(const Choice& choice) {
 }
 
 // Victims are chosen first; they are evicted only if they free enough.
-Result<void> PrefixEntries::evict_for(Bytes bytes, std::uint64_t new_ends) {
+Result<void> PrefixEntries::evict_for(Bytes bytes, std::uint64_t new_ends,
+                                      std::uint64_t new_tokens) {
   if (bytes > budget_.capacity()) {
     return fail(ErrorCode::kNoSpace, "KV of " + std::to_string(bytes.value()) +
                                          " bytes is larger than the whole budget of " +
                                          std::to_string(budget_.capacity().value()));
+  }
+  if (new_tokens > max_tokens_) {
+    return fail(ErrorCode::kNoSpace, "KV of " + std::to_string(new_tokens) +
+                                         " tokens exceeds the limit of " +
+                                         std::to_string(max_tokens_));
   }
   Choice choice;
   Bytes freed;
   const auto fits = [&] {
     const std::uint64_t held = budget_.used().value();
     return held - std::min(held, freed.value()) <= (budget_.capacity() - bytes).value() &&
-           counts_.ends - choice.fewer_ends + new_ends <= max_ends_;
+           counts_.ends - choice.fewer_ends + new_ends <= max_ends_ &&
+           counts_.tokens - choice.fewer_tokens <= max_tokens_ - new_tokens;
   };
   bool enough = fits();
   while (!enough) {

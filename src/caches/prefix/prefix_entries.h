@@ -81,7 +81,8 @@ class PrefixEntries {
     std::uint32_t rows = 0;
   };
 
-  PrefixEntries(MemoryBudget& budget, std::unique_ptr<EvictionPolicy> policy, EntryCount max_ends);
+  PrefixEntries(MemoryBudget& budget, std::unique_ptr<EvictionPolicy> policy, EntryCount max_ends,
+                std::uint64_t max_tokens);
   /// Requires that nothing is pinned.
   ~PrefixEntries();
 
@@ -108,9 +109,9 @@ class PrefixEntries {
   void note_addition(const RequestFacts& facts, NodeIndex node,
                      const std::optional<SlotId>& restored);
 
-  /// Evicts until `bytes` fit and `new_ends` more leaf sequences are allowed; evicts nothing if
-  /// that cannot be reached.
-  Result<void> evict_for(Bytes bytes, std::uint64_t new_ends);
+  /// Evicts until `bytes` fit and so many more leaf sequences and positions are allowed; evicts
+  /// nothing if that cannot be reached.
+  Result<void> evict_for(Bytes bytes, std::uint64_t new_ends, std::uint64_t new_tokens);
   /// nullopt: nothing can be evicted.
   std::optional<EvictionCandidate> eviction_candidate();
   /// Evicts one entry. False: nothing can be evicted.
@@ -179,6 +180,7 @@ class PrefixEntries {
   MemoryBudget& budget_;
   std::unique_ptr<EvictionPolicy> policy_;
   const std::uint64_t max_ends_;
+  const std::uint64_t max_tokens_;
   PrefixTree tree_;
   std::vector<Segment, HugePageAllocator<Segment>> segments_;  // by node index
   std::vector<Snapshot> snapshots_;

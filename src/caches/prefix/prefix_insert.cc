@@ -121,7 +121,8 @@ Result<void> PrefixCache::reserve(Draft& draft) {
     });
   };
   while (true) {
-    if (auto evicted = state.entries.evict_for(total, draft.ends_); !evicted.has_value()) {
+    auto evicted = state.entries.evict_for(total, draft.ends_, draft.new_tokens());
+    if (!evicted.has_value()) {
       ++state.stats.refused;
       return evicted;
     }
@@ -185,7 +186,8 @@ Result<PrefixInsertion> PrefixCache::commit(Draft draft, const NamespaceId& id,
   // Others may have stored more since the draft: pin it against the eviction below.
   std::optional<PrefixMatch> base;
   if (walk.matched > 0) base.emplace(*this, state.hold(walk.node, {}), done.had);
-  AFI_TRY_VOID(entries.evict_for(0_B, state.new_ends(walk, covered)));
+  AFI_TRY_VOID(entries.evict_for(0_B, state.new_ends(walk, covered),
+                                 covered - std::min(covered, walk.matched)));
   const Bytes before = entries.counts().resident;
   NodeIndex node = walk.matched > 0 ? walk.node : state.root_for(id, layout);
   if (covered > walk.matched) {

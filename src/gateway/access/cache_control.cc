@@ -201,6 +201,8 @@ constexpr std::string_view kCacheHeader = "X-Afterimage-Cache";
 constexpr std::string_view kTtlHeader = "X-Afterimage-TTL";
 constexpr std::string_view kNamespaceHeader = "X-Afterimage-Namespace";
 constexpr std::string_view kTagsHeader = "X-Afterimage-Tags";
+constexpr std::string_view kAgentHeader = "X-Afterimage-Agent";
+constexpr std::string_view kConversationHeader = "X-Afterimage-Conversation";
 
 Result<void> read_max_match(std::string_view list, ParsedDirectives& parsed) {
   constexpr std::string_view kExpected = "off, exact, canonical or near";
@@ -259,6 +261,24 @@ Result<void> read_tags(std::string_view list, ParsedDirectives& parsed) {
   return {};
 }
 
+Result<void> read_agent(std::string_view value, ParsedDirectives& parsed) {
+  if (!is_name(value)) {
+    return invalid_header(kAgentHeader, value,
+                          "1 to 128 letters, digits and characters of ._-:/@+=");
+  }
+  parsed.directives.agent = value;
+  return {};
+}
+
+Result<void> read_conversation(std::string_view value, ParsedDirectives& parsed) {
+  for (const ContinuationHint hint : {ContinuationHint::kGoesOn, ContinuationHint::kEnds}) {
+    if (value != to_string(hint)) continue;
+    parsed.directives.conversation = hint;
+    return {};
+  }
+  return invalid_header(kConversationHeader, value, "goes_on or ends");
+}
+
 // Headers of other gateways. Each can only restrict caching, and an invalid value restricts the
 // most.
 
@@ -304,10 +324,9 @@ struct OwnHeader {
   Result<void> (*read)(std::string_view value, ParsedDirectives& parsed);
 };
 constexpr std::array kOwnHeaders{
-    OwnHeader{kCacheHeader, read_max_match},
-    OwnHeader{kTtlHeader, read_ttl},
-    OwnHeader{kNamespaceHeader, read_name_space},
-    OwnHeader{kTagsHeader, read_tags},
+    OwnHeader{kCacheHeader, read_max_match},      OwnHeader{kTtlHeader, read_ttl},
+    OwnHeader{kNamespaceHeader, read_name_space}, OwnHeader{kTagsHeader, read_tags},
+    OwnHeader{kAgentHeader, read_agent},          OwnHeader{kConversationHeader, read_conversation},
 };
 
 struct Alias {

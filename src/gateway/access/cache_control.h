@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "afterimage/canonical_text.h"
+#include "afterimage/request.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
 #include "foundation/http/headers.h"
@@ -35,6 +36,9 @@ struct CacheDirectives {
   std::optional<MatchLevel> ceiling = std::nullopt;  // loosest match that may be served
   std::string name_space;                            // cache namespace within the tenant
   std::vector<std::string> tags;                     // invalidation tags of the stored answer
+  // Hints for the eviction of encoder outputs and KV:
+  std::string agent;  // who asks within the tenant; empty: unknown
+  ContinuationHint conversation = ContinuationHint::kNone;  // whether another turn follows
 
   bool operator==(const CacheDirectives&) const = default;
 };

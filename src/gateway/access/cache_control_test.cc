@@ -149,6 +149,16 @@ TEST(CacheDirectives, ReadsTtlNamespaceAndTags) {
   EXPECT_FALSE(directives_of({{"X-Afterimage-TTL", "1"}}).no_store);
 }
 
+TEST(CacheDirectives, ReadsWhoAsksAndWhetherAnotherTurnFollows) {
+  EXPECT_EQ(directives_of({}).conversation, ContinuationHint::kNone);
+  const CacheDirectives directives = directives_of(
+      {{"X-Afterimage-Agent", "planner/1"}, {"X-Afterimage-Conversation", "goes_on"}});
+  EXPECT_EQ(directives.agent, "planner/1");
+  EXPECT_EQ(directives.conversation, ContinuationHint::kGoesOn);
+  EXPECT_EQ(directives_of({{"x-afterimage-conversation", "ends"}}).conversation,
+            ContinuationHint::kEnds);
+}
+
 TEST(CacheDirectives, RefusesInvalidAfterimageHeaders) {
   std::string tags = "t0";
   for (int i = 1; i < 33; ++i) tags += ",t" + std::to_string(i);
@@ -172,6 +182,8 @@ TEST(CacheDirectives, RefusesInvalidAfterimageHeaders) {
       {"X-Afterimage-Namespace", std::string(129, 'a'), "is not 1 to 128 letters"},
       {"X-Afterimage-Tags", "a b", "X-Afterimage-Tags: 'a b' is not one of at most 32 names"},
       {"X-Afterimage-Tags", std::string(129, 'a'), "is not one of at most 32 names"},
+      {"X-Afterimage-Agent", "a b", "X-Afterimage-Agent: 'a b' is not 1 to 128 letters"},
+      {"X-Afterimage-Conversation", "maybe", "'maybe' is not goes_on or ends"},
       {"X-Afterimage-Tags", tags, "'t32' is not one of at most 32 names"},
   };
   for (const auto& c : kCases) {

@@ -267,6 +267,7 @@ Result<Tenant> Tenants::State::admit(ListedTenant& tenant, std::string_view name
   }
   return Tenant{.name = tenant.name,
                 .cache_namespace = tenant_id(tenant.kind, tenant.cache_namespace, name_space),
+                .owner = tenant.cache_namespace,
                 .max_bytes = tenant.max_bytes,
                 .max_entries = tenant.max_entries,
                 .max_match = tenant.max_match,
@@ -294,6 +295,7 @@ Result<Tenant> Tenants::identify(std::optional<std::string_view> authorization,
       return refuse_key("this server requires an API key: send Authorization: Bearer KEY");
     return Tenant{.name = "anonymous",
                   .cache_namespace = tenant_id("anonymous", "", name_space),
+                  .owner = "anonymous",
                   .shares = true};
   }
   const KeyDigest digest = state_->blinding(sha256(std::as_bytes(std::span(key))));
@@ -302,8 +304,8 @@ Result<Tenant> Tenants::identify(std::optional<std::string_view> authorization,
   }
   if (state_->refuse_unknown) return refuse_key("this API key is unknown");
   const std::string hex = hex_of(digest);
-  return Tenant{.name = "key-" + hex.substr(0, 8),
-                .cache_namespace = tenant_id("key", hex, name_space)};
+  const std::string name = "key-" + hex.substr(0, 8);
+  return Tenant{.name = name, .cache_namespace = tenant_id("key", hex, name_space), .owner = name};
 }
 
 Result<Tenant> identify(Tenants& tenants, const HttpHeaders& headers, std::string_view name_space) {

@@ -21,6 +21,7 @@ struct Tenant {
   std::string name;  // for logs and metrics: as configured, or "key-" and 8 hex digits that reveal
                      // nothing about the key, or "anonymous"
   TenantId cache_namespace;  // cache namespace: of the tenant, or of its group
+  std::string owner;         // whose that is, by name, whatever the client's namespace within it
   std::optional<Bytes> max_bytes = std::nullopt;
   std::optional<std::uint64_t> max_entries = std::nullopt;
   std::optional<MatchLevel> max_match = std::nullopt;

@@ -20,6 +20,7 @@ using nlohmann::json;
 
 constexpr std::string_view kDecision = "/admin/api/decisions/";
 constexpr std::string_view kInvalidate = "/admin/api/invalidate";
+constexpr std::string_view kErase = "/admin/api/erase";
 constexpr std::string_view kWrong = "/admin/api/wrong";
 constexpr std::string_view kAsk = "/admin/api/ask";
 
@@ -98,7 +99,8 @@ void Admin::handle(const HttpRequest& request, const Responder& responder) {
   }
   // Listing many entries takes milliseconds: not on a thread that serves other connections.
   const auto made = [this, request, responder] { responder.reply(answer(request)); };
-  const bool erases = request.target.starts_with(kInvalidate) || request.target.starts_with(kWrong);
+  const bool erases = request.target.starts_with(kInvalidate) ||
+                      request.target.starts_with(kErase) || request.target.starts_with(kWrong);
   Workers& workers = erases ? parts_.gateway.erasers() : parts_.gateway.readers();
   if (!workers.post(made)) responder.reply(refusal(503, "busy; try again soon"));
 }
@@ -162,6 +164,7 @@ HttpReply Admin::answer(const HttpRequest& request) {
     return json_reply(200, stats);
   }
   if (path == "/admin/api/decisions") return reply_of(decisions_json(gateway, query));
+  if (path == "/admin/api/media") return reply_of(media_json(gateway, query));
   if (path == "/admin/api/entries") return reply_of(entries_json(gateway, query));
   if (path.starts_with(kDecision)) {
     std::uint64_t id = 0;
@@ -182,6 +185,7 @@ HttpReply Admin::change(std::string_view path, std::string_view body) {
   if (!asked.is_object()) return refusal(400, "the body must be a JSON object");
   Gateway& gateway = parts_.gateway;
   if (path == kInvalidate) return reply_of(invalidate(gateway, asked));
+  if (path == kErase) return reply_of(erase(gateway, asked));
   if (path == kWrong) return reply_of(report_wrong(gateway, asked));
   if (path == "/admin/api/pin") return reply_of(pin(gateway, asked));
   if (path == "/admin/api/explain") return reply_of(explain(gateway, asked));

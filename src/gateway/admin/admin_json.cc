@@ -440,6 +440,27 @@ Result<json> entries_json(Gateway& gateway, std::string_view query) {
               {"total", cache->count(filter).entries.value()}};
 }
 
+Result<json> media_json(Gateway& gateway, std::string_view query) {
+  AFI_TRY(const std::uint64_t limit, number(parse_query(query), "limit", 100));
+  Reuse& reuse = gateway.parts().reuse;
+  json list = json::array();
+  for (const EncoderEntryInfo& item :
+       reuse.encoder().most_shared(std::clamp<std::uint64_t>(limit, 1, 500))) {
+    const auto& content = item.facts.content;
+    list.push_back({{"digest", content.has_value() ? json(content->hex()) : json()},
+                    {"modality", to_string(item.facts.modality)},
+                    {"bytes", item.bytes.value()},
+                    {"encode_s", seconds(item.facts.cost)},
+                    {"uses", item.access_count},
+                    {"agents", item.agents},
+                    {"in_use", item.pins > 0}});
+  }
+  const ReuseStats stats = reuse.stats();
+  return json{{"media", std::move(list)},
+              {"total", stats.encoder.entries.value()},
+              {"agents", stats.agents}};
+}
+
 Result<json> invalidate(Gateway& gateway, const json& asked) {
   AFI_TRY(AnswerCache* const cache, cache_of(gateway));
   AFI_TRY(const AnswerFilter filter, filter_of(asked));
@@ -468,6 +489,72 @@ Result<json> invalidate(Gateway& gateway, const json& asked) {
               {"entries", count.entries.value()},
               {"bytes", count.bytes.value()},
               {"examples", std::move(examples)}};
+}
+
+namespace {
+
+/// What a request asks to erase, as caches and answers know it.
+struct Erasure {
+  EraseTarget target;
+  AnswerFilter answers;
+};
+
+Result<Erasure> erasure_of(const json& asked) {
+  Erasure erasure;
+  int named = 0;
+  for (const auto& [name, value] : asked.items()) {
+    ++named;
+    if (name == "all" && value == true) {
+      erasure.target.everything = true;
+      continue;
+    }
+    const std::string text = value.is_string() ? value.get<std::string>() : "";
+    if (text.empty()) {
+      return fail(ErrorCode::kInvalidArgument, fmt::format("\"{}\" must be text", name));
+    }
+    if (name == "media") {
+      AFI_TRY(erasure.target.media, ContentDigest::from_hex(text));
+    } else if (name == "tenant") {
+      erasure.target.tenant = text;
+    } else if (name == "model") {
+      erasure.target.model = text;
+    } else {
+      named = 0;
+      break;
+    }
+    erasure.answers.tag = name + ":" + text;
+  }
+  if (named == 1) return erasure;
+  return fail(ErrorCode::kInvalidArgument, "name exactly one of media, tenant, model, all");
+}
+
+}  // namespace
+
+Result<json> erase(Gateway& gateway, const json& asked) {
+  AFI_TRY(Erasure erasure, erasure_of(asked));
+  const GatewayParts& parts = gateway.parts();
+  AnswerCount answers;
+  // Recorded first, and for the other gateways: an answer that is restored meanwhile is refused.
+  if (parts.archive != nullptr) {
+    AFI_TRY(answers, parts.archive->erase(erasure.answers));
+  }
+  // Clients and the engine may know its model by two names.
+  const Settings& settings = gateway.config()->settings;
+  EraseTarget& target = erasure.target;
+  if (settings.upstream.url.empty() && target.model == settings.engine.model) {
+    AFI_TRY(const EraseReport by_alias, parts.reuse.erase(target));
+    answers += by_alias.answers;
+    target.model = parts.backend.identity(*target.model).model;
+  }
+  AFI_TRY(const EraseReport report, parts.reuse.erase(target));
+  answers += report.answers;
+  const json done{{"answers", answers.entries.value()},
+                  {"encoder_outputs", report.encoder_outputs.value()},
+                  {"kv_tokens", report.kv_tokens},
+                  {"stored", report.stored.value()},
+                  {"unfinished", report.unfinished}};
+  parts.log.info("erased", {{"what", as_text(asked)}, {"removed", as_text(done)}});
+  return done;
 }
 
 Result<json> report_wrong(Gateway& gateway, const json& asked) {

@@ -32,7 +32,12 @@ void add_explanation(nlohmann::json& json, const Decision& decision);
 /// `query` without the '?'. kInvalidArgument: not a number where one is asked for.
 [[nodiscard]] Result<nlohmann::json> decisions_json(Gateway& gateway, std::string_view query);
 [[nodiscard]] Result<nlohmann::json> entries_json(Gateway& gateway, std::string_view query);
+/// The media items whose encoder outputs are in memory, those that most agents share first.
+[[nodiscard]] Result<nlohmann::json> media_json(Gateway& gateway, std::string_view query);
 [[nodiscard]] Result<nlohmann::json> invalidate(Gateway& gateway, const nlohmann::json& asked);
+/// Erases from all caches and stores; waits for requests that are running. kUnavailable: a store
+/// could not be erased from.
+[[nodiscard]] Result<nlohmann::json> erase(Gateway& gateway, const nlohmann::json& asked);
 /// kNotFound: no such request, or no stored answer of it.
 [[nodiscard]] Result<nlohmann::json> report_wrong(Gateway& gateway, const nlohmann::json& asked);
 /// kNotFound: no such entry.

@@ -118,6 +118,27 @@ TEST(Admin, MetricsSayWhatThePageSays) {
   EXPECT_THAT(metrics, HasSubstr("visual_cache_hits 0"));
 }
 
+TEST(Admin, ErasesFromMemoryAndFromTheDisk) {
+  const testing::TemporaryFolder folder;
+  Running running("[memory]\ndisk = \"" + folder.path() + "\"\ndisk_size = \"64 MiB\"\n");
+  running.chat(question("Q"));
+  const auto erase = [&](const std::string& what) {
+    return running.admin("POST", "/admin/api/erase", what);
+  };
+  for (const char* unclear : {"{}", R"({"all":false})", R"({"tenant":"a","model":"b"})",
+                              R"({"media":"ab"})", R"({"tag":"doc:1"})", R"({"tenant":7})"}) {
+    EXPECT_TRUE(erase(unclear).contains("error")) << unclear;
+  }
+  EXPECT_EQ(erase(R"({"tenant":"another"})")["stored"], 0);
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
+  const json erased = erase(R"({"tenant":"anonymous"})");
+  EXPECT_EQ(erased["answers"], 1);
+  EXPECT_GE(erased["stored"], 1);
+  EXPECT_EQ(running.admin("GET", "/admin/api/stats")["tiers"][0]["entries"], 0);
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
+  EXPECT_EQ(erase(R"({"all":true})")["answers"], 1);
+}
+
 TEST(Admin, SaysWhatTheTiersBelowMemoryHold) {
   EXPECT_EQ(Running().admin("GET", "/admin/api/stats")["tiers"], json::array());
   const testing::TemporaryFolder folder;

@@ -450,6 +450,9 @@ void add_memory_and_remote(std::vector<Setting<Settings>>& table) {
       memory(&MemorySettings::budget), between(1_MiB, Bytes(1ULL << 50U)));
   add({"memory.policy", "Eviction policy; worth evicts what saves the least time per byte."},
       kAtStart, memory(&MemorySettings::policy), one_of(policies()));
+  add({"memory.max_kv_tokens",
+       "Maximum number of tokens with KV in memory (built-in engines); 0: the budget decides."},
+      kAtStart, memory(&MemorySettings::max_kv_tokens), between<std::uint64_t>(0, 1ULL << 50U));
   add({"memory.disk",
        "Absolute path of a folder for entries that do not fit in memory; empty: memory only."},
       kAtStart, memory(&MemorySettings::disk), or_empty(check_folder));
@@ -469,8 +472,8 @@ void add_memory_and_remote(std::vector<Setting<Settings>>& table) {
       kAtStart, memory(&MemorySettings::encrypt_key_env), or_empty(check_variable));
 
   add({"memory.governor",
-       "Shrink caches under memory pressure: auto, or a cgroup folder; empty: the budget is "
-       "fixed."},
+       "Shrink caches under pressure: of auto, host, cgroup, a cgroup folder, nvml:N, rocm:N; or "
+       "empty."},
       kAtStart, memory(&MemorySettings::governor), AnyValue());
 
   add({"remote.url",

@@ -286,8 +286,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("engine", a, b, c, d, e);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i] = s.memory;
-    count("memory", a, b, c, d, e, f, g, h, i);
+    const auto& [a, b, c, d, e, f, g, h, i, j] = s.memory;
+    count("memory", a, b, c, d, e, f, g, h, i, j);
   }
   {
     const auto& [a, b, c, d] = s.remote;
@@ -362,6 +362,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"engine.verbose", "true"},
       {"memory.budget", R"("1 GiB")"},
       {"memory.policy", R"("lru")"},
+      {"memory.max_kv_tokens", "5"},
       {"memory.disk", R"("/d")"},
       {"memory.disk_size", R"("1 GiB")"},
       {"memory.gpu_size", R"("1 GiB")"},
@@ -524,6 +525,7 @@ Settings random_settings(Rng& rng) {
   s.engine.model = "m" + random_text(rng);
   s.memory.disk = "/" + random_text(rng) + "x";
   s.memory.gpu_size = Bytes(rng.below(1ULL << 40U));
+  s.memory.max_kv_tokens = rng.below(1ULL << 40U);
   s.memory.budget = Bytes((1ULL << 33U) + rng.below(1ULL << 40U));
   if (rng.chance(0.5)) s.answers.ttl = random_duration(rng, 1s, 24h);
   if (rng.chance(0.5)) s.answers.max_ttl = random_duration(rng, 24h, 2400h);

@@ -203,7 +203,8 @@ void EngineBackend::answer_native(const BackendRequest& request, BackendListener
                                     .reuse = reuse_,
                                     .defaults = defaults(),
                                     .model = settings_.model,
-                                    .tenant = request.tenant};
+                                    .tenant = request.tenant,
+                                    .tenant_name = request.tenant_name};
   bool begun = false;
   const auto send = [&](const std::string& bytes) {
     if (!std::exchange(begun, true)) listener.on_head(200, {{"Content-Type", kEvents}});
@@ -259,6 +260,10 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
       if (!next.has_value()) return refuse(listener, refusal_of(next.error()));
       prompt = *std::move(next);
       prompt->tenant = request.tenant;
+      prompt->tenant_name = request.tenant_name;
+      // Agents of two tenants are two agents.
+      if (!request.agent.empty()) prompt->agent = request.tenant.text() + "/" + request.agent;
+      prompt->conversation = request.conversation;
     }
     const auto written = write_choice(asked, *prompt, index, events, details, send, stop);
     if (!written.has_value()) {

@@ -119,6 +119,55 @@ TEST(EngineBackend, TheStatsSayWhatWasNotComputedAgain) {
                                            stats["prefix"]["tokens_reused"].dump()));
 }
 
+TEST(EngineBackend, AgentsThatShareAPictureAreCounted) {
+  BuiltInGateway gateway;
+  const auto ask = [&](const std::string& words, const std::string& agent) {
+    const std::string body =
+        R"({"model":"m","temperature":0,"max_tokens":3,"messages":[{"role":"user","content":[)"
+        R"({"type":"text","text":")" +
+        words + R"("},{"type":"image_url","image_url":{"url":"data:image/png;base64,)" +
+        std::string(kPicture) + R"("}}]}]})";
+    return gateway.chat(body, "X-Afterimage-Agent: " + agent + "\r\n").status;
+  };
+  EXPECT_EQ(ask("What is it?", "reader"), 200U);
+  EXPECT_EQ(ask("And what colour has it?", "painter"), 200U);
+  EXPECT_EQ(ask("Is it old?", "reader"), 200U);
+  const json seen = gateway.admin("GET", "/admin/api/media");
+  ASSERT_EQ(seen["media"].size(), 1U);
+  EXPECT_EQ(seen["media"][0]["agents"], 2);
+  EXPECT_EQ(seen["media"][0]["uses"], 2);
+  EXPECT_EQ(seen["media"][0]["digest"].get<std::string>().size(), 64U);
+  EXPECT_EQ(seen["agents"], 2);
+  const json erased =
+      gateway.admin("POST", "/admin/api/erase", json{{"media", seen["media"][0]["digest"]}}.dump());
+  EXPECT_EQ(erased["encoder_outputs"], 1);
+  EXPECT_EQ(gateway.admin("GET", "/admin/api/media")["media"], json::array());
+}
+
+TEST(EngineBackend, AfterTheEndOfAConversationTheKvOfItsAnswerIsNotKept) {
+  const auto kept = [](const std::string& headers) {
+    BuiltInGateway gateway;
+    gateway.chat(question("Tell me of the table in the middle of the room."), headers);
+    return gateway.admin("POST", "/admin/api/erase", R"({"all":true})")["kv_tokens"]
+        .get<std::uint64_t>();
+  };
+  EXPECT_LT(kept("X-Afterimage-Conversation: ends\r\n"), kept(""));
+  EXPECT_EQ(kept("X-Afterimage-Conversation: goes_on\r\nX-Afterimage-Agent: a\r\n"), kept(""));
+}
+
+TEST(EngineBackend, WhatItsModelMadeIsErasedByTheNameThatClientsUse) {
+  BuiltInGateway gateway;
+  gateway.chat(question("Tell me of the table in the middle of the room."));
+  const auto erase = [&](const std::string& model) {
+    return gateway.admin("POST", "/admin/api/erase", json{{"model", model}}.dump());
+  };
+  EXPECT_EQ(erase("another")["kv_tokens"], 0);
+  const json models = json::parse(gateway.get("/v1/models").body);
+  const json erased = erase(models["data"][0]["id"].get<std::string>());
+  EXPECT_GT(erased["kv_tokens"], 0);
+  EXPECT_EQ(erase("m")["answers"], 1) << "clients named their answers' model so";
+}
+
 std::string sampled(const std::string& more) {
   return R"({"model":"m","temperature":5,"max_tokens":12,"messages":[{"role":"user","content":)"
          R"("Tell me of the table in the middle of the room."}])" +

@@ -297,6 +297,7 @@ Result<std::string> NativeCompletion::answer(const NativeRequest& asked,
     request.messages.clear();
     request.prompt_tokens = asked.prompts[index].tokens;
     request.tenant = tenant;
+    request.tenant_name = tenant_name;
     std::vector<TokenLogprobs> unsent;
     GenerateOptions options = asked.options;
     if (asked.fields.stream) {

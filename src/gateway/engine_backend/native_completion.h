@@ -39,6 +39,7 @@ struct NativeCompletion {
   GenerateOptions defaults;
   std::string model;  // the name in the response
   TenantId tenant;
+  std::string tenant_name = {};
 
   /// Reads the body of a request.
   ///

@@ -28,6 +28,9 @@ struct BackendRequest {
   std::optional<ApiOperation> operation;      // nullopt: another path of the API
   std::shared_ptr<const ApiRequest> request;  // nullptr: it could not be read
   TenantId tenant;
+  std::string tenant_name = {};
+  std::string agent = {};  // who asks within the tenant; empty: unknown
+  ContinuationHint conversation = ContinuationHint::kNone;
 };
 
 /// Hears a backend's response: its bytes, as any server of this API sends them, or, from a backend

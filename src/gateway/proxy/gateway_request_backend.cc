@@ -115,7 +115,10 @@ BackendRequest GatewayRequest::backend_request() const {
           .body = body_,
           .operation = operation_,
           .request = api_,
-          .tenant = tenant_.cache_namespace};
+          .tenant = tenant_.cache_namespace,
+          .tenant_name = tenant_.owner,
+          .agent = directives_.agent,
+          .conversation = directives_.conversation};
 }
 
 void GatewayRequest::ask_backend(const std::shared_ptr<SharedResponse>& response) {

@@ -76,6 +76,7 @@ StoreResult GatewayRequest::store(const SharedResponse& response, Result<ApiReco
                     .keep_partial = true};
   facts.tags.push_back("model:" + api_->model);
   facts.tags.push_back("tenant:" + tenant_.name);
+  if (tenant_.owner != tenant_.name) facts.tags.push_back("tenant:" + tenant_.owner);  // its group
   for (const DecidedMedia& media : decision_.media) facts.tags.push_back("media:" + media.digest);
   const Answer answer{
       .text = {},

@@ -68,11 +68,14 @@ Result<std::string> key_in(const std::string& setting, const std::string& variab
 }
 
 /// nullptr: memory is not watched.
-Result<std::shared_ptr<PressureGauge>> gauge_of(const std::string& where, const Files& files) {
-  if (where.empty()) return nullptr;
-  AFI_TRY(std::shared_ptr<PressureGauge> gauge,
-          where == "auto" ? open_host_gauge(files) : open_group_gauge(files, where));
-  return gauge;
+Result<NamedGauges> gauges_of(const MemorySettings& memory, const Files& files) {
+  auto gauges = open_gauges(memory.governor, files);
+  if (!gauges.has_value()) {
+    return fail(gauges.error().code, "memory.governor: " + gauges.error().message);
+  }
+  if (gauges->device == nullptr || memory.gpu_size > 0_B) return gauges;
+  return fail(ErrorCode::kInvalidArgument,
+              "memory.governor names a GPU, and nothing is cached there: set memory.gpu_size");
 }
 
 }  // namespace
@@ -116,6 +119,7 @@ struct Service::State {
   IdGenerator ids;
   SystemFiles files;
   Metrics metrics;
+  NamedGauges gauges;
   std::unique_ptr<DeviceCache> device;
   std::unique_ptr<Stores> stores;
   std::unique_ptr<Reuse> reuse;
@@ -141,8 +145,9 @@ struct Service::State {
 /// nullptr afterwards: there is no GPU that can be used, which costs hits and nothing else.
 void Service::State::open_device() {
   const MemorySettings& memory = options.settings.memory;
-  auto opened =
-      DeviceCache::open({.capacity = memory.gpu_size, .device = {.device = memory.gpu}}, clock);
+  auto opened = DeviceCache::open(
+      {.capacity = memory.gpu_size, .device = {.device = memory.gpu}, .gauge = gauges.device},
+      clock);
   if (opened.has_value()) {
     device = *std::move(opened);
   } else {
@@ -272,14 +277,18 @@ void Service::State::open_archive() {
 
 Result<void> Service::State::start() {
   const Settings& settings = options.settings;
+  AFI_TRY(gauges, gauges_of(settings.memory, files));
   AFI_TRY_VOID(open_stores());
   ReuseOptions kept{.budget = settings.memory.budget,
                     .policy = settings.memory.policy,
+                    .max_kv_tokens = settings.memory.max_kv_tokens == 0
+                                         ? UINT64_MAX
+                                         : settings.memory.max_kv_tokens,
                     .tier = stores->tier(),
                     .leases = stores->leases()};
   // Also while answers.enabled is false: a reload may turn it on.
   kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
-  AFI_TRY(kept.pressure.gauge, gauge_of(settings.memory.governor, files));
+  kept.pressure.gauge = gauges.host;
   AFI_TRY(reuse, Reuse::create(kept, stores->secret(), clock));
   if (stores->shared_store() == nullptr) {
     open_archive();

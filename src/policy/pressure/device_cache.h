@@ -14,7 +14,9 @@ namespace afterimage {
 struct DeviceCacheOptions {
   Bytes capacity;            // most that is taken of the GPU's memory
   DeviceTierOptions device;  // keep_free: the governor's reserve, too
-  bool own_thread = true;    // see PressureOptions
+  /// Read besides the driver, the tighter of both; nullptr: the driver alone.
+  std::shared_ptr<PressureGauge> gauge = nullptr;
+  bool own_thread = true;  // see PressureOptions
 };
 
 /// Spare memory of a GPU as a tier, with its budget and a governor: what other programs need of it

@@ -51,6 +51,21 @@ TEST(DeviceCache, GivesMemoryBackWhenOthersNeedItAndTakesItAgain) {
   EXPECT_EQ(cache->tier().stats().used, 64_MiB);
 }
 
+TEST(DeviceCache, ObeysTheTighterOfTwoGauges) {
+  ManualClock clock;
+  const auto nearly_full = std::make_shared<EngineGauge>(
+      []() -> Result<GaugeReading> { return GaugeReading{.total = 512_MiB, .used = 480_MiB}; });
+  const auto cache = DeviceCache::open(
+      {.capacity = 64_MiB,
+       .device = {.keep_free = 16_MiB, .copies = 1, .library = fake_cuda::library()},
+       .gauge = nearly_full,
+       .own_thread = false},
+      clock);
+  ASSERT_TRUE(cache.has_value());
+  EXPECT_EQ((*cache)->pressure().stats().memory, 512_MiB);
+  EXPECT_LE((*cache)->pressure().stats().budget, 16_MiB);
+}
+
 TEST(DeviceCache, SaysThatThereIsNoGpu) {
   ManualClock clock;
   const auto cache =

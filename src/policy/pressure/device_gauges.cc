@@ -35,7 +35,7 @@ struct NvmlGauge::Calls {
   int (*start)() = nullptr;
   int (*stop)() = nullptr;
   int (*device)(unsigned int, void**) = nullptr;
-  int (*memory)(void*, NvmlMemory*) = nullptr;
+  int (*memory)(void*, void*) = nullptr;  // an NvmlMemory
 };
 
 NvmlGauge::NvmlGauge(std::unique_ptr<Calls> calls, void* device)

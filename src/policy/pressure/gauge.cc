@@ -2,6 +2,11 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "afterimage/check.h"
 #include "afterimage/pressure_gauge.h"
 
 namespace afterimage {
@@ -40,6 +45,29 @@ Result<GaugeReading> ScriptedGauge::read() {
   if (readings_.size() > 1) readings_.pop_front();
   AFI_TRY(const GaugeReading shown, reading);
   return checked(shown, name());
+}
+
+TightestGauge::TightestGauge(std::vector<std::shared_ptr<PressureGauge>> gauges)
+    : gauges_(std::move(gauges)) {
+  AFI_CHECK(!gauges_.empty());
+  for (const auto& gauge : gauges_) {
+    if (!name_.empty()) name_ += "+";
+    name_ += gauge->name();
+  }
+}
+
+Result<GaugeReading> TightestGauge::read() {
+  std::optional<GaugeReading> tightest;
+  double stall = 0;
+  for (const auto& gauge : gauges_) {
+    AFI_TRY(const GaugeReading reading, gauge->read());
+    stall = std::max(stall, reading.stall);
+    const bool less_left =
+        !tightest.has_value() || reading.total - reading.used < tightest->total - tightest->used;
+    if (less_left) tightest = reading;
+  }
+  tightest->stall = stall;
+  return *tightest;
 }
 
 Result<GaugeReading> EngineGauge::read() {

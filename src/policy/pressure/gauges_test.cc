@@ -11,12 +11,14 @@
 
 #include "afterimage/pressure_gauge.h"
 #include "policy/pressure/linux_gauges.h"
+#include "policy/pressure/testing/fake_gpu_memory.h"
 #include "testing/gauge_conformance.h"
 
 namespace afterimage {
 namespace {
 
 using namespace std::chrono_literals;
+namespace fake_gpu_memory = testing::fake_gpu_memory;
 using testing::GaugeConformance;
 using testing::GaugeFactory;
 
@@ -213,6 +215,89 @@ TEST(OpenGroupGauge, NamesAFolderThatIsNotAGroup) {
   EXPECT_NE(wrong.error().message.find("'/r/h'"), std::string::npos);
 }
 
+TEST(OpenGauges, ReadAListAndTheTightestWins) {
+  HostFiles host;
+  host.put("/proc/meminfo", kMeminfo);
+  host.put("/proc/self/cgroup", "0::/a\n");
+  host.group("/sys/fs/cgroup/a", "5000");
+  host.group("/mine", "400");
+  const auto opened = [&](std::string_view list) {
+    return open_gauges(list, host.files, "/r").value().host;
+  };
+  EXPECT_EQ(opened(""), nullptr);
+  EXPECT_EQ(opened("auto")->name(), "cgroup");
+  EXPECT_EQ(opened("host")->read()->total, Bytes(16'384'000ULL * 1024));
+  EXPECT_EQ(opened("cgroup")->read()->total, 5000_B);
+  const auto all = opened("host, /mine,cgroup");
+  EXPECT_EQ(all->name(), "proc+cgroup+cgroup");
+  EXPECT_EQ(all->read()->total, 400_B);
+  for (const char* wrong : {"vram", "auto,,host", "nvml", "nvml:", "nvml:x", "nvml:-1"}) {
+    EXPECT_EQ(open_gauges(wrong, host.files, "/r").error().code, ErrorCode::kInvalidArgument)
+        << wrong;
+  }
+  EXPECT_EQ(open_gauges("host,/no/group", host.files, "/r").error().code, ErrorCode::kUnavailable);
+  HostFiles bare;
+  bare.put("/proc/meminfo", kMeminfo);
+  EXPECT_EQ(open_gauges("cgroup", bare.files, "/r").error().code, ErrorCode::kUnavailable);
+}
+
+TEST(TightestGauge, ReportsTheMemoryWithTheLeastLeft) {
+  const auto says = [](GaugeReading reading) {
+    return std::make_shared<ScriptedGauge>(std::deque<Result<GaugeReading>>{reading});
+  };
+  TightestGauge gauge({says({.total = 64_GiB, .used = 60_GiB, .stall = 0.2}),
+                       says({.total = 8_GiB, .used = 3_GiB, .stall = 0.1})});
+  EXPECT_EQ(gauge.read()->total, 64_GiB);
+  TightestGauge other({says({.total = 64_GiB, .used = 50_GiB, .stall = 0.2}),
+                       says({.total = 8_GiB, .used = 3_GiB, .stall = 0.1})});
+  EXPECT_EQ(other.read()->used, 3_GiB);
+  EXPECT_EQ(other.read()->stall, 0.2) << "the worst of all";
+  TightestGauge blind({says({.total = 64_GiB, .used = 60_GiB}),
+                       std::make_shared<ScriptedGauge>(std::deque<Result<GaugeReading>>{})});
+  EXPECT_EQ(blind.read().error().code, ErrorCode::kUnavailable) << "it may be the tightest";
+}
+
+class FakeGpu : public ::testing::Test {
+ protected:
+  FakeGpu() { reset(); }
+  ~FakeGpu() override { reset(); }
+  static void reset() {
+    fake_gpu_memory::set((1_GiB).value(), (64_MiB).value(), (512_MiB).value());
+    fake_gpu_memory::fail_reads(0);
+    fake_gpu_memory::fail_start(0);
+  }
+  const std::string library = fake_gpu_memory::library();
+};
+
+TEST_F(FakeGpu, NvmlWithoutTheDriversReserve) {
+  const auto gauge = NvmlGauge::open(1, library).value();
+  EXPECT_EQ(gauge->read()->total, 960_MiB);
+  EXPECT_EQ(gauge->read()->used, 448_MiB);
+  fake_gpu_memory::set((1_GiB).value(), 0, (1_MiB).value());
+  EXPECT_EQ(gauge->read()->used, 1023_MiB);
+  fake_gpu_memory::set((1_GiB).value(), (64_MiB).value(), (1_GiB).value());
+  EXPECT_EQ(gauge->read().error().code, ErrorCode::kCorruption);
+  fake_gpu_memory::fail_reads(15);
+  EXPECT_EQ(gauge->read().error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(gauge->read().error().message.find("15"), std::string::npos);
+}
+
+TEST_F(FakeGpu, Rocm) {
+  const auto gauge = RocmGauge::open(0, library).value();
+  EXPECT_EQ(gauge->read()->total, 1_GiB);
+  EXPECT_EQ(gauge->read()->used, 512_MiB);
+  fake_gpu_memory::fail_reads(3);
+  EXPECT_EQ(gauge->read().error().code, ErrorCode::kUnavailable);
+}
+
+TEST_F(FakeGpu, SaysWhatIsNotThere) {
+  EXPECT_NE(NvmlGauge::open(2, library).error().message.find("no device 2"), std::string::npos);
+  EXPECT_EQ(RocmGauge::open(2, library).error().code, ErrorCode::kUnavailable);
+  fake_gpu_memory::fail_start(9);
+  EXPECT_NE(NvmlGauge::open(0, library).error().message.find("driver"), std::string::npos);
+  EXPECT_NE(RocmGauge::open(0, library).error().message.find("driver"), std::string::npos);
+}
+
 // Files under /proc report a size of 0: a gauge that relied on it would read nothing.
 TEST(OpenHostGauge, ThisMachinesOwn) {
   const SystemFiles files;
@@ -316,6 +401,24 @@ const GaugeFactory kEngineFactory{
       return std::make_unique<EngineGauge>(
           []() -> Result<GaugeReading> { return GaugeReading{.total = 1_GiB, .used = 4_GiB}; });
     }};
+const GaugeFactory kNvmlFactory{
+    "nvml", [] { return NvmlGauge::open(0, fake_gpu_memory::library()).value(); },
+    [] {
+      class Failing final : public PressureGauge {
+       public:
+        [[nodiscard]] std::string_view name() const override { return gauge_->name(); }
+        Result<GaugeReading> read() override {
+          fake_gpu_memory::fail_reads(1);
+          auto reading = gauge_->read();
+          fake_gpu_memory::fail_reads(0);
+          return reading;
+        }
+
+       private:
+        std::unique_ptr<NvmlGauge> gauge_ = NvmlGauge::open(0, fake_gpu_memory::library()).value();
+      };
+      return std::make_unique<Failing>();
+    }};
 const GaugeFactory kScriptedFactory{
     "scripted",
     [] {
@@ -328,7 +431,7 @@ const GaugeFactory kScriptedFactory{
     }};
 INSTANTIATE_TEST_SUITE_P(Gauges, GaugeConformance,
                          ::testing::Values(kProcFactory, kCgroupFactory, kCgroupV1Factory,
-                                           kEngineFactory, kScriptedFactory),
+                                           kEngineFactory, kNvmlFactory, kScriptedFactory),
                          [](const auto& gauge) { return gauge.param.name; });
 
 }  // namespace

@@ -187,10 +187,13 @@ Result<std::unique_ptr<PressureGauge>> open_group_gauge(const Files& files,
                                                    folder, reading.error().message));
 }
 
-Result<std::unique_ptr<PressureGauge>> open_host_gauge(const Files& files,
-                                                       const std::string& root) {
-  std::unique_ptr<PressureGauge> tightest = std::make_unique<ProcGauge>(files, root + "/proc");
-  auto least = tightest->read();
+namespace {
+
+/// `tightest`, or the control group of this process that has the smallest limit, if that is less.
+/// kUnavailable: neither can be read.
+Result<std::unique_ptr<PressureGauge>> tightest_group(const Files& files, const std::string& root,
+                                                      std::unique_ptr<PressureGauge> tightest,
+                                                      Result<GaugeReading> least) {
   const std::string lists = root + "/proc/self/cgroup";
   const auto groups = text_of(files, lists);
   for (const std::string& folder : groups_in(groups.value_or(""), root + "/sys/fs/cgroup")) {
@@ -203,6 +206,22 @@ Result<std::unique_ptr<PressureGauge>> open_host_gauge(const Files& files,
   }
   if (!least.has_value()) return fail(ErrorCode::kUnavailable, least.error().message);
   return tightest;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PressureGauge>> open_host_gauge(const Files& files,
+                                                       const std::string& root) {
+  auto machine = std::make_unique<ProcGauge>(files, root + "/proc");
+  auto reading = machine->read();
+  return tightest_group(files, root, std::move(machine), std::move(reading));
+}
+
+Result<std::unique_ptr<PressureGauge>> open_own_group_gauge(const Files& files,
+                                                            const std::string& root) {
+  return tightest_group(files, root, nullptr,
+                        fail(ErrorCode::kUnavailable,
+                             "no control group of this process has a memory limit: use host"));
 }
 
 namespace {
@@ -218,6 +237,70 @@ Result<std::unique_ptr<PressureGauge>> open_host_gauge() { return open_host_gaug
 
 Result<std::unique_ptr<PressureGauge>> open_group_gauge(const std::string& folder) {
   return open_group_gauge(system_files(), folder);
+}
+
+Result<NamedGauges> open_gauges(std::string_view list) { return open_gauges(list, system_files()); }
+
+namespace {
+
+/// The device of "nvml:3". nullopt: the word is another.
+std::optional<std::uint32_t> device_of(std::string_view word, std::string_view kind) {
+  if (!word.starts_with(kind)) return std::nullopt;
+  return parsed<std::uint32_t>(word.substr(kind.size()));
+}
+
+/// nullptr: the word names no GPU.
+Result<std::unique_ptr<PressureGauge>> open_device_gauge(std::string_view word) {
+  if (const auto device = device_of(word, "nvml:"); device.has_value()) {
+    return NvmlGauge::open(*device);
+  }
+  if (const auto device = device_of(word, "rocm:"); device.has_value()) {
+    return RocmGauge::open(*device);
+  }
+  return nullptr;
+}
+
+Result<std::unique_ptr<PressureGauge>> open_memory_gauge(std::string_view word, const Files& files,
+                                                         const std::string& root) {
+  if (word == "auto") return open_host_gauge(files, root);
+  if (word == "cgroup") return open_own_group_gauge(files, root);
+  if (word.contains('/')) return open_group_gauge(files, root + std::string(word));
+  if (word != "host") {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("'{}' is no gauge: write auto, host, cgroup, the folder of a control "
+                            "group, nvml:N or rocm:N",
+                            word));
+  }
+  auto machine = std::make_unique<ProcGauge>(files, root + "/proc");
+  AFI_TRY([[maybe_unused]] const GaugeReading first, machine->read());
+  return machine;
+}
+
+std::shared_ptr<PressureGauge> tightest_of(std::vector<std::shared_ptr<PressureGauge>> gauges) {
+  if (gauges.empty()) return nullptr;
+  if (gauges.size() == 1) return std::move(gauges.front());
+  return std::make_shared<TightestGauge>(std::move(gauges));
+}
+
+}  // namespace
+
+Result<NamedGauges> open_gauges(std::string_view list, const Files& files,
+                                const std::string& root) {
+  std::vector<std::shared_ptr<PressureGauge>> host;
+  std::vector<std::shared_ptr<PressureGauge>> device;
+  while (!list.empty()) {
+    const std::string_view word = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(word.size() + 1, list.size()));
+    AFI_TRY(std::unique_ptr<PressureGauge> gauge, open_device_gauge(trimmed(word)));
+    if (gauge != nullptr) {
+      device.push_back(std::move(gauge));
+      continue;
+    }
+    AFI_TRY(gauge, open_memory_gauge(trimmed(word), files, root));
+    host.push_back(std::move(gauge));
+  }
+  return NamedGauges{.host = tightest_of(std::move(host)),
+                     .device = tightest_of(std::move(device))};
 }
 
 }  // namespace afterimage

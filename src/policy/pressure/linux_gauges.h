@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "afterimage/pressure_gauge.h"
 #include "foundation/platform/files.h"
@@ -61,6 +62,12 @@ class CgroupV1Gauge final : public PressureGauge {
 /// open_host_gauge() that reads through `files`; `root` is prepended to all paths, for tests.
 Result<std::unique_ptr<PressureGauge>> open_host_gauge(const Files& files,
                                                        const std::string& root = "");
+/// open_gauges() that reads through `files`.
+Result<NamedGauges> open_gauges(std::string_view list, const Files& files,
+                                const std::string& root = "");
+/// The gauge of this process's control group with the smallest limit. kUnavailable: none has one.
+Result<std::unique_ptr<PressureGauge>> open_own_group_gauge(const Files& files,
+                                                            const std::string& root = "");
 /// open_group_gauge() that reads through `files`.
 Result<std::unique_ptr<PressureGauge>> open_group_gauge(const Files& files,
                                                         const std::string& folder);

@@ -157,7 +157,7 @@ TEST_F(Erase, AlsoWhatAnEarlierProcessStored) {
 TEST_F(Erase, OneTenantsEntriesOnly) {
   ask(question(1, "a"));
   ask(question(1, "b"));
-  const EraseReport report = reuse->erase({.tenant = TenantId("a")}).value();
+  const EraseReport report = reuse->erase({.tenant = "a"}).value();
   EXPECT_EQ(report.encoder_outputs, EntryCount(1));
   EXPECT_GT(report.kv_tokens, 0U);
   EXPECT_EQ(report.answers.entries, EntryCount(1));

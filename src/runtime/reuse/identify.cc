@@ -93,7 +93,8 @@ Result<RequestIdentity> identify(const Request& request, const Engine& engine, c
                                  const GenerateOptions& options) {
   auto media = media_of(request);
   const Recipes recipes = recipes_of(engine);
-  AFI_TRY(const Namespace space, Namespace::of(engine.identity(), request.tenant, root));
+  AFI_TRY(const Namespace space,
+          Namespace::of(engine.identity(), request.tenant, root, request.tenant_name));
   Fingerprint prints = fingerprint(media, space, recipes);
   const NamespaceId inputs = space.prefix_root(recipes.image, recipes.audio, recipes.video);
   auto question = question_of(request, prints, space, inputs, options);

@@ -53,7 +53,8 @@ Result<void> MediaPlan::commit(std::size_t item, EncoderOutput output, Duration 
   AFI_CHECK(entry.claim.has_value() && std::holds_alternative<FlightLeader>(*entry.claim));
   FlightLeader leader = std::get<FlightLeader>(*std::move(entry.claim));
   entry.claim.reset();
-  const EncoderEntryFacts facts{.modality = entry.modality, .cost = cost, .labels = entry.labels};
+  const EncoderEntryFacts facts{
+      .modality = entry.modality, .cost = cost, .labels = entry.labels, .content = entry.content};
   AFI_TRY(Embeddings embeddings, std::move(leader).publish(std::move(output), facts));
   entry.source = embeddings.resident() ? MediaSource::kEncoded : MediaSource::kUncached;
   if (entry.declined && embeddings.resident()) entry.source = MediaSource::kDeclined;
@@ -89,9 +90,11 @@ Result<LeaseLoop::Found> MediaPlan::State::load_again(Item& item) {
 void MediaPlan::State::publish_loaded(Item& item, std::optional<EncoderArchive::Loaded> loaded) {
   if (!loaded.has_value()) return;
   FlightLeader leader = std::get<FlightLeader>(*std::move(item.claim));
-  auto embeddings = std::move(leader).publish(
-      std::move(loaded->output),
-      {.modality = item.modality, .cost = loaded->cost, .labels = std::move(loaded->labels)});
+  auto embeddings =
+      std::move(leader).publish(std::move(loaded->output), {.modality = item.modality,
+                                                            .cost = loaded->cost,
+                                                            .labels = std::move(loaded->labels),
+                                                            .content = item.content});
   AFI_CHECK(embeddings.has_value());  // its tensors were views of such a size before
   item.source = MediaSource::kLoaded;
   item.claim = *std::move(embeddings);

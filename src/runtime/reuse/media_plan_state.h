@@ -26,8 +26,9 @@ struct MediaPlan::State {
     MediaSource source = MediaSource::kReused;
     EncoderKey key;
     std::vector<EntryLabel> labels;  // of what is not cached
-    bool declined = false;           // loading it was expected to be slower than encoding it
-    bool elsewhere = false;          // this request leads here, but another process holds the lease
+    std::optional<ContentDigest> content;
+    bool declined = false;   // loading it was expected to be slower than encoding it
+    bool elsewhere = false;  // this request leads here, but another process holds the lease
     LeaseLoop lease_loop;
     std::unique_ptr<Lease> lease;  // other processes wait for this request
   };

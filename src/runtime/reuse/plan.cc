@@ -60,7 +60,10 @@ namespace {
 
 /// As the gateway tags its answers: what erase() finds them by.
 std::vector<std::string> tags_of(const RequestIdentity& identity, const std::string& model) {
-  std::vector<std::string> tags{"model:" + model, "tenant:" + identity.request->tenant.text()};
+  const Request& request = *identity.request;
+  const std::string& tenant =
+      request.tenant_name.empty() ? request.tenant.text() : request.tenant_name;
+  std::vector<std::string> tags{"model:" + model, "tenant:" + tenant};
   for (const ContentDigest& content : identity.prints.contents) {
     tags.push_back("media:" + content.hex());
   }

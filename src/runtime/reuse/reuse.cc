@@ -48,6 +48,10 @@ struct Reuse::State {
     }
   }
   AgentId agent_id(const std::string& agent);
+  [[nodiscard]] std::uint64_t known_agents() {
+    const MutexLock lock(agents_mutex);
+    return agents.size();
+  }
   EraseReport erase_now(const EraseTarget& target, const EntryFilter& filter);
 
   Secret root;
@@ -123,6 +127,7 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
   if (options.prefixes) {
     PrefixCacheOptions prefix_options;
     prefix_options.max_sequences = options.max_sequences;
+    prefix_options.max_tokens = options.max_kv_tokens;
     AFI_TRY(prefix_options.policy, make_policy(options.policy));
     AFI_TRY(state->prefixes, PrefixCache::create(std::move(prefix_options), state->budget));
     state->prefill = std::make_unique<PrefillOnce>(
@@ -171,6 +176,7 @@ MediaPlan Reuse::plan_media(const Fingerprint& prints, const std::string& agent,
     if (item.same_as == i) item.claim = state_->front->claim(prints.keys[i], requester);
     if (item.claim.has_value() && !std::holds_alternative<Embeddings>(*item.claim)) {
       item.labels = prints.labels(i);
+      if (i < prints.contents.size()) item.content = prints.contents[i];
     }
     items.push_back(std::move(item));
   }
@@ -191,7 +197,7 @@ void Reuse::note_space(const NamespaceId& root, const Namespace& space) {
   state_->spaces.emplace(root, space.labels({}));
 }
 
-Result<EraseReport> Reuse::erase(const EraseTarget& target, Duration patience) {
+Result<EraseReport> Reuse::erase(const EraseTarget& target, Duration timeout) {
   const int named = (target.media.has_value() ? 1 : 0) + (target.tenant.has_value() ? 1 : 0) +
                     (target.model.has_value() ? 1 : 0) + (target.everything ? 1 : 0);
   if (named != 1) {
@@ -217,7 +223,7 @@ Result<EraseReport> Reuse::erase(const EraseTarget& target, Duration patience) {
   };
   EraseReport report;
   AFI_TRY_VOID(sweep(report));
-  report.unfinished = state_->running.wait_for_earlier(patience);
+  report.unfinished = state_->running.wait_for_earlier(timeout);
   AFI_TRY_VOID(sweep(report));
   return report;
 }
@@ -238,7 +244,7 @@ EraseReport Reuse::State::erase_now(const EraseTarget& target, const EntryFilter
   if (answer_cache == nullptr) return report;
   AnswerFilter answers;
   if (target.media.has_value()) answers.tag = "media:" + target.media->hex();
-  if (target.tenant.has_value()) answers.tag = "tenant:" + target.tenant->text();
+  if (target.tenant.has_value()) answers.tag = "tenant:" + *target.tenant;
   if (target.model.has_value()) answers.tag = "model:" + *target.model;
   report.answers = answer_cache->erase(answers);
   return report;
@@ -259,6 +265,7 @@ ReuseStats Reuse::stats() const {
           state.prefix_archive == nullptr ? PrefixArchiveStats() : state.prefix_archive->stats(),
       .loads =
           state.load_or_compute == nullptr ? LoadOrComputeStats() : state.load_or_compute->stats(),
+      .agents = state_->known_agents(),
       .governed = state.pressure == nullptr ? std::nullopt : std::optional(state.pressure->stats()),
       .budget = state.budget.capacity() + state.transfer.capacity(),
       .used = state.budget.used() + state.transfer.used(),

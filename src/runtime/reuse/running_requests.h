@@ -48,10 +48,10 @@ class RunningRequests {
 
   /// Waits until the requests that have begun so far have ended, or for so long. Returns how many
   /// have not.
-  std::uint64_t wait_for_earlier(Duration patience) {
+  std::uint64_t wait_for_earlier(Duration timeout) {
     const MutexLock lock(mutex_);
     const std::uint64_t last = turn_++;
-    changed_.wait_for(mutex_, patience,
+    changed_.wait_for(mutex_, timeout,
                       [this, last]() AFI_REQUIRES(mutex_) { return until(last) == 0; });
     return until(last);
   }

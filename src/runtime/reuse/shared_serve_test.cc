@@ -112,15 +112,16 @@ class Prefilling {
   Prefilling(const Prefilling&) = delete;
   Prefilling& operator=(const Prefilling&) = delete;
 
-  /// The first time counts.
+  /// Returns when it has served, so that another process finds all of its KV or none. The first time
+  /// counts.
   void end(Result<void> outcome = {}) {
     if (ends_) return;
     outcome_ = std::move(outcome);
     ends_ = true;
+    thread_.join();
   }
   Result<Served> served() {
-    ends_ = true;
-    thread_.join();
+    end();
     return served_;
   }
 

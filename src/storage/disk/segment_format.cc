@@ -218,8 +218,7 @@ Result<RecordHeader> decode_record_header(std::span<const std::byte> bytes) {
     AFI_TRY(const EntryClass entry_class, stored_entry_class(kind));
     header.key = TierKey{.entry_class = entry_class, .bytes = key};
   }
-  AFI_TRY_VOID(
-      read_forms(bytes.first(size).subspan(kRecordFixed), tensors, labels, header.meta));
+  AFI_TRY_VOID(read_forms(bytes.first(size).subspan(kRecordFixed), tensors, labels, header.meta));
   const std::uint64_t room = std::uint64_t{header.blocks} * kDiskBlock;
   if (!AFI_GUARD("record.bounds", room >= size && header.value_bytes <= room - size)) {
     return damaged("a record exceeds its bounds");

@@ -56,6 +56,15 @@ TEST(SegmentFormat, HasItsGoldenBytes) {
             "3738393a3b3c3d3e3f808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e"
             "9f0100000000000000030200000000000002000000000000000300000000000000" +
                 std::string(80, '0'));
+  RecordHeader labelled = record();
+  labelled.meta.labels = {EntryLabel(7), EntryLabel(std::uint64_t{1} << 63U)};
+  EXPECT_EQ(hex(encode_record_header(labelled)),
+            "4146495201000200c0000000030000004e56dc5514a7fb002a0000000000000000200000000000"
+            "00e80300000000000028230000000000000100000000000000020000000000000030313233343536"
+            "3738393a3b3c3d3e3f808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e"
+            "9f01000000020000000302000000000000020000000000000003000000000000000700000000000000"
+            "0000000000000080" +
+                std::string(48, '0'));
   const auto block = encode_segment_header(identity());
   EXPECT_EQ(hex(std::span(block).first(56)),
             "4146495345474d310100000000000000101112131415161718191a1b1c1d1e1f"
@@ -105,6 +114,9 @@ TEST(SegmentFormat, HasItsGoldenBytesWhereThereIsLess) {
 TEST(SegmentFormat, EverythingSurvivesARoundTrip) {
   EXPECT_EQ(decode_segment_header(encode_segment_header(identity())), identity());
   EXPECT_EQ(decode_record_header(encode_record_header(record())), record());
+  RecordHeader labelled = record();
+  labelled.meta.labels.assign(40, EntryLabel(5));
+  EXPECT_EQ(decode_record_header(encode_record_header(labelled)), labelled);
   RecordHeader erased = record();
   erased.key.reset();
   EXPECT_EQ(decode_record_header(encode_record_header(erased)), erased);

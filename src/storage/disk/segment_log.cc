@@ -153,8 +153,7 @@ std::vector<SegmentLog::State::LiveEntry> SegmentLog::State::live_entries() cons
 Result<std::optional<EntryMeta>> SegmentLog::State::read_meta(const LiveEntry& entry) {
   const std::uint64_t at = std::uint64_t{entry.place.block} * kDiskBlock;
   AFI_TRY(const std::shared_ptr<AlignedBytes> buffer, read_buffers->take(kDiskBlock, memory));
-  AFI_TRY(const auto bytes,
-          read_blocks(*entry.file, at, buffer, kDiskBlock, options.read_timeout));
+  AFI_TRY(const auto bytes, read_blocks(*entry.file, at, buffer, kDiskBlock, options.read_timeout));
   auto header = decode_record_header(bytes);
   if (!header.has_value() || header->epoch != entry.epoch || header->key != entry.place.key) {
     return std::nullopt;

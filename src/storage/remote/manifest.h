@@ -66,7 +66,7 @@ Result<RemoteManifest> decode_manifest(std::span<const std::byte> bytes);
 
 /// What a manifest says an entry was made from. `bytes` is its beginning.
 struct ManifestLabels {
-  std::size_t needed = 0;  // bytes of the beginning, at least kManifestFixed
+  std::size_t needed = 0;                         // bytes of the beginning, at least kManifestFixed
   std::optional<std::vector<EntryLabel>> labels;  // nullopt: `bytes` has fewer than `needed`
 };
 /// Does not check the manifest's checksum, which needs all its bytes.

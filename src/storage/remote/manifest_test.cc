@@ -48,6 +48,37 @@ TEST(RemoteManifest, MatchesTheDocumentedLayout) {
   EXPECT_EQ(text.substr(96, 16), std::string_view("\xE8\3\0\0\2\0\0\0\2\0\0\0\0\0\0\0", 16));
 }
 
+TEST(RemoteManifest, ItsBeginningSaysItsLabels) {
+  RemoteManifest manifest = example(10'000, 1'000);
+  manifest.meta.labels = {EntryLabel(1), EntryLabel(~std::uint64_t{0})};
+  const auto bytes = encode_manifest(manifest);
+  EXPECT_EQ(decode_manifest(bytes).value(), manifest);
+  const std::size_t needed = 112 + (8 + 16) + 8 + 2 * 8;
+  EXPECT_EQ(bytes.size(), needed + 10 * 16);
+  EXPECT_EQ(bytes[108], std::byte{2}) << "how many";
+  EXPECT_EQ(bytes[needed - 8], std::byte{0xFF}) << "the last one";
+  const std::span<const std::byte> all = bytes;
+  const auto some = manifest_labels(all.first(needed - 1)).value();
+  EXPECT_EQ(some.needed, needed);
+  EXPECT_EQ(some.labels, std::nullopt);
+  EXPECT_EQ(manifest_labels(all.first(needed)).value().labels, manifest.meta.labels);
+  EXPECT_EQ(manifest_labels(all).value().labels, manifest.meta.labels);
+  EXPECT_FALSE(manifest_labels(all.first(100)).has_value());
+  EXPECT_FALSE(manifest_labels(all.subspan(8)).has_value());
+}
+
+TEST(RemoteManifest, ItsNameSaysItsKey) {
+  const TierKey key = tier_key(7, EntryClass::kAnswer);
+  EXPECT_EQ(key_of_manifest(manifest_name(key)), key);
+  const std::string name = manifest_name(key);
+  std::string no_class = name;
+  no_class[7] = '9';
+  for (const std::string& other : {std::string(), lease_name(key), name + "0", name.substr(1),
+                                   name.substr(0, name.size() - 1) + "x", no_class}) {
+    EXPECT_EQ(key_of_manifest(other), std::nullopt) << other;
+  }
+}
+
 TEST(RemoteManifest, RefusesEveryFlippedBitAndEveryOtherLength) {
   auto bytes = encode_manifest(example(1'001, 1'000));
   for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {

@@ -15,7 +15,8 @@ constexpr std::size_t kBeginning = 512;
 
 std::unexpected<Error> unexpected_listing(RespConnection& connection) {
   connection.abandon();
-  return fail(ErrorCode::kUnavailable, connection.name() + ": unexpected reply to SCAN or GETRANGE");
+  return fail(ErrorCode::kUnavailable,
+              connection.name() + ": unexpected reply to SCAN or GETRANGE");
 }
 
 std::string getrange(const std::string& name, std::size_t bytes) {
@@ -59,8 +60,8 @@ Result<Page> next_page(RespConnection& connection, const std::string& cursor, Du
 
 /// A manifest that is damaged matches. One that is gone does not.
 Result<bool> RemoteEntries::matches(RespConnection& connection, const std::string& name,
-                                    std::span<const std::byte> beginning,
-                                    const EntryFilter& filter, Duration deadline) const {
+                                    std::span<const std::byte> beginning, const EntryFilter& filter,
+                                    Duration deadline) const {
   if (beginning.empty()) return false;
   auto found = manifest_labels(beginning);
   if (!found.has_value()) return true;
@@ -106,8 +107,8 @@ Result<std::vector<TierKey>> RemoteEntries::find_matching(RemoteNode& server,
   return keys;
 }
 
-Result<EntryCount> RemoteEntries::erase_matching(const EntryFilter& filter,
-                                                 const std::function<void(const TierKey&)>& erased) {
+Result<EntryCount> RemoteEntries::erase_matching(
+    const EntryFilter& filter, const std::function<void(const TierKey&)>& erased) {
   AFI_TRY(const auto servers, cluster_.masters());
   EntryCount count;
   Result<void> failed;

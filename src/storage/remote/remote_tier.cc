@@ -230,8 +230,7 @@ Result<EntryCount> RemoteTier::erase_matching(const EntryFilter& filter) {
     return fail(ErrorCode::kUnavailable,
                 "erase: writes were still pending when the flush timeout ended");
   }
-  auto erased =
-      s.entries.erase_matching(filter, [&s](const TierKey& key) { s.note(key, false); });
+  auto erased = s.entries.erase_matching(filter, [&s](const TierKey& key) { s.note(key, false); });
   if (!erased.has_value()) {
     s.failed(erased.error());
     return erased;
