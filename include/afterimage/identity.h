@@ -115,6 +115,9 @@ class Namespace {
   /// The labels of an entry made in this namespace, from these media: tenant, model, and each media
   /// item once.
   [[nodiscard]] std::vector<EntryLabel> labels(std::span<const ContentDigest> media) const;
+  /// The same from the labels of the media, one an item.
+  [[nodiscard]] std::vector<EntryLabel> labels(std::span<const EntryLabel> media) const;
+  [[nodiscard]] std::vector<EntryLabel> media_labels(std::span<const ContentDigest> media) const;
 
  private:
   Namespace(const Secret& key, const EntryLabels& labels, EntryLabel tenant, EntryLabel model)

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "afterimage/encoder_ledger.h"
 #include "caches/scheduling/parallel_advice.h"
@@ -43,7 +42,7 @@ struct ImageSize {
 };
 
 /// "1024x768". nullopt: not that.
-std::optional<ImageSize> image_size(std::string_view text) {
+std::optional<ImageSize> image_size(const std::string& text) {
   ImageSize size;
   const char* const end = text.data() + text.size();
   const auto width = std::from_chars(text.data(), end, size.width);

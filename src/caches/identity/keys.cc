@@ -72,10 +72,19 @@ Secret Namespace::derive(const FieldWriter& fields) const {
   return hmac_sha256(key_, fields.message());
 }
 
+std::vector<EntryLabel> Namespace::media_labels(std::span<const ContentDigest> media) const {
+  std::vector<EntryLabel> labels;
+  for (const ContentDigest& content : media) labels.push_back(labels_.media(content));
+  return labels;
+}
+
 std::vector<EntryLabel> Namespace::labels(std::span<const ContentDigest> media) const {
+  return labels(media_labels(media));
+}
+
+std::vector<EntryLabel> Namespace::labels(std::span<const EntryLabel> media) const {
   std::vector<EntryLabel> labels{tenant_, model_};
-  for (const ContentDigest& content : media) {
-    const EntryLabel label = labels_.media(content);
+  for (const EntryLabel label : media) {
     if (std::ranges::find(labels, label) != labels.end()) continue;
     if (labels.size() == EntryLabels::kMax) return {tenant_, model_, labels_.any_media()};
     labels.push_back(label);

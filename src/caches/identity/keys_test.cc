@@ -108,7 +108,7 @@ TEST(EntryLabels, SayTenantModelAndEachMediaItemOnce) {
   EXPECT_TRUE(labels.made_from(item(2)).matches(space.labels(media)));
   EXPECT_FALSE(labels.made_from(item(3)).matches(space.labels(media)));
   const Namespace named = Namespace::of(inputs.model, inputs.tenant, inputs.root, "a team").value();
-  EXPECT_EQ(named.labels({}).front(), labels.tenant("a team"));
+  EXPECT_EQ(named.labels(std::span<const EntryLabel>()).front(), labels.tenant("a team"));
   EXPECT_EQ(named.prefix_root({}, {}, {}), space.prefix_root({}, {}, {}))
       << "the name is in no key";
 }

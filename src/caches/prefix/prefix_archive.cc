@@ -140,12 +140,17 @@ std::vector<BlockKey> ArchivedPrompt::ends(std::uint32_t first, std::uint32_t la
   return *std::move(ends);
 }
 
-std::vector<EntryLabel> ArchivedPrompt::labels(std::uint32_t end) const {
-  std::vector<ContentDigest> media;
-  for (const MediaSpan& span : sequence_->spans) {
-    if (span.offset.value() < end) media.push_back(span.content);
-  }
-  return space_.labels(media);
+std::vector<EntryLabel> ArchivedPrompt::media_labels() const {
+  std::vector<ContentDigest> contents;
+  for (const MediaSpan& span : sequence_->spans) contents.push_back(span.content);
+  return space_.media_labels(contents);
+}
+
+std::vector<EntryLabel> ArchivedPrompt::labels(std::uint32_t end,
+                                               std::span<const EntryLabel> media) const {
+  const auto before = std::ranges::find_if(
+      sequence_->spans, [end](const MediaSpan& span) { return span.offset.value() >= end; });
+  return space_.labels(media.first(static_cast<std::size_t>(before - sequence_->spans.begin())));
 }
 
 TokenCount PrefixArchive::capture_from(TokenCount resume) {
@@ -167,16 +172,17 @@ void PrefixArchive::keep(const ArchivedPrompt& prompt, const KvSlice& kv) {
   if (load_or_compute_ != nullptr) {
     load_or_compute_->learn(EntryClass::kPrefixKv, Bytes(computed * row_bytes(layout)), kv.cost);
   }
+  const std::vector<EntryLabel> media = prompt.media_labels();
   for (const std::uint32_t end : row_ends(*prompt.sequence_, kv)) {
     if (!keeps_rows(layout)) break;
     const std::uint32_t begin = (end - 1) / kBlockTokens * kBlockTokens;
     put(rows_key(prompt.end(end)),
         row_tensors(layout, kv, TokenCount(begin), TokenCount(end - begin)).views,
-        kv.cost * (end - begin) / computed, prompt.labels(end));
+        kv.cost * (end - begin) / computed, prompt.labels(end, media));
   }
   for (const KvSnapshot& snapshot : kv.snapshots) {
     put(snapshot_key(prompt.end(snapshot.at.value())), snapshot_tensors(layout, snapshot).views,
-        kv.cost, prompt.labels(snapshot.at.value()));
+        kv.cost, prompt.labels(snapshot.at.value(), media));
   }
 }
 

@@ -47,8 +47,11 @@ class ArchivedPrompt {
   /// Keys of the prefixes of first to last tokens, all of which end in the same block.
   [[nodiscard]] std::vector<BlockKey> ends(std::uint32_t first, std::uint32_t last) const;
   [[nodiscard]] BlockKey end(std::uint32_t at) const { return ends(at, at).front(); }
+  /// Of each media item, in order.
+  [[nodiscard]] std::vector<EntryLabel> media_labels() const;
   /// Of KV that depends on the first `end` tokens.
-  [[nodiscard]] std::vector<EntryLabel> labels(std::uint32_t end) const;
+  [[nodiscard]] std::vector<EntryLabel> labels(std::uint32_t end,
+                                               std::span<const EntryLabel> media) const;
 
   Namespace space_;
   BlockChain chain_;

@@ -78,6 +78,26 @@ TEST(PrefixArchive, AnExactRepeatResumesAtItsLastTokenInAnotherProcess) {
   }
 }
 
+TEST(PrefixArchive, ErasesBlocksAndSnapshotsFromAMediaItemOn) {
+  const Sequence prompt =
+      with_media(with_media(text_of(128), picture(1), 20) + text_of(108, 2), picture(2), 20) +
+      text_of(108, 3);
+  const EntryLabels labels{Secret{}};
+  const auto resumed_after_erasing = [&](const EntryFilter& filter) {
+    Below below;
+    below.keep(kHybrid, prompt, 384, {128, 256, 384});
+    EXPECT_TRUE(below.tier.erase_matching(filter).has_value());
+    CacheFixture above;
+    return below.resume(above, kHybrid, prompt);
+  };
+  EXPECT_EQ(resumed_after_erasing(labels.made_from(picture(3))), 256U);
+  EXPECT_EQ(resumed_after_erasing(labels.made_from(picture(2))), 256U);
+  EXPECT_EQ(resumed_after_erasing(labels.made_from(picture(1))), 128U);
+  EXPECT_EQ(resumed_after_erasing({.any_of = {labels.tenant("another")}}), 256U);
+  EXPECT_EQ(resumed_after_erasing({.any_of = {labels.tenant("t")}}), 0U);
+  EXPECT_EQ(resumed_after_erasing({.any_of = {labels.model("m")}}), 0U);
+}
+
 TEST(PrefixArchive, KeepsWhatACacheHandsOut) {
   const KvLayout layout{{full(), sliding(5), recurrent()}};
   const Sequence prompt = text_of(300);

@@ -522,7 +522,7 @@ Result<Erasure> erasure_of(const json& asked) {
       named = 0;
       break;
     }
-    erasure.answers.tag = name + ":" + text;
+    erasure.answers.tag = fmt::format("{}:{}", name, text);
   }
   if (named == 1) return erasure;
   return fail(ErrorCode::kInvalidArgument, "name exactly one of media, tenant, model, all");
@@ -548,11 +548,11 @@ Result<json> erase(Gateway& gateway, const json& asked) {
   }
   AFI_TRY(const EraseReport report, parts.reuse.erase(target));
   answers += report.answers;
-  const json done{{"answers", answers.entries.value()},
-                  {"encoder_outputs", report.encoder_outputs.value()},
-                  {"kv_tokens", report.kv_tokens},
-                  {"stored", report.stored.value()},
-                  {"unfinished", report.unfinished}};
+  json done{{"answers", answers.entries.value()},
+            {"encoder_outputs", report.encoder_outputs.value()},
+            {"kv_tokens", report.kv_tokens},
+            {"stored", report.stored.value()},
+            {"unfinished", report.unfinished}};
   parts.log.info("erased", {{"what", as_text(asked)}, {"removed", as_text(done)}});
   return done;
 }

@@ -194,7 +194,7 @@ void Reuse::note_space(const NamespaceId& root, const Namespace& space) {
   if (state_->spaces.contains(root)) return;
   // A namespace that was forgotten is erased with every tenant and model.
   if (state_->spaces.size() >= kMaxSpaces) state_->spaces.clear();
-  state_->spaces.emplace(root, space.labels({}));
+  state_->spaces.emplace(root, space.labels(std::span<const EntryLabel>()));
 }
 
 Result<EraseReport> Reuse::erase(const EraseTarget& target, Duration timeout) {
