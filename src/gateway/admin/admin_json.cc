@@ -83,6 +83,43 @@ json tier_json(const NamedTier& named) {
           {"degraded_reason", stats.degraded_reason}};
 }
 
+json rungs_json(const Gateway& gateway, const ReuseStats& reuse) {
+  json rungs = json::array();
+  for (const MatchLevel rung : kMatchLevels) {
+    const RungStats& of = reuse.answers.rungs[static_cast<std::size_t>(rung)];
+    rungs.push_back({{"rung", to_string(rung)},
+                     {"served", of.served},
+                     {"matched_not_used", of.matched_not_used},
+                     {"missed", of.missed}});
+  }
+  if (const SimilarAnswers* const similar = gateway.parts().similar; similar != nullptr) {
+    const SimilarityStats of = similar->stats().rung;
+    rungs.push_back({{"rung", "similarity"},
+                     {"served", of.served},
+                     {"matched_not_used", of.not_used},
+                     {"missed", of.missed}});
+  }
+  return rungs;
+}
+
+json tenants_json(const Gateway& gateway, std::span<const TenantCounts> counts) {
+  std::map<std::string, AnswerUsage> usage;
+  if (AnswerCache* const cache = gateway.parts().reuse.answer_cache(); cache != nullptr) {
+    for (const AnswerUsage& one : cache->owner_usages()) usage[one.owner.text()] = one;
+  }
+  json tenants = json::array();
+  for (const TenantCounts& one : counts) {
+    const auto kept = usage.find(one.cache_namespace);
+    tenants.push_back({{"name", one.name},
+                       {"requests", one.requests},
+                       {"hits", one.hits},
+                       {"bytes", kept == usage.end() ? 0 : kept->second.kept.bytes.value()},
+                       {"entries", kept == usage.end() ? 0 : kept->second.kept.entries.value()},
+                       {"saved_s", seconds(one.saved)}});
+  }
+  return tenants;
+}
+
 std::string beginning(const std::string& text) {
   if (text.size() <= kShownQuestion) return text;
   std::size_t end = kShownQuestion;
@@ -267,35 +304,6 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
     outcomes[std::string(to_string(static_cast<Outcome>(i)))] = counts.outcomes[i];
     total += counts.outcomes[i];
   }
-  json rungs = json::array();
-  for (const MatchLevel rung : kMatchLevels) {
-    const RungStats& of = reuse.answers.rungs[static_cast<std::size_t>(rung)];
-    rungs.push_back({{"rung", to_string(rung)},
-                     {"served", of.served},
-                     {"matched_not_used", of.matched_not_used},
-                     {"missed", of.missed}});
-  }
-  if (const SimilarAnswers* const similar = gateway.parts().similar; similar != nullptr) {
-    const SimilarityStats of = similar->stats().rung;
-    rungs.push_back({{"rung", "similarity"},
-                     {"served", of.served},
-                     {"matched_not_used", of.not_used},
-                     {"missed", of.missed}});
-  }
-  std::map<std::string, AnswerUsage> usage;
-  if (AnswerCache* const cache = gateway.parts().reuse.answer_cache(); cache != nullptr) {
-    for (const AnswerUsage& one : cache->owner_usages()) usage[one.owner.text()] = one;
-  }
-  json tenants = json::array();
-  for (const TenantCounts& one : counts.tenants) {
-    const auto kept = usage.find(one.cache_namespace);
-    tenants.push_back({{"name", one.name},
-                       {"requests", one.requests},
-                       {"hits", one.hits},
-                       {"bytes", kept == usage.end() ? 0 : kept->second.kept.bytes.value()},
-                       {"entries", kept == usage.end() ? 0 : kept->second.kept.entries.value()},
-                       {"saved_s", seconds(one.saved)}});
-  }
   json below = json::array();
   for (const NamedTier& named : tiers) below.push_back(tier_json(named));
   const auto bound = upper95(counts.wrong, counts.compared);
@@ -305,7 +313,7 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
       {"engine", engine_json(gateway)},
       {"draining", gateway.draining()},
       {"requests", {{"total", total}, {"in_flight", counts.in_flight}, {"by_outcome", outcomes}}},
-      {"rungs", rungs},
+      {"rungs", rungs_json(gateway, reuse)},
       {"answers",
        {{"entries", reuse.answers.entries.value()},
         {"bytes", reuse.answers.resident.value()},
@@ -331,7 +339,7 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
                                              static_cast<double>(counts.compared))},
         {"upper95", bound.has_value() ? json(*bound) : json()},
         {"budget", kUnsafeBudget}}},
-      {"tenants", tenants}};
+      {"tenants", tenants_json(gateway, counts.tenants)}};
 }
 
 json decision_json(const Decision& decision) {

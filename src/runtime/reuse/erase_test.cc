@@ -191,13 +191,16 @@ TEST_F(Erase, OfExactlyOneThing) {
 
 // What a request that was running stores later goes, too.
 TEST_F(Erase, WaitsForRequestsThatAreRunning) {
+  ask(question(1, "another"));
+  ASSERT_TRUE(stack->flush().has_value());
   const Request request = question(1);
   const RequestIdentity who = identity(request);
   std::optional<MediaPlan> running = reuse->plan_media(who.prints, "");
   ASSERT_EQ(running->to_encode().size(), 1U);
-  EXPECT_EQ(reuse->erase({.media = content(1)}, 0ms).value().unfinished, 1U);
+  EXPECT_EQ(reuse->erase({.model = "another"}, 0ms).value().unfinished, 1U);
   EraseReport report;
   std::thread eraser([&] { report = reuse->erase({.media = content(1)}, 20s).value(); });
+  while (disk->stats().entries > EntryCount(0)) std::this_thread::yield();  // it erased, and waits
   ASSERT_TRUE(
       running->commit(0, engine->encode(*who.media.front()).value(), Duration(1)).has_value());
   EXPECT_TRUE(stack->flush().has_value());

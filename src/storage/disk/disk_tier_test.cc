@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string>
 
 #include "storage/disk/segment_format.h"
 #include "storage/disk/segment_log.h"
@@ -87,6 +89,31 @@ class DiskTierOnDisk : public ::testing::Test {
   MemoryBudget memory{64_MiB};
   SystemClock clock;
 };
+
+TEST_F(DiskTierOnDisk, WhatIsErasedByLabelIsInNoFileAndInNoLaterProcess) {
+  const auto has = [&](std::uint64_t n) {
+    const std::vector<std::byte> end = tier_bytes(n, 20'000);
+    const std::string sample(reinterpret_cast<const char*>(end.data()) + 19'000, 1'000);
+    std::ifstream file(segment(1), std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    return bytes.find(sample) != std::string::npos;
+  };
+  auto tier = open().value();
+  for (std::uint64_t n = 1; n <= 3; ++n) {
+    ASSERT_TRUE(
+        tier->put(tier_key(n), {.labels = {EntryLabel(n)}}, tier_bytes(n, 20'000)).has_value());
+  }
+  ASSERT_TRUE(tier->flush().has_value());
+  ASSERT_TRUE(has(1) && has(2) && has(3));
+  EXPECT_EQ(tier->erase_matching({.any_of = {EntryLabel(2)}}), EntryCount(1));
+  EXPECT_TRUE(has(1) && !has(2) && has(3));
+  tier.reset();
+  tier = open().value();
+  EXPECT_TRUE(tier->may_contain(tier_key(1)));
+  EXPECT_FALSE(tier->may_contain(tier_key(2)));
+  EXPECT_EQ(tier->erase_matching({.any_of = {EntryLabel(3)}}), EntryCount(1))
+      << "an earlier process stored it";
+}
 
 TEST_F(DiskTierOnDisk, PutsSurviveARestartAndErasedEntriesDoNot) {
   const std::uint64_t entries = fill();
