@@ -61,7 +61,7 @@ struct MemorySettings {
   Bytes budget = 4_GiB;
   std::string policy = "worth";
   std::uint64_t max_kv_tokens = 0;  // 0: the budget decides
-  std::string disk;  // a folder; empty: memory only
+  std::string disk;                 // a folder; empty: memory only
   Bytes disk_size = 64_GiB;
   Bytes gpu_size = 0_B;          // 0: no GPU memory is used
   std::uint32_t gpu = 0;         // its index

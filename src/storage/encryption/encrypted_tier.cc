@@ -84,8 +84,8 @@ Result<void> EncryptedTier::put_pieces(const TierKey& key, const EntryMeta& meta
   if (!done.has_value()) return state_->refuse(done.error().code, done.error().message);
   // Specs and cost are encrypted. The cost is also stored in the clear for load-or-compute
   // decisions; so are the labels, keyed hashes by which the entry is found when it is to be erased.
-  AFI_TRY_VOID(state_->tier.put(key, {.cost = meta.cost, .labels = meta.labels},
-                                (*encrypted)->bytes()));
+  AFI_TRY_VOID(
+      state_->tier.put(key, {.cost = meta.cost, .labels = meta.labels}, (*encrypted)->bytes()));
   const MutexLock lock(state_->mutex);
   state_->foreign.erase(key);
   return {};
