@@ -103,8 +103,7 @@ ExitCode erase(const AdminArgs& args, const World& world) {
   if (!args.yes) {
     return report_error(
         "admin",
-        {ErrorCode::kInvalidArgument,
-         "erasing cannot be undone, and what is erased is computed again: say --yes"},
+        {ErrorCode::kInvalidArgument, "nothing was erased: add --yes to erase it for good"},
         ExitCode::kUsageError);
   }
   AdminJson what = AdminJson::object();

@@ -512,7 +512,8 @@ Result<Erasure> erasure_of(const json& asked) {
   int named = 0;
   for (const auto& [name, value] : asked.items()) {
     ++named;
-    if (name == "all" && value == true) {
+    if (name == "all") {
+      if (value != true) return fail(ErrorCode::kInvalidArgument, "\"all\" must be true");
       erasure.target.everything = true;
       continue;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// What is erased is in no cache and in no file, and is made anew.
+// Erasing removes entries from every cache and every file; the next request computes them anew.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -209,8 +209,8 @@ Result<EraseReport> Reuse::erase(const EraseTarget& target, Duration timeout) {
   if (target.media.has_value()) filter = labels.made_from(*target.media);
   if (target.tenant.has_value()) filter.any_of = {labels.tenant(*target.tenant)};
   if (target.model.has_value()) filter.any_of = {labels.model(*target.model)};
-  // What is loaded from the tier while it is erased there comes into memory before a request that
-  // is running now ends.
+  // A running request may load an entry into memory just before the tier erases it. The second sweep,
+  // after that request has ended, erases the copy.
   const auto sweep = [&](EraseReport& report) -> Result<void> {
     const EraseReport here = state_->erase_now(target, filter);
     report.encoder_outputs += here.encoder_outputs;

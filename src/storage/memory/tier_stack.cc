@@ -152,8 +152,8 @@ Result<void> TierStack::erase(const TierKey& key) {
 Result<EntryCount> TierStack::erase_matching(const EntryFilter& filter) {
   Result<EntryCount> first_error = EntryCount(0);
   EntryCount most;  // each tier has copies of the others' entries
-  // The farthest first, so that what is promoted from it before is erased in the nearer ones; what
-  // was read there and is promoted later is refused.
+  // The farthest tier first: the nearer ones then erase the copies that gets have promoted. A get
+  // that read an entry before its erasure finds another count, and does not promote it.
   for (std::size_t i = state_->tiers.size(); i-- > 0;) {
     for (State::Stripe& stripe : state_->stripes) {
       const MutexLock lock(stripe.mutex);
