@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -68,6 +69,8 @@ struct AnswerCacheOptions {
   std::unique_ptr<EvictionPolicy> policy;          // nullptr: worth
   /// The budget that other caches share and that they free memory in. nullptr: not shared.
   SharedBudget* shared = nullptr;
+  /// Whose answer it is, for tenants' shares of the memory, by its tags. Empty: nobody's.
+  std::function<EntryLabel(std::span<const std::string> tags)> owner_of = {};
 };
 
 /// Is notified of every question whose answer is removed or replaced. Called under the cache's
@@ -149,6 +152,7 @@ class AnswerCache final : public BudgetClient {
   /// Evicts until at least `wanted` bytes are free, expired entries first. Returns the bytes freed.
   Bytes evict_bytes(Bytes wanted) override;
   Bytes trim_to_budget() override;
+  Bytes evict_idle(Duration since) override;
   [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate() override;
   void block_admission(bool blocked) override;
 

@@ -145,6 +145,7 @@ class EncodeOnce final : public BudgetClient, private PinOwner {
   [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate() override;
   Bytes evict_bytes(Bytes wanted) override;
   Bytes trim_to_budget() override;
+  Bytes evict_idle(Duration since) override;
   /// While admission is blocked, outputs are served uncached.
   void block_admission(bool blocked) override;
   [[nodiscard]] std::optional<EncoderEntryInfo> info(const EncoderKey& key) const;

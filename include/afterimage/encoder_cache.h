@@ -32,7 +32,7 @@ struct EncoderCacheOptions {
 struct EncoderEntryFacts {
   Modality modality = Modality::kImage;
   Duration cost{0};                  // time that encoding took, which each hit saves
-  std::vector<EntryLabel> labels{};  // see Namespace::labels
+  std::vector<EntryLabel> labels{};  // see Namespace::labels; the first is the owner's
   /// Of the item, for people who look into the cache; absent: unknown.
   std::optional<ContentDigest> content{};
 };
@@ -138,6 +138,8 @@ class EncoderCache final : public PinOwner {
   /// Evicts until the budget's use is within its capacity, regardless of the floor: for a budget
   /// that has shrunk. Returns the bytes freed.
   Bytes trim_to_budget();
+  /// Evicts the entries that were last used before `since`, if the policy keeps their order.
+  Bytes evict_idle(Duration since);
 
   [[nodiscard]] std::optional<EncoderEntryInfo> info(const EncoderKey& key) const;
   /// Those that most agents share, at most `limit`; among equals those that were found most often.

@@ -40,6 +40,8 @@ struct EntryFacts {
   /// The entry without which this one is useless: the block before it. It may be inserted later,
   /// but before victim() is called.
   std::optional<SlotId> parent = std::nullopt;
+  /// Of the tenant whose entry it is; zeros: unknown. Tenants' shares go by it.
+  EntryLabel owner = {};
 };
 
 /// Why an entry is removed: kEvicted: victim() chose it; kErased: the owner's own reason.
@@ -88,6 +90,16 @@ class EvictionPolicy {
   /// residence, times a factor that is the same for all policies. nullopt: no victim, or this
   /// policy does not compute a worth.
   [[nodiscard]] virtual std::optional<double> victim_worth() { return std::nullopt; }
+
+  /// How much more than its share of the memory the owner of victim()'s entry holds: bytes held ÷
+  /// share. At most 1: the entry is within a share; 0: this policy knows no shares.
+  [[nodiscard]] virtual double victim_overuse() { return 0; }
+
+  /// The entry, of those not parked, that was used least recently, if that was before `since`.
+  /// nullopt: none is so old, or this policy does not keep times of use.
+  [[nodiscard]] virtual std::optional<SlotId> idle_victim(Duration /*since*/) {
+    return std::nullopt;
+  }
 };
 
 /// The names that make_policy accepts, the default first: "worth", "fifo", "lru", "lfu", "sieve",

@@ -91,6 +91,10 @@ struct IdleLimits {
 
   /// Ten minutes, 120 s, 30 s, 30 s, as documented for the original VRAMAwareCache.
   static IdleLimits seed();
+  [[nodiscard]] bool any() const {
+    return relaxed.has_value() || normal.has_value() || emergency.has_value() ||
+           offload.has_value();
+  }
 };
 
 /// Unit     Bytes of the governed memory; times on the caller's clock.

@@ -110,6 +110,7 @@ class AlignedBytes {
 struct EvictionCandidate {
   Bytes resident;               // of the whole cache
   std::optional<double> worth;  // EvictionPolicy::victim_worth
+  double overuse = 0;           // EvictionPolicy::victim_overuse
 };
 
 /// A cache that shares a memory budget with others.
@@ -124,12 +125,16 @@ class BudgetClient {
   virtual Bytes evict_bytes(Bytes wanted) = 0;
   /// Evicts until the budget's use is within its capacity, regardless of floors.
   virtual Bytes trim_to_budget() = 0;
+  /// Evicts the entries that were last used before `since`, on the clock of the requests. Returns
+  /// the bytes freed. A client that keeps no times of use evicts nothing.
+  virtual Bytes evict_idle(Duration /*since*/) { return 0_B; }
   /// While admission is blocked, nothing new is cached. Look-ups, erasing and eviction go on.
   virtual void block_admission(bool blocked) = 0;
 };
 
-/// One memory budget for several caches. Space is freed in the cache whose eviction candidate has
-/// the least worth; if policies do not report a worth, in the cache that holds the most bytes.
+/// One memory budget for several caches. Space is freed in the cache whose eviction candidate
+/// belongs to the tenant that exceeds its share the most; if none does, whose candidate has the
+/// least worth; if policies do not report a worth, in the cache that holds the most bytes.
 ///
 /// Errors   None. If not enough can be freed, the caller's own reservation fails.
 /// Threads  Any, once all clients have joined. This class takes no lock, and the caller must not
@@ -148,6 +153,8 @@ class SharedBudget {
   void make_room(Bytes bytes);
   /// Evicts until the use is within the capacity; pinned entries stay. Returns the bytes freed.
   Bytes obey();
+  /// Evicts what was last used before `since`. Returns the bytes freed.
+  Bytes evict_idle(Duration since);
   void block_admission(bool blocked);
 
   [[nodiscard]] MemoryBudget& budget() const { return budget_; }

@@ -159,6 +159,7 @@ class PrefillOnce final : public BudgetClient, private PrefixOwner {
   [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate() override;
   Bytes evict_bytes(Bytes wanted) override;
   Bytes trim_to_budget() override;
+  Bytes evict_idle(Duration since) override;
   void block_admission(bool blocked) override;
   [[nodiscard]] PrefixCacheStats cache_stats() const;
   [[nodiscard]] PrefillOnceStats stats() const;

@@ -114,6 +114,9 @@ struct PrefixCacheOptions {
   /// Limit on resident positions; shared prefixes count once. At least 1.
   std::uint64_t max_tokens = UINT64_MAX;
   std::unique_ptr<EvictionPolicy> policy;  // nullptr: worth
+  /// Whose KV a namespace has, for tenants' shares of the memory. Empty: nobody's. Called when the
+  /// namespace gets its first entry.
+  std::function<EntryLabel(const NamespaceId&)> owner_of = {};
 };
 
 struct PrefixInsertion {
@@ -266,6 +269,9 @@ class PrefixCache final : public PrefixOwner {
   Bytes evict_bytes(Bytes wanted);
   /// Evicts until the budget's use is within its capacity, after the capacity was lowered.
   Bytes trim_to_budget();
+  /// Evicts what was last used before `since`, if the policy keeps that order. Returns the bytes
+  /// freed.
+  Bytes evict_idle(Duration since);
 
   [[nodiscard]] PrefixCacheStats stats() const;
   /// Memory used by the index.

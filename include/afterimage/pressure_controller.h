@@ -52,13 +52,14 @@ struct PressureControllerStats {
   Bytes budget;         // as of the last tick
   Bytes lowest_budget;  // so far
   Bytes given_back;     // evicted because of external use
+  Bytes idle;           // evicted because it was not used for too long
   Duration longest_tick{0};
   std::vector<MemoryRelease> releases;  // the first thousand
 };
 
 /// Keeps the caches within the memory that other programs leave free: each tick reads the gauge,
-/// steps the governor, sets the caches' budget, makes them evict to it, and blocks or unblocks
-/// their admission.
+/// steps the governor, evicts what was idle for longer than the mode allows, sets the caches'
+/// budget, makes them evict to it, and blocks or unblocks their admission.
 ///
 /// These caches have no copies below, but all entries can be computed again. So every unpinned
 /// entry is evicted as soon as others need the space or the reserve, and counts as headroom. Bytes

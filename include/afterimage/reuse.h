@@ -7,6 +7,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "afterimage/answer.h"
 #include "afterimage/clock.h"
@@ -43,8 +44,16 @@ struct AnswerReuse {
   bool in_serve = true;
 };
 
+/// A tenant's share of the budget: what others' entries never evict. While it is not used, others
+/// use it. What the shares leave is everybody else's, together.
+struct MemoryShare {
+  std::string tenant;   // Request::tenant_name, or its tenant's text
+  double fraction = 0;  // of the budget, as the governor sets it: above 0, at most 1 in sum
+};
+
 struct ReuseOptions {
   Bytes budget = 4_GiB;  // of all caches together
+  std::vector<MemoryShare> shares = {};
   EntryCount max_encoder_entries = EntryCount(1'000'000);
   std::string policy = "worth";  // eviction policy: one of policy_names()
   bool verify_hits = true;       // recompute checksums at every hit
@@ -62,7 +71,9 @@ struct ReuseOptions {
   /// Decides which process encodes and prefills what, if several store into the tier. Outlives the
   /// object. nullptr: this is the only process.
   LeaseService* leases = nullptr;
-  PressureOptions pressure;  // with a gauge, `budget` is an upper limit
+  /// With a gauge, `budget` is an upper limit, and governor.idle limits how long entries stay unused.
+  /// In critical modes, idle entries are evicted only if there is a tier, which has them.
+  PressureOptions pressure;
 };
 
 /// What to erase: exactly one of these.

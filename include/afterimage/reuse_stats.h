@@ -3,6 +3,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "afterimage/answer_cache.h"
 #include "afterimage/answer_once.h"
@@ -15,6 +17,13 @@
 #include "afterimage/units.h"
 
 namespace afterimage {
+
+/// What a tenant holds of the memory.
+struct TenantMemory {
+  std::string tenant;  // empty: everybody without a share
+  Bytes share;         // now
+  Bytes used;          // in all caches; more than the share while others leave it unused
+};
 
 /// Counters since the start.
 struct ReuseStats {
@@ -29,6 +38,7 @@ struct ReuseStats {
   LoadOrComputeStats loads;                         // from the tier
   std::uint64_t agents = 0;                         // that requests have named
   std::optional<PressureControllerStats> governed;  // nullopt: no gauge was given
+  std::vector<TenantMemory> shares;                 // empty: no tenant has a share
   Bytes budget;
   Bytes used;
   Bytes peak;

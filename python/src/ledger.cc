@@ -215,6 +215,30 @@ void bind_encoder_ledger(nb::module_& module) {
 /// attributes may run Python, so each call reads all of them before it touches the ledger.
 struct RequestLedger {
   EncoderLedger ledger;
+  /// What get_cached_input_ids() has answered, by request id, until the request's inputs change: a
+  /// scheduler asks for every running request in every step.
+  nb::dict answered;
+  nb::object none = frozen({});  // of a request without inputs
+
+  /// The inputs of this request change.
+  void forget(nb::handle request) {
+    const nb::object name = attribute(request, words().request_id);
+    if (PyDict_Contains(answered.ptr(), name.ptr()) == 1) nb::del(answered[name]);
+  }
+  nb::object inputs_of_request(nb::handle request) {
+    const nb::object name = attribute(request, words().request_id);
+    if (PyObject* const known = PyDict_GetItemWithError(answered.ptr(), name.ptr())) {
+      return nb::borrow(known);
+    }
+    const std::vector<InputIndex> inputs = ledger.inputs_of(RequestId(text(name)));
+    if (inputs.empty()) return none;  // not remembered: nobody would say that it ended
+    nb::object found = frozen(inputs);
+    answered[name] = found;
+    return found;
+  }
+  static nb::object frozen(const std::vector<InputIndex>& inputs) {
+    return nb::steal(nb::detail::raise_if_null(PyFrozenSet_New(inputs_of(inputs).ptr())));
+  }
 };
 
 void bind_request_ledger(nb::module_& module) {
@@ -225,7 +249,7 @@ void bind_request_ledger(nb::module_& module) {
       .def(
           "__init__",
           [](Self* self, std::int64_t cache_size) {
-            new (self) Self{EncoderLedger(embeds(cache_size))};
+            new (self) Self{.ledger = EncoderLedger(embeds(cache_size)), .answered = {}};
           },
           nb::arg("cache_size"))
       .def(
@@ -233,6 +257,7 @@ void bind_request_ledger(nb::module_& module) {
           [](Self& self, nb::handle request, std::int64_t input_id) {
             const RequestId name = request_of(request);
             const ItemId item = item_of(request, input_id);
+            self.forget(request);
             return self.ledger.take(name, input_of(input_id), item);
           },
           nb::arg("request"), nb::arg("input_id"), "References the input's item if it is resident.")
@@ -252,17 +277,13 @@ void bind_request_ledger(nb::module_& module) {
             const RequestId name = request_of(request);
             const ItemId item = item_of(request, input_id);
             const EmbeddingCount size = size_of(request, input_id);
+            self.forget(request);
             or_raise(self.ledger.allocate(name, input_of(input_id), item, size));
           },
           nb::arg("request"), nb::arg("input_id"), "Charges the input's item.")
-      .def(
-          "get_cached_input_ids",
-          [](const Self& self, nb::handle request) {
-            return inputs_of(self.ledger.inputs_of(request_of(request)));
-          },
-          nb::arg("request"),
-          nb::sig("def get_cached_input_ids(self, request: object) -> set[int]"),
-          "A copy of the inputs that hold an item.")
+      .def("get_cached_input_ids", &Self::inputs_of_request, nb::arg("request"),
+           nb::sig("def get_cached_input_ids(self, request: object) -> frozenset[int]"),
+           "The inputs that hold an item now.")
       .def(
           "get_cached_num_encoder_embeds",
           [](const Self& self, nb::handle request, std::int64_t input_id) -> nb::object {
@@ -277,18 +298,27 @@ void bind_request_ledger(nb::module_& module) {
           "free_encoder_input",
           [](Self& self, nb::handle request, std::int64_t input_id) {
             const RequestId name = request_of(request);
+            self.forget(request);
             self.ledger.release(name, input_of(input_id));
           },
           nb::arg("request"), nb::arg("input_id"), "Releases the input. May be called twice.")
       .def(
           "free",
-          [](Self& self, nb::handle request) { self.ledger.release_all(request_of(request)); },
+          [](Self& self, nb::handle request) {
+            self.forget(request);
+            self.ledger.release_all(request_of(request));
+          },
           nb::arg("request"), "Releases every input of the request.")
       .def(
           "get_freed_mm_hashes", [](Self& self) { return texts(self.ledger.drain_freed()); },
           nb::sig("def get_freed_mm_hashes(self) -> list[str]"), "Items that workers must drop.")
       .def(
-          "reset", [](Self& self) { self.ledger.reset(); }, "Forgets everything.")
+          "reset",
+          [](Self& self) {
+            self.answered.clear();
+            self.ledger.reset();
+          },
+          "Forgets everything.")
       .def_prop_ro("cache_size", [](const Self& self) { return self.ledger.capacity().value(); })
       .def_prop_ro("num_free_slots",
                    [](const Self& self) { return self.ledger.free_embeddings().value(); })

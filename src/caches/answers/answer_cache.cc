@@ -196,12 +196,20 @@ Bytes AnswerCache::trim_to_budget() {
   return before - locked_->state.stats.resident;
 }
 
+Bytes AnswerCache::evict_idle(Duration since) {
+  const MutexLock lock(locked_->mutex);
+  const Bytes before = locked_->state.stats.resident;
+  while (locked_->state.evict_idle_one(since)) continue;
+  return before - locked_->state.stats.resident;
+}
+
 std::optional<EvictionCandidate> AnswerCache::eviction_candidate() {
   const MutexLock lock(locked_->mutex);
   locked_->state.report_uses();
   if (!locked_->state.options.policy->victim().has_value()) return std::nullopt;
   return EvictionCandidate{.resident = locked_->state.stats.resident,
-                           .worth = locked_->state.options.policy->victim_worth()};
+                           .worth = locked_->state.options.policy->victim_worth(),
+                           .overuse = locked_->state.options.policy->victim_overuse()};
 }
 
 void AnswerCache::block_admission(bool blocked) {

@@ -50,6 +50,8 @@ struct AnswerCache::State {
   void expire(std::uint32_t place);
   bool expire_one(Duration now);
   bool evict_one(Duration now);
+  /// Evicts the answer that was used least recently, if that was before `since`.
+  bool evict_idle_one(Duration since);
   void erase(std::uint32_t place);
   Result<void> pin(std::uint32_t place);
   void unpin(std::uint32_t place);

@@ -108,6 +108,16 @@ bool AnswerCache::State::evict_one(Duration now) {
   return true;
 }
 
+bool AnswerCache::State::evict_idle_one(Duration since) {
+  report_uses();
+  const auto idle = options.policy->idle_victim(since);
+  if (!idle.has_value()) return false;
+  AFI_CHECK(*idle == id_of(idle->index));
+  remove(idle->index, RemovalReason::kEvicted);
+  ++stats.evictions;
+  return true;
+}
+
 // A hit only records its use; the queue is updated when the entry reaches the front. Uses only move
 // entries back, so an entry whose position is current is the least recently used.
 std::uint32_t AnswerCache::State::least_used(AnswerOwner& owner) {
@@ -288,8 +298,12 @@ Result<void> AnswerCache::State::store(Question& question, const AnswerDraft& dr
   add_to_owner(place, facts.owner);
   report_uses();
   options.policy->begin_request({.now = now});
-  options.policy->insert(id_of(place),
-                         {.bytes = slot.payload->bytes(), .cost = slot.cost, .key = exact.hash});
+  options.policy->insert(
+      id_of(place),
+      {.bytes = slot.payload->bytes(),
+       .cost = slot.cost,
+       .key = exact.hash,
+       .owner = options.owner_of != nullptr ? options.owner_of(facts.tags) : EntryLabel()});
   ++stats.insertions;
   stats.entries += EntryCount(1);
   stats.resident += slot.payload->bytes();

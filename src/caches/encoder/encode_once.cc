@@ -295,6 +295,11 @@ Bytes EncodeOnce::trim_to_budget() {
   return state_->cache.trim_to_budget();
 }
 
+Bytes EncodeOnce::evict_idle(Duration since) {
+  const MutexLock lock(state_->mutex);
+  return state_->cache.evict_idle(since);
+}
+
 void EncodeOnce::block_admission(bool blocked) {
   const MutexLock lock(state_->mutex);
   state_->blocked = blocked;

@@ -114,6 +114,10 @@ struct EncoderCache::State {
 
   std::uint32_t take_place();
   std::optional<SlotId> next_victim();
+  /// The entry that was used least recently, if that was before `since`.
+  std::optional<SlotId> next_idle(Duration since);
+  template <typename Propose>
+  std::optional<SlotId> first_unpinned(const Propose& propose);
   void remove(SlotId id, RemovalReason why);
   void free_place(std::uint32_t place);
   Result<void> evict_for(Bytes bytes, std::optional<SlotId> replaced);
@@ -138,7 +142,11 @@ void EncoderCache::State::report_use(SlotId id) {
   if (slot.in_policy) return options.policy->touch(id);
   slot.in_policy = true;
   const std::uint64_t key = DigestHash()(slot.key);
-  options.policy->insert(id, {.bytes = slot.bytes, .cost = slot.cost, .key = key});
+  const std::vector<EntryLabel>& labels = slot.record->facts.labels;
+  options.policy->insert(id, {.bytes = slot.bytes,
+                              .cost = slot.cost,
+                              .key = key,
+                              .owner = labels.empty() ? EntryLabel() : labels.front()});
 }
 
 std::uint32_t EncoderCache::State::take_place() {
@@ -151,10 +159,19 @@ std::uint32_t EncoderCache::State::take_place() {
   return static_cast<std::uint32_t>(slots.size() - 1);
 }
 
-// Entries are parked lazily: the policy learns that an entry is pinned only when it chose it.
 std::optional<SlotId> EncoderCache::State::next_victim() {
+  return first_unpinned([this] { return options.policy->victim(); });
+}
+
+std::optional<SlotId> EncoderCache::State::next_idle(Duration since) {
+  return first_unpinned([this, since] { return options.policy->idle_victim(since); });
+}
+
+// Entries are parked lazily: the policy learns that an entry is pinned only when it chose it.
+template <typename Propose>
+std::optional<SlotId> EncoderCache::State::first_unpinned(const Propose& propose) {
   flush_uses();
-  while (const auto victim = options.policy->victim()) {
+  while (const std::optional<SlotId> victim = propose()) {
     Slot& slot = at(*victim);
     if (slot.pins == 0) return victim;
     options.policy->park(*victim);
@@ -389,7 +406,8 @@ std::optional<EvictionCandidate> EncoderCache::eviction_candidate() {
     return std::nullopt;
   }
   return EvictionCandidate{.resident = state.stats.resident,
-                           .worth = state.options.policy->victim_worth()};
+                           .worth = state.options.policy->victim_worth(),
+                           .overuse = state.options.policy->victim_overuse()};
 }
 
 Bytes EncoderCache::evict_bytes(Bytes wanted) {
@@ -409,6 +427,15 @@ Bytes EncoderCache::trim_to_budget() {
   while (state_->budget.used() > state_->budget.capacity()) {
     const auto victim = state_->next_victim();
     if (!victim.has_value()) break;
+    freed += state_->at(*victim).bytes;
+    state_->remove(*victim, RemovalReason::kEvicted);
+  }
+  return freed;
+}
+
+Bytes EncoderCache::evict_idle(Duration since) {
+  Bytes freed;
+  while (const auto victim = state_->next_idle(since)) {
     freed += state_->at(*victim).bytes;
     state_->remove(*victim, RemovalReason::kEvicted);
   }

@@ -353,6 +353,11 @@ Bytes PrefillOnce::trim_to_budget() {
   return state_->cache.trim_to_budget();
 }
 
+Bytes PrefillOnce::evict_idle(Duration since) {
+  const MutexLock lock(state_->mutex);
+  return state_->cache.evict_idle(since);
+}
+
 void PrefillOnce::block_admission(bool blocked) {
   const MutexLock lock(state_->mutex);
   state_->blocked = blocked;

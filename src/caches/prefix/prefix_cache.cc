@@ -34,7 +34,8 @@ NodeIndex PrefixCache::State::root_for(const NamespaceId& id, const KvLayout& la
   }
   const std::uint32_t place = free_spaces.back();
   free_spaces.pop_back();
-  const NodeIndex root = entries.add_root(place, DigestHash()(id));
+  const NodeIndex root = entries.add_root(
+      place, DigestHash()(id), owner_of != nullptr ? owner_of(id) : EntryLabel());
   spaces[place] = {.id = id, .layout = layout, .root = root, .in_use = true};
   index.emplace(id, place);
   return spaces[place].root;
@@ -299,6 +300,12 @@ Bytes PrefixCache::trim_to_budget() {
   const Bytes before = state_->entries.counts().resident;
   while (state_->budget.used() > state_->budget.capacity() && state_->entries.evict_one()) {
   }
+  return before - state_->entries.counts().resident;
+}
+
+Bytes PrefixCache::evict_idle(Duration since) {
+  const Bytes before = state_->entries.counts().resident;
+  while (state_->entries.evict_idle_one(since)) continue;
   return before - state_->entries.counts().resident;
 }
 

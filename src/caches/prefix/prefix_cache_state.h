@@ -24,6 +24,7 @@ struct Space {
 struct PrefixCache::State {
   State(PrefixCacheOptions chosen, MemoryBudget& shared)
       : budget(shared),
+        owner_of(std::move(chosen.owner_of)),
         entries(shared, std::move(chosen.policy), chosen.max_sequences, chosen.max_tokens) {}
 
   [[nodiscard]] const Space* find(const NamespaceId& id) const {
@@ -45,6 +46,7 @@ struct PrefixCache::State {
   [[nodiscard]] std::vector<const Payload*> payloads(const PrefixMatch& match) const;
 
   MemoryBudget& budget;
+  std::function<EntryLabel(const NamespaceId&)> owner_of;
   PrefixEntries entries;
   boost::unordered_flat_map<NamespaceId, std::uint32_t, DigestHash> index;
   std::vector<Space> spaces;

@@ -57,13 +57,17 @@ PrefixEntries::Segment& PrefixEntries::place_for(NodeIndex node) {
   return segment;
 }
 
-NodeIndex PrefixEntries::add_root(std::uint32_t space, std::uint64_t chain) {
+NodeIndex PrefixEntries::add_root(std::uint32_t space, std::uint64_t chain, EntryLabel owner) {
   const NodeIndex root = tree_.add_root();
   Segment& segment = place_for(root);
   segment.root = true;
   segment.chain = chain;
   tree_.use(root).space = space;
-  if (space >= in_space_.size()) in_space_.resize(space + 1);
+  if (space >= in_space_.size()) {
+    in_space_.resize(space + 1);
+    owners_.resize(space + 1);
+  }
+  owners_[space] = owner;
   return root;
 }
 
@@ -96,7 +100,10 @@ EntryFacts PrefixEntries::facts_of(NodeIndex node) const {
   }
   const std::uint32_t end = tree_.end(node);
   const bool has_key = end - end % kKeyStep > tree_.start(node);
-  return {.bytes = Bytes(bytes), .cost = segment.cost, .key = has_key ? segment.chain : 0};
+  return {.bytes = Bytes(bytes),
+          .cost = segment.cost,
+          .key = has_key ? segment.chain : 0,
+          .owner = owners_[space_of(node)]};
 }
 
 NodeIndex PrefixEntries::add_segment(NodeIndex parent, const Sequence& sequence, std::uint32_t end,
@@ -235,7 +242,9 @@ void PrefixEntries::note_addition(const RequestFacts& facts, NodeIndex node,
       Snapshot& snapshot = snapshots_[segment.snapshots[i]];
       const SlotId slot = slot_of_snapshot(segment.snapshots[i]);
       if (!std::exchange(snapshot.reported, true)) {
-        policy_->insert(slot, {.bytes = snapshot.payload->bytes(), .cost = snapshot.cost});
+        policy_->insert(slot, {.bytes = snapshot.payload->bytes(),
+                               .cost = snapshot.cost,
+                               .owner = owners_[space_of(n)]});
       } else if (slot == restored) {
         policy_->touch(slot);
       }
@@ -284,10 +293,15 @@ void PrefixEntries::set_parked(SlotId slot, bool parked) {
   parked ? policy_->park(slot) : policy_->unpark(slot);
 }
 
-// The policy learns that an entry is in use only here, when it proposes to evict it.
 std::optional<SlotId> PrefixEntries::next_victim() {
+  return first_free([this] { return policy_->victim(); });
+}
+
+// The policy learns that an entry is in use only here, when it proposes to evict it.
+template <typename Propose>
+std::optional<SlotId> PrefixEntries::first_free(const Propose& propose) {
   report_uses();
-  while (const auto victim = policy_->victim()) {
+  while (const std::optional<SlotId> victim = propose()) {
     if (!busy(*victim)) return victim;
     set_parked(*victim, true);
   }
@@ -389,19 +403,30 @@ Result<void> PrefixEntries::evict_for(Bytes bytes, std::uint64_t new_ends,
 
 std::optional<EvictionCandidate> PrefixEntries::eviction_candidate() {
   if (!next_victim().has_value()) return std::nullopt;
-  return EvictionCandidate{.resident = counts_.resident, .worth = policy_->victim_worth()};
+  return EvictionCandidate{.resident = counts_.resident,
+                           .worth = policy_->victim_worth(),
+                           .overuse = policy_->victim_overuse()};
 }
 
 bool PrefixEntries::evict_one() {
   const auto victim = next_victim();
-  if (!victim.has_value()) return false;
+  if (victim.has_value()) evict(*victim);
+  return victim.has_value();
+}
+
+bool PrefixEntries::evict_idle_one(Duration since) {
+  const auto idle = first_free([this, since] { return policy_->idle_victim(since); });
+  if (idle.has_value()) evict(*idle);
+  return idle.has_value();
+}
+
+void PrefixEntries::evict(SlotId victim) {
   ++counts_.evictions;
-  const bool snapshot = is_snapshot(*victim);
-  const NodeIndex node = snapshot ? snapshots_[snapshot_of(*victim)].node : node_of(*victim);
+  const bool snapshot = is_snapshot(victim);
+  const NodeIndex node = snapshot ? snapshots_[snapshot_of(victim)].node : node_of(victim);
   const NodeIndex to_prune = snapshot ? node : tree_.parent(node);
-  snapshot ? remove_snapshot(snapshot_of(*victim)) : remove_segment(node);
+  snapshot ? remove_snapshot(snapshot_of(victim)) : remove_segment(node);
   prune(to_prune);
-  return true;
 }
 
 void PrefixEntries::remove_from_policy(SlotId slot, RemovalReason why) {

@@ -86,8 +86,9 @@ class PrefixEntries {
   /// Requires that nothing is pinned.
   ~PrefixEntries();
 
-  /// `chain` is the namespace's policy key, from which extend_keys starts.
-  NodeIndex add_root(std::uint32_t space, std::uint64_t chain);
+  /// `chain` is the namespace's policy key, from which extend_keys starts; `owner` its tenant's
+  /// label.
+  NodeIndex add_root(std::uint32_t space, std::uint64_t chain, EntryLabel owner);
   /// Requires that the root has no children.
   void remove_root(NodeIndex root);
   /// Takes over `pieces`, which follow each other and cover what is new. kNoNode: as PrefixTree
@@ -116,6 +117,8 @@ class PrefixEntries {
   std::optional<EvictionCandidate> eviction_candidate();
   /// Evicts one entry. False: nothing can be evicted.
   bool evict_one();
+  /// Evicts the entry that was used least recently, if that was before `since`.
+  bool evict_idle_one(Duration since);
   /// Hides `node` and everything below it from matches; pinned parts are freed on their release.
   void doom(NodeIndex node);
   /// Calls `visit` for the nodes below `top` that are not doomed; where it returns false, not for
@@ -170,6 +173,9 @@ class PrefixEntries {
   void touch(SlotId slot);
   void report_uses();
   std::optional<SlotId> next_victim();
+  template <typename Propose>
+  std::optional<SlotId> first_free(const Propose& propose);
+  void evict(SlotId victim);
   Bytes choose(SlotId victim, Choice& choice);
   void undo(const Choice& choice);
   void remove_snapshot(std::uint32_t s);
@@ -188,6 +194,7 @@ class PrefixEntries {
   std::vector<Piece, HugePageAllocator<Piece>> pieces_;
   std::vector<std::uint32_t> free_pieces_;
   std::vector<std::uint64_t> in_space_;
+  std::vector<EntryLabel> owners_;  // by namespace
   // Uses not reported to the policy yet, in order. Reported in one batch, so cache misses overlap.
   std::array<SlotId, 64> used_{};
   std::size_t uses_ = 0;

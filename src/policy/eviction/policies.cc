@@ -8,11 +8,14 @@
 #include "policy/eviction/arc.h"
 #include "policy/eviction/fifo.h"
 #include "policy/eviction/gdsf.h"
+#include "policy/eviction/governed_policy.h"
+#include "policy/eviction/idle_order.h"
 #include "policy/eviction/lfu.h"
 #include "policy/eviction/lru.h"
 #include "policy/eviction/prefix_closed.h"
 #include "policy/eviction/s3_fifo.h"
 #include "policy/eviction/sieve.h"
+#include "policy/eviction/tenant_policy.h"
 #include "policy/eviction/w_tiny_lfu.h"
 #include "policy/eviction/worth.h"
 
@@ -57,6 +60,16 @@ Result<std::unique_ptr<EvictionPolicy>> make_policy(std::string_view name) {
   std::string message = "unknown eviction policy \"" + std::string(name) + "\"; choose one of";
   for (const std::string_view known : kNames) message += " " + std::string(known);
   return std::unexpected(Error{ErrorCode::kInvalidArgument, message});
+}
+
+Result<std::unique_ptr<EvictionPolicy>> make_governed_policy(const GovernedPolicyOptions& options) {
+  AFI_TRY(std::unique_ptr<EvictionPolicy> policy, make_policy(options.policy));
+  if (options.shares != nullptr) {
+    policy = std::make_unique<TenantPolicy>(
+        options.shares, [&] { return std::move(make_policy(options.policy).value()); });
+  }
+  if (options.keep_idle_order) policy = std::make_unique<IdleOrder>(std::move(policy));
+  return policy;
 }
 
 }  // namespace afterimage

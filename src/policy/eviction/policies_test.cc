@@ -9,6 +9,7 @@
 #include "policy/eviction/arc.h"
 #include "policy/eviction/fifo.h"
 #include "policy/eviction/gdsf.h"
+#include "policy/eviction/governed_policy.h"
 #include "policy/eviction/hinted.h"
 #include "policy/eviction/lfu.h"
 #include "policy/eviction/lru.h"
@@ -29,6 +30,15 @@ std::vector<PolicyFactory> all_policies() {
   for (const std::string_view name : policy_names()) {
     all.push_back({std::string(name), [name] { return make_policy(name).value(); }});
   }
+  all.push_back({"worth_with_shares_and_idle_order", [] {
+                   static const MemoryBudget kBudget(1_MiB);
+                   const std::vector<OwnerShare> shares{
+                       {.name = "a", .owner = EntryLabel{1}, .fraction = 0.5}};
+                   return make_governed_policy({.policy = "worth",
+                                                .shares = MemoryShares::create(shares, kBudget).value(),
+                                                .keep_idle_order = true})
+                       .value();
+                 }});
   return all;
 }
 

@@ -37,8 +37,10 @@ struct PressureController::State {
     stats.lowest_budget = cap;
   }
 
-  void record(const GovernorActions& actions, const MemoryRelease& release, bool read)
+  void record(const GovernorActions& actions, const MemoryRelease& release, Bytes idle, bool read)
       AFI_REQUIRES(tick_mutex);
+  /// What was not used for longer than the mode allows. Returns the bytes freed.
+  Bytes evict_idle(const GovernorActions& actions, Duration now) AFI_REQUIRES(tick_mutex);
 
   const std::shared_ptr<PressureGauge> gauge;
   const GovernorOptions options;
@@ -107,6 +109,7 @@ GovernorActions PressureController::tick(Bytes refused) {
   // Block before evicting, so that nothing takes the freed space; unblock afterwards.
   const bool blocked = next.actions.admission == Admission::kBlocked;
   if (blocked) state_->caches.block_admission(true);
+  const Bytes idle = state_->evict_idle(next.actions, inputs.now);
   // The governor's extrapolation stops growth but evicts nothing, because these entries have no
   // copy below. So what fits into the memory unused by others, less the reserve, may stay.
   const Bytes unused_by_others = sub_sat(next.actions.budget, state_->options.reserve);
@@ -117,7 +120,7 @@ GovernorActions PressureController::tick(Bytes refused) {
   MemoryRelease release{.at = inputs.now, .bytes = state_->caches.obey(), .budget = budget};
   const bool again = next.actions.mode >= PressureMode::kCritical &&
                      inputs.now - state_->returned_at >= kReturnInterval;
-  if (release.bytes >= kMinReturnedBytes || again) {
+  if (release.bytes + idle >= kMinReturnedBytes || again) {
     state_->return_memory();
     state_->returned_at = inputs.now;
   }
@@ -125,12 +128,21 @@ GovernorActions PressureController::tick(Bytes refused) {
   state_->in_use = release.left > release.budget ? release.left : 0_B;
   if (!blocked) state_->caches.block_admission(false);
   release.took = state_->clock.now() - inputs.now;
-  state_->record(next.actions, release, read);
+  state_->record(next.actions, release, idle, read);
   return next.actions;
 }
 
+Bytes PressureController::State::evict_idle(const GovernorActions& actions, Duration now) {
+  std::optional<Duration> limit = actions.expire_idle;
+  if (actions.offload_idle.has_value()) {
+    limit = std::min(limit.value_or(Duration::max()), *actions.offload_idle);
+  }
+  if (!limit.has_value() || *limit > now) return 0_B;
+  return caches.evict_idle(now - *limit);
+}
+
 void PressureController::State::record(const GovernorActions& actions, const MemoryRelease& release,
-                                       bool read) {
+                                       Bytes idle, bool read) {
   const MutexLock lock(stats_mutex);
   ++stats.ticks;
   stats.failed_readings += read ? 0 : 1;
@@ -143,6 +155,7 @@ void PressureController::State::record(const GovernorActions& actions, const Mem
   stats.budget = release.budget;
   stats.lowest_budget = std::min(stats.lowest_budget, release.budget);
   stats.longest_tick = std::max(stats.longest_tick, release.took);
+  stats.idle += idle;
   if (release.bytes == 0_B) return;
   stats.given_back += release.bytes;
   if (stats.releases.size() < kMaxReleases) stats.releases.push_back(release);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <map>
+#include <ranges>
+#include <span>
 #include <utility>
 
 #include "afterimage/memory_budget.h"
@@ -13,6 +15,7 @@
 #include "caches/encoder/encoder_archive.h"
 #include "caches/prefix/prefix_archive.h"
 #include "foundation/platform/mutex.h"
+#include "policy/eviction/governed_policy.h"
 #include "runtime/reuse/media_plan_state.h"
 #include "runtime/reuse/running_requests.h"
 #include "storage/memory/load_or_compute.h"
@@ -27,6 +30,40 @@ constexpr std::size_t kMaxSpaces = 10'000;
 /// What is between tier and caches is memory like any other: the budget is for both.
 Bytes transfer_bytes(const ReuseOptions& options) {
   return options.tier == nullptr ? Bytes(0) : std::min(256_MiB, Bytes(options.budget.value() / 8));
+}
+
+std::vector<OwnerShare> owners_of(const std::vector<MemoryShare>& shares, const Secret& root) {
+  const EntryLabels labels(root);
+  std::vector<OwnerShare> owners;
+  for (const MemoryShare& share : shares) {
+    owners.push_back({.name = share.tenant,
+                      .owner = labels.tenant(share.tenant),
+                      .fraction = share.fraction});
+  }
+  return owners;
+}
+
+/// The owner of an answer, by its tags: of its tenant, or, if tenants share it, of their group.
+class AnswerOwners {
+ public:
+  explicit AnswerOwners(const Secret& root) : labels_(root) {}
+  EntryLabel operator()(std::span<const std::string> tags) const {
+    for (const std::string& tag : std::views::reverse(tags)) {
+      if (tag.starts_with("tenant:")) return labels_.tag(tag);
+    }
+    return {};
+  }
+
+ private:
+  EntryLabels labels_;
+};
+
+/// What is idle is offloaded by dropping it: the tier got a copy when it was made. Without a tier it
+/// would have to be computed again, in the worst moment.
+PressureOptions pressure_of(const ReuseOptions& options) {
+  PressureOptions pressure = options.pressure;
+  if (options.tier == nullptr) pressure.governor.idle.offload = std::nullopt;
+  return pressure;
 }
 
 }  // namespace
@@ -48,11 +85,18 @@ struct Reuse::State {
     }
   }
   AgentId agent_id(const std::string& agent);
+  [[nodiscard]] std::vector<TenantMemory> tenants_memory() const;
   [[nodiscard]] std::uint64_t known_agents() {
     const MutexLock lock(agents_mutex);
     return agents.size();
   }
   EraseReport erase_now(const EraseTarget& target, const EntryFilter& filter);
+  /// The owner of a namespace's KV.
+  [[nodiscard]] EntryLabel owner_of(const NamespaceId& space) {
+    const MutexLock lock(spaces_mutex);
+    const auto known = spaces.find(space);
+    return known == spaces.end() ? EntryLabel() : known->second.front();
+  }
 
   Secret root;
   RunningRequests running;
@@ -62,6 +106,7 @@ struct Reuse::State {
   MemoryBudget transfer;  // pays for entries between the tier and the caches
   MemoryBudget budget;
   SharedBudget shared{budget};
+  std::shared_ptr<MemoryShares> shares;            // nullptr: no tenant has a share
   std::unique_ptr<LoadOrCompute> load_or_compute;  // nullptr: always load
   std::unique_ptr<EncoderArchive> encoder_archive;
   std::unique_ptr<PrefixArchive> prefix_archive;
@@ -116,9 +161,17 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
 Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const Secret& root,
                                              const Clock& clock) {
   auto state = std::make_unique<State>(options, root, clock);
+  if (!options.shares.empty()) {
+    AFI_TRY(state->shares, MemoryShares::create(owners_of(options.shares, root), state->budget));
+  }
+  const PressureOptions pressure = pressure_of(options);
+  const GovernedPolicyOptions policy{
+      .policy = options.policy,
+      .shares = state->shares,
+      .keep_idle_order = pressure.gauge != nullptr && pressure.governor.idle.any()};
   EncoderCacheOptions cache_options;
   cache_options.max_entries = options.max_encoder_entries;
-  AFI_TRY(cache_options.policy, make_policy(options.policy));
+  AFI_TRY(cache_options.policy, make_governed_policy(policy));
   AFI_TRY(state->cache, EncoderCache::create(std::move(cache_options), state->budget));
   state->front = std::make_unique<EncodeOnce>(
       *state->cache, clock,
@@ -128,7 +181,10 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
     PrefixCacheOptions prefix_options;
     prefix_options.max_sequences = options.max_sequences;
     prefix_options.max_tokens = options.max_kv_tokens;
-    AFI_TRY(prefix_options.policy, make_policy(options.policy));
+    AFI_TRY(prefix_options.policy, make_governed_policy(policy));
+    prefix_options.owner_of = [it = state.get()](const NamespaceId& space) {
+      return it->owner_of(space);
+    };
     AFI_TRY(state->prefixes, PrefixCache::create(std::move(prefix_options), state->budget));
     state->prefill = std::make_unique<PrefillOnce>(
         *state->prefixes,
@@ -139,7 +195,8 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
     state->answer_options = options.answers;
     AnswerCacheOptions answer_options{
         .max_entries = options.answers->max_entries, .policy = nullptr, .shared = &state->shared};
-    AFI_TRY(answer_options.policy, make_policy(options.policy));
+    AFI_TRY(answer_options.policy, make_governed_policy(policy));
+    if (state->shares != nullptr) answer_options.owner_of = AnswerOwners(root);
     AFI_TRY(state->answer_cache,
             AnswerCache::create(std::move(answer_options), state->budget, clock));
     if (options.answers->in_serve) {
@@ -147,8 +204,8 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
     }
     state->shared.join(*state->answer_cache);
   }
-  if (options.pressure.gauge != nullptr) {
-    AFI_TRY(state->pressure, PressureController::create(options.pressure, state->shared, clock));
+  if (pressure.gauge != nullptr) {
+    AFI_TRY(state->pressure, PressureController::create(pressure, state->shared, clock));
   }
   return std::unique_ptr<Reuse>(new Reuse(std::move(state)));
 }
@@ -267,9 +324,22 @@ ReuseStats Reuse::stats() const {
           state.load_or_compute == nullptr ? LoadOrComputeStats() : state.load_or_compute->stats(),
       .agents = state_->known_agents(),
       .governed = state.pressure == nullptr ? std::nullopt : std::optional(state.pressure->stats()),
+      .shares = state.tenants_memory(),
       .budget = state.budget.capacity() + state.transfer.capacity(),
       .used = state.budget.used() + state.transfer.used(),
       .peak = state.budget.peak() + state.transfer.peak()};
+}
+
+std::vector<TenantMemory> Reuse::State::tenants_memory() const {
+  std::vector<TenantMemory> memory;
+  if (shares == nullptr) return memory;
+  const auto add = [&](const std::string& tenant, std::size_t group) {
+    memory.push_back(
+        {.tenant = tenant, .share = shares->share(group), .used = shares->used(group)});
+  };
+  for (std::size_t i = 0; i < shares->shares().size(); ++i) add(shares->shares()[i].name, i + 1);
+  add("", MemoryShares::kEverybodyElse);
+  return memory;
 }
 
 AgentId Reuse::State::agent_id(const std::string& agent) {

@@ -12,6 +12,10 @@ constexpr Bytes kSlice = 4_MiB;
 
 /// Whether to evict `a` before `b`.
 bool evict_before(const EvictionCandidate& a, const EvictionCandidate& b) {
+  // Within their shares, tenants' entries compare by worth like all others.
+  const double excess_a = std::max(a.overuse, 1.0);
+  const double excess_b = std::max(b.overuse, 1.0);
+  if (excess_a != excess_b) return excess_a > excess_b;
   if (a.worth.has_value() && b.worth.has_value() && *a.worth != *b.worth) {
     return *a.worth < *b.worth;
   }
@@ -50,6 +54,12 @@ Bytes SharedBudget::obey() {
   Bytes total = evict_while([&] { return sub_sat(budget_.used(), budget_.capacity()); });
   // Floors yield to the budget.
   for (BudgetClient* client : clients_) total += client->trim_to_budget();
+  return total;
+}
+
+Bytes SharedBudget::evict_idle(Duration since) {
+  Bytes total;
+  for (BudgetClient* client : clients_) total += client->evict_idle(since);
   return total;
 }
 

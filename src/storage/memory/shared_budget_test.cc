@@ -24,7 +24,8 @@ struct FakeCache final : BudgetClient {
   }
   std::optional<EvictionCandidate> eviction_candidate() override {
     if (entries.empty() || held) return std::nullopt;
-    return EvictionCandidate{.resident = resident(), .worth = entries.front().second};
+    return EvictionCandidate{
+        .resident = resident(), .worth = entries.front().second, .overuse = overuse};
   }
   Bytes evict_bytes(Bytes wanted) override {
     Bytes freed;
@@ -46,6 +47,7 @@ struct FakeCache final : BudgetClient {
 
   MemoryBudget& budget;
   std::deque<std::pair<Reservation, std::optional<double>>> entries;
+  double overuse = 0;
   bool held = false;      // all pinned, or under a floor
   bool stubborn = false;  // reports a candidate and evicts nothing
   bool is_blocked = false;
@@ -71,6 +73,20 @@ TEST_F(SharedBudgetTest, EvictsTheLeastWorthInAnyCache) {
   EXPECT_EQ(a.entries.size(), 2U);
   EXPECT_EQ(b.entries.size(), 4U);
   EXPECT_EQ(budget.used(), 60_MiB);
+}
+
+TEST_F(SharedBudgetTest, EvictsFromTheTenantThatExceedsItsShareTheMost) {
+  a.hold(40_MiB, 1);
+  b.hold(40_MiB, 9);
+  a.overuse = 0.9;  // within its share
+  b.overuse = 1.2;
+  shared.make_room(40_MiB);
+  EXPECT_EQ(a.entries.size(), 1U) << "although it is worth less";
+  EXPECT_EQ(b.entries.size(), 0U);
+  b.hold(40_MiB, 9);
+  b.overuse = 0.2;
+  shared.make_room(40_MiB);
+  EXPECT_EQ(b.entries.size(), 1U) << "within shares, worth decides";
 }
 
 TEST_F(SharedBudgetTest, EvictsNothingWhenItFitsOrCannotFit) {
