@@ -69,8 +69,9 @@ train: ## train the small model that sees from nothing, in build/models/seer: tw
 	build/seer-env/bin/pip install -q --disable-pip-version-check -r models/requirements.txt
 	build/seer-env/bin/python models/train.py build/models/seer --device $(or $(DEVICE),cpu)
 
-drill: build ## memory-pressure drill: a hog fills a control group; the cache must shrink, outputs stay identical
+drill: build ## memory-pressure drills: a hog fills a control group; caches of `run` and of `serve` must shrink, outputs stay identical
 	scripts/pressure-drill.py build/release/afterimage
+	scripts/serve-drill.py build/release/afterimage
 
 traces: ## replay the traces in TRACES=../shared/traces through every eviction policy
 	@ls $(TRACES)/*.jsonl.gz >/dev/null 2>&1 || { \

@@ -16,7 +16,6 @@ Exit code: 0 passed, 1 failed, 2 could not run.
 """
 import argparse
 import json
-import mmap
 import os
 import pathlib
 import pty
@@ -28,144 +27,11 @@ import tempfile
 import threading
 import time
 
+from control_group import MIB, CannotRun, SimulatedGroup, make_group, spawn_hog
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MIB = 1 << 20
-CHUNK = 4 * MIB
 WITHIN = 2.0  # seconds
 PART = 0.8    # share of the evictable bytes
-
-
-class CannotRun(Exception):
-    """The drill has no result, because it could not run as planned."""
-
-
-class Group:
-    """A control group with a memory limit, of either version."""
-
-    def __init__(self, folder, version):
-        self.folder, self.version, self.name = folder, version, f"control group v{version} {folder}"
-        self.governor = "auto"
-        self.peak = 0
-
-    def read(self, name):
-        return (self.folder / name).read_text()
-
-    def write(self, name, value):
-        (self.folder / name).write_text(str(value))
-
-    def limit(self, size):
-        if self.version == 1:
-            self.write("memory.limit_in_bytes", size)
-        else:
-            self.write("memory.max", size)
-            if (self.folder / "memory.swap.max").exists():
-                self.write("memory.swap.max", 0)
-
-    def join(self):
-        self.write("cgroup.procs", os.getpid())
-
-    def add(self, pid):
-        pass
-
-    def used(self):
-        """Usage as the gauge counts it: without memory that the kernel can reclaim at once."""
-        usage, label = (("memory.usage_in_bytes", "total_inactive_file") if self.version == 1
-                        else ("memory.current", "inactive_file"))
-        inactive = int(re.search(rf"^{label} (\d+)", self.read("memory.stat"), re.M).group(1))
-        used = int(self.read(usage)) - inactive
-        self.peak = max(self.peak, used)
-        return used
-
-    def kills(self):
-        name = "memory.oom_control" if self.version == 1 else "memory.events"
-        found = re.search(r"^oom_kill (\d+)", self.read(name), re.M)
-        return int(found.group(1)) if found else 0
-
-    def close(self):
-        for _ in range(100):
-            try:
-                os.rmdir(self.folder)
-                return
-            except OSError:
-                time.sleep(0.05)
-        print(f"drill: could not remove {self.folder}", file=sys.stderr)
-
-
-class SimulatedGroup(Group):
-    """A folder that looks like a control group; nothing enforces its limit."""
-
-    def __init__(self, why):
-        self.temporary = tempfile.TemporaryDirectory()
-        super().__init__(pathlib.Path(self.temporary.name), 2)
-        self.name, self.why, self.pids, self.over = "scripted", why, [], 0
-        self.governor = self.temporary.name
-        self.stopped = threading.Event()
-        for name, text in {"memory.high": "max\n", "memory.stat": "inactive_file 0\n",
-                           "memory.current": "0\n"}.items():
-            self.write(name, text)
-
-    def limit(self, size):
-        self.size = size
-        self.write("memory.max", size)
-        threading.Thread(target=self.play, daemon=True).start()
-
-    def join(self):
-        pass
-
-    def add(self, pid):
-        self.pids.append(pid)
-
-    def play(self):
-        draft = self.folder / "draft"
-        page = os.sysconf("SC_PAGE_SIZE")
-        while not self.stopped.is_set():
-            used = 0
-            for pid in self.pids:
-                try:
-                    _, resident, shared, *_ = pathlib.Path(f"/proc/{pid}/statm").read_text().split()
-                    used += (int(resident) - int(shared)) * page
-                except OSError:
-                    pass  # it has exited
-            self.over += used > self.size
-            draft.write_text(f"{used}\n")
-            draft.rename(self.folder / "memory.current")
-            time.sleep(0.002)
-
-    def kills(self):
-        return self.over  # a kernel would have killed a process
-
-    def close(self):
-        self.stopped.set()
-        time.sleep(0.05)
-        self.temporary.cleanup()
-
-
-def make_group(size):
-    """A group below ours or beside it, where we have been delegated permission."""
-    why = []
-    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers not in ("", "memory"):
-            continue
-        version = 1 if controllers else 2
-        mount = pathlib.Path("/sys/fs/cgroup/memory" if version == 1 else "/sys/fs/cgroup")
-        ours = mount / path.lstrip("/")
-        for base in [ours] if version == 1 else [ours, ours.parent]:
-            folder = base / f"afterimage-drill-{os.getpid()}"
-            try:
-                folder.mkdir()
-            except OSError as error:
-                why.append(str(error))
-                continue
-            group = Group(folder, version)
-            try:
-                group.limit(size)
-                subprocess.run(["true"], check=True, preexec_fn=group.join)
-                return group
-            except (OSError, subprocess.SubprocessError) as error:
-                why.append(str(error))
-                group.close()
-    return SimulatedGroup("; ".join(why) or "no memory controller is mounted")
 
 
 def write_workload(path, tenants):
@@ -176,38 +42,6 @@ def write_workload(path, tenants):
                 one = dict(request, id=f"{request['id']}-{tenant}", tenant=f"tenant-{tenant}")
                 out.write(json.dumps(one) + "\n")
     return len(requests) * tenants
-
-
-def hog(group, size, reserve):
-    """In a child process: fills the free memory, then pushes into the reserve until it is ended."""
-    held, pushed_at = [], None
-    while True:
-        free = size - group.used()
-        if pushed_at is None and free < reserve + CHUNK:
-            pushed_at = time.monotonic()
-            print(json.dumps({"pushed_at": pushed_at}), flush=True)
-        if free > reserve * 3 // 4 + CHUNK:
-            block = mmap.mmap(-1, CHUNK)
-            block.write(b"\xa5" * CHUNK)
-            held.append(block)
-            print(json.dumps({"held": len(held) * CHUNK, "at": time.monotonic()}), flush=True)
-        if pushed_at is not None:
-            time.sleep(0.01)  # 400 MB/s at most: less than the reserve between two samples
-
-
-def spawn_hog(group, size, reserve):
-    read_end, write_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            group.join()
-            os.dup2(write_end, 1)
-            sys.stdout = os.fdopen(1, "w")
-            hog(group, size, reserve)
-        finally:
-            os._exit(1)
-    os.close(write_end)
-    return pid, os.fdopen(read_end)
 
 
 def wait_for_pass(terminal, name, done):

@@ -91,6 +91,8 @@ struct IdleLimits {
 
   /// Ten minutes, 120 s, 30 s, 30 s, as documented for the original VRAMAwareCache.
   static IdleLimits seed();
+  /// In the same proportions.
+  static IdleLimits of(Duration relaxed);
   [[nodiscard]] bool any() const {
     return relaxed.has_value() || normal.has_value() || emergency.has_value() ||
            offload.has_value();

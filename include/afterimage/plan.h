@@ -37,6 +37,21 @@ struct RequestIdentity {
   std::optional<Question> question;  // nullopt: the request asks nothing that could be looked up
 };
 
+/// What a request took from the caches, by its keys: so that it can be brought up again before a
+/// similar request comes.
+struct PrefetchTarget {
+  Fingerprint prints;  // of its media
+  Namespace space;
+  NamespaceId root;  // of its KV prefixes
+  Sequence prompt;
+};
+
+/// What prefetching brought into memory.
+struct Prefetched {
+  std::uint64_t kv_tokens = 0;  // positions whose KV was loaded
+  std::uint64_t encoder_outputs = 0;
+};
+
 /// Hashes every media item whose digest the request does not already carry.
 ///
 /// Errors   kInvalidArgument: the engine does not name its model.

@@ -55,6 +55,8 @@ struct ReuseOptions {
   Bytes budget = 4_GiB;  // of all caches together
   std::vector<MemoryShare> shares = {};
   EntryCount max_encoder_entries = EntryCount(1'000'000);
+  /// New encoder outputs never push the cache below so many (StabilityFloor); pressure does.
+  EntryCount min_encoder_entries = EntryCount(0);
   std::string policy = "worth";  // eviction policy: one of policy_names()
   bool verify_hits = true;       // recompute checksums at every hit
   bool prefixes = true;          // cache KV: prefill once
@@ -131,6 +133,12 @@ class Reuse {
   [[nodiscard]] MediaPlan plan_media(const Fingerprint& prints, const std::string& agent,
                                      std::size_t covered = 0, const RequestFacts& facts = {});
 
+  /// Brings into memory what the tier has of a target's KV and encoder outputs and memory lacks.
+  /// `layout`: of the engine's KV; nullptr: none. Waits for the tier, and for a request that is
+  /// prefilling the same prefix. Computes nothing; loads nothing while memory is short.
+  Result<Prefetched> prefetch(const PrefetchTarget& target, const KvLayout* layout,
+                              const std::stop_token& stop = {});
+
   /// Erases from all caches and from the tier, also what requests that are running now are making
   /// or using: it erases, waits up to `timeout` until they have ended, and erases again. Afterwards
   /// the item is encoded anew. Entries stored without labels are erased, too. Slow: it reads the
@@ -139,6 +147,7 @@ class Reuse {
   ///          some entries may be left there; erase again.
   Result<EraseReport> erase(const EraseTarget& target, Duration timeout = std::chrono::seconds(30));
 
+  [[nodiscard]] bool has_tier() const;
   [[nodiscard]] EncodeOnce& encoder();
   /// nullptr: prefixes are off.
   [[nodiscard]] PrefillOnce* prefix();

@@ -24,6 +24,8 @@ struct Served {
   Fingerprint prints;                          // of its media; empty without reuse
   std::vector<MediaSource> sources;            // one a media item
   std::uint64_t encoder_calls = 0;
+  /// What it took from the caches or put there; nullptr: no model ran, or without reuse.
+  std::shared_ptr<const PrefetchTarget> target = nullptr;
   std::vector<MatchStep> match_steps;  // of the answer cache; empty: it was not looked up
   /// A cached answer, or that of an identical request in flight: no model ran, and the completion
   /// has text but neither tokens nor logits.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -41,8 +42,11 @@ struct RunArgs {
   std::string report;
   EngineArgs engine;
   std::string governor;
+  std::string idle_limit;
+  std::vector<std::string> shares;  // "NAME=0.25"
   std::uint64_t budget = (4_GiB).value();
   std::uint64_t max_entries = 1'000'000;
+  std::uint64_t min_entries = 0;
   std::optional<std::uint64_t> max_kv_tokens;
   std::string policy = "worth";
   std::uint32_t max_tokens = 16;
@@ -107,6 +111,33 @@ Result<NamedGauges> gauges_of(const RunArgs& args, const World& world) {
               "--governor names a GPU, and nothing is cached there: add --gpu-memory");
 }
 
+Result<std::vector<MemoryShare>> shares_of(const RunArgs& args) {
+  std::vector<MemoryShare> shares;
+  for (const std::string& text : args.shares) {
+    const std::size_t equals = text.rfind('=');
+    double fraction = 0;
+    const char* const end = text.data() + text.size();
+    const bool named = equals != std::string::npos && equals > 0;
+    const auto read = named ? std::from_chars(text.data() + equals + 1, end, fraction)
+                            : std::from_chars_result{end, std::errc::invalid_argument};
+    if (read.ec != std::errc() || read.ptr != end) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--tenant-share '" + text + "' is not NAME=SHARE, e.g. acme=0.25");
+    }
+    shares.push_back({.tenant = text.substr(0, equals), .fraction = fraction});
+  }
+  return shares;
+}
+
+Result<IdleLimits> idle_limits_of(const RunArgs& args) {
+  if (args.idle_limit.empty()) return IdleLimits();
+  if (args.governor.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "the governor applies --idle-limit: add --governor");
+  }
+  AFI_TRY(const Duration limit, parse_duration(args.idle_limit));
+  return IdleLimits::of(limit);
+}
+
 struct Finished {
   RunReport report;
   std::string page;  // if --report is given
@@ -119,17 +150,22 @@ Result<Finished> work(const RunArgs& args, World& world) {
   }
   AFI_TRY_VOID(check_shared_secret(args.remote.url, args.remote.secret_file));
   AFI_TRY(NamedGauges gauges, gauges_of(args, world));
+  AFI_TRY(auto shares, shares_of(args));
+  AFI_TRY(const IdleLimits idle, idle_limits_of(args));
   AFI_TRY(const Workload workload, load_workload(args.workload, args.images, world));
   AFI_TRY(const auto engine, make_engine(args.engine, world.clock));
   RunOptions options{.engine_name = args.engine.name(),
                      .generate = {.max_tokens = TokenCount(args.max_tokens)},
                      .reuse = {.budget = Bytes(args.budget),
+                               .shares = std::move(shares),
                                .max_encoder_entries = EntryCount(args.max_entries),
+                               .min_encoder_entries = EntryCount(args.min_entries),
                                .policy = args.policy,
                                .max_kv_tokens = args.max_kv_tokens.value_or(UINT64_MAX),
                                .weigh_loads = !args.load_always,
                                .pressure = {.gauge = std::move(gauges.host)}},
                      .record = !args.record.empty()};
+  options.reuse.pressure.governor.idle = idle;
   const auto device = open_device(args, std::move(gauges.device), world);
   if (device != nullptr) options.gpu = &device->tier();
   AFI_TRY(const auto stores,
@@ -207,9 +243,23 @@ void add_cache_options(CLI::App& verb, RunArgs& args) {
           "machine, whichever has less memory), host, cgroup, the folder of a control group; and\n"
           "nvml:N or rocm:N, a GPU, for --gpu-memory")
       ->type_name("LIST");
+  verb.add_option("--idle-limit", args.idle_limit,
+                  "Evict from memory what nobody used for so long, e.g. \"10 min\"; the governor "
+                  "applies\n"
+                  "it, and shortens it to a fifth under pressure and to a twentieth in an emergency")
+      ->type_name("TIME");
+  verb.add_option("--tenant-share", args.shares,
+                  "Share of --budget, 0 to 1, that other tenants of the workload never take; may "
+                  "be\n"
+                  "given for several tenants")
+      ->type_name("NAME=SHARE");
   verb.add_option("--max-kv-tokens", args.max_kv_tokens,
                   "Maximum number of tokens with KV in memory; without it the budget decides")
       ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  verb.add_option("--min-entries", args.min_entries,
+                  "Encoder outputs that a new one must leave cached, or it is not cached itself")
+      ->default_str("0")
       ->type_name("N");
   verb.add_option("--max-entries", args.max_entries, "Maximum number of cached encoder outputs")
       ->check(CLI::PositiveNumber)

@@ -140,6 +140,9 @@ class Gateway:
     def used(self):
         return sum(part["bytes"] for part in self.parts() if part["tier"] == "host")
 
+    def shares(self):
+        return [{"tenant": "acme", "share": BUDGET // 4, "used": self.used() // 8}, {"tenant": "", "share": BUDGET - BUDGET // 4, "used": self.used() // 2}]
+
     def parts(self):
         n = min(len(self.entries), 1100)  # then others leave
         return [{"tier": "host", "kind": "answers", "bytes": sum(e["bytes"] for e in self.entries.values()), "entries": len(self.entries)},
@@ -183,7 +186,7 @@ class Gateway:
                         "evictions": 0, "expired": 0, "erased": self.answers["erased"]},
             "saved": {"seconds": self.saved["seconds"], "prompt_tokens": self.saved["prompt_tokens"], "output_tokens": self.saved["output_tokens"]},
             "latency_ms": {"hit": self.latency("hit"), "miss": self.latency("miss")},
-            "memory": {"budget": BUDGET, "used": self.used(), "peak": self.peak, "mode": self.mode, "parts": self.parts()},
+            "memory": {"budget": BUDGET, "used": self.used(), "peak": self.peak, "mode": self.mode, "parts": self.parts(), "shares": self.shares()},
             "encoder": None, "prefix": None, "tiers": self.tiers(),
             "unsafe": {"checked": self.unsafe["checked"], "wrong": self.unsafe["wrong"], "rate": rate, "upper95": upper, "budget": 0.01},
             "tenants": [{"name": name, "requests": sum(c[o] for o in OUTCOMES), "hits": c["hit"] + c["joined"], "bytes": kept[name]["bytes"],
@@ -295,11 +298,17 @@ class Gateway:
             family(f"afterimage_memory_{what}_bytes", "gauge", "Memory.", ({}, s["memory"][what]))
         family("afterimage_memory_part_bytes", "gauge", "Memory.", *(({"tier": p["tier"], "kind": p["kind"]}, p["bytes"]) for p in s["memory"]["parts"]))
         family("afterimage_pressure_mode", "gauge", "Mode.", *(({"mode": mode}, int(mode == self.mode)) for mode in MODES))
+        family("afterimage_tenant_memory_bytes", "gauge", "Shares.", *(({"tenant": t["tenant"] or "everybody else"}, t["used"]) for t in s["memory"]["shares"]))
+        family("afterimage_tenant_memory_share_bytes", "gauge", "Shares.", *(({"tenant": t["tenant"] or "everybody else"}, t["share"]) for t in s["memory"]["shares"]))
+        family("afterimage_memory_idle_evicted_bytes_total", "counter", "Idle.", ({}, 0))
         family("afterimage_pressure_transitions_total", "counter", "Changes.", ({}, 0))
         for what in ("encoder_hits", "encoder_misses", "encoder_loaded", "encoder_declined", "encoder_evictions", "encoder_saved_seconds", "prefix_hits", "prefix_misses", "prefix_tokens_reused", "prefix_tokens_declined", "prefix_evictions"):
             family(f"afterimage_{what}_total", "counter", "Reuse.", ({}, 0))
         for what in ("hits", "misses", "puts", "refused", "damaged", "failures"):
             family(f"afterimage_tier_{what}_total", "counter", "Tiers.", ({"tier": "gpu"}, 0), ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
+        family("afterimage_prefetches_total", "counter", "Prefetches.", *(({"result": r}, 0) for r in ("useful", "useless", "nothing", "declined")))
+        family("afterimage_prefetched_tokens_total", "counter", "Prefetches.", ({}, 0))
+        family("afterimage_prefetched_encoder_outputs_total", "counter", "Prefetches.", ({}, 0))
         family("afterimage_tier_degraded", "gauge", "Tiers.", ({"tier": "gpu"}, 0), ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
         for what in ("lost", "incomplete", "circuit_rejected", "breaks", "redirected"):
             family(f"afterimage_remote_{what}_total", "counter", "Remote.", ({}, 0))

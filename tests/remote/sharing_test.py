@@ -229,6 +229,20 @@ class Gateways(unittest.TestCase):
             self.assertEqual(self.metric(other, "afterimage_encoder_loaded_total"), 0)
             self.assertEqual(self.metric(other, "afterimage_encoder_misses_total"), 1)
 
+    def test_the_memory_of_the_other_gateway_is_erased_too(self):
+        with redis_cluster.Servers() as servers:
+            one, other = self.start(servers.url), self.start(servers.url)
+            self.ask(one, "What is this?")
+            self.ask(other, "What colour is it?")
+            self.ask(other, "Is it large?")
+            self.assertEqual(self.metric(other, "afterimage_encoder_hits_total"), 1)
+            subprocess.run([PROGRAM, "admin", "--server", f"http://127.0.0.1:{one['admin']}", "erase", "--media", MEDIA / "mug.jpg", "--yes"],
+                           capture_output=True, text=True, check=True)
+            redis_cluster.wait_until(lambda: self.metric(other, 'afterimage_memory_part_bytes{kind="encoder outputs",tier="host"}') == 0, "it heard of it")
+            redis_cluster.wait_until(lambda: self.metric(other, 'afterimage_memory_part_bytes{kind="kv",tier="host"}') == 0, "its KV, too")
+            self.ask(other, "Whose is it?")
+            self.assertEqual(self.metric(other, "afterimage_encoder_hits_total"), 1, "encoded again")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -66,6 +66,10 @@ struct AnswerArchiveParts {
   /// Labels entries by the tags of their answers. nullopt: they have none, and every erasure by
   /// labels erases them.
   std::optional<EntryLabels> labels = std::nullopt;
+  /// Called for each invalidation that another process has put on the shared list, in order; with an
+  /// empty one (which matches everything) if some were merged before this process read them. Called
+  /// under a lock: it must return at once and not call back.
+  std::function<void(const Invalidation&)> on_invalidation = {};
 };
 
 /// Answers in a tier below memory. An answer is written when it is created, so that evicting it
@@ -156,6 +160,10 @@ class AnswerArchive {
   /// The same without waiting until no other process serves it.
   Result<bool> erase_without_waiting(Question& question);
 
+  /// Puts an invalidation with this tag, which no answer has, on the shared list, for on_invalidation
+  /// of the other processes. No effect without such a list. kUnavailable: it could not be recorded.
+  Result<void> announce(std::string tag);
+
   /// Whether what was looked up after `before` may be served now.
   [[nodiscard]] bool may_serve(const ReadLease& before);
   /// Applies what other processes have invalidated. kUnavailable: the list cannot be read now.
@@ -193,7 +201,10 @@ class AnswerArchive {
   Result<void> erase_from_tier(Question& question);
   Result<void> persist(Invalidation invalidation);
   Result<void> publish(const Invalidation& invalidation);
-  void apply(const InvalidationList& next, Duration read_at) AFI_REQUIRES(list_mutex_);
+  /// `own`: the number of the invalidation that this process has added; 0: none.
+  void apply(const InvalidationList& next, Duration read_at, std::uint64_t own = 0)
+      AFI_REQUIRES(list_mutex_);
+  void tell(const InvalidationList& next, std::uint64_t known, std::uint64_t own) const;
   void erase_from_cache(const Invalidation& invalidation);
   void wait_out_leases() const;
   void count(std::uint64_t AnswerArchiveStats::* counter);

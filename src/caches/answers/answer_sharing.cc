@@ -85,7 +85,7 @@ Result<void> AnswerArchive::refresh() {
 
 /// Renews the lease last: an answer found before it was erased here was found under an older lease,
 /// which has expired by the time that erase() returns in any process.
-void AnswerArchive::apply(const InvalidationList& next, Duration read_at) {
+void AnswerArchive::apply(const InvalidationList& next, Duration read_at, std::uint64_t own) {
   const auto known = [&] {
     const MutexLock lock(mutex_);
     return invalidations_;
@@ -107,9 +107,30 @@ void AnswerArchive::apply(const InvalidationList& next, Duration read_at) {
       if (invalidation.number > known.count()) erase_from_cache(invalidation);
     }
   }
+  // A new generation does not say what was announced in the one before.
+  if (!new_generation) tell(next, known.count(), own);
   const MutexLock lock(mutex_);
   lease_until_ = read_at + InvalidationLog::kLease;
   stats_.degraded_reason.clear();
+}
+
+void AnswerArchive::tell(const InvalidationList& next, std::uint64_t known,
+                         std::uint64_t own) const {
+  if (parts_.on_invalidation == nullptr) return;
+  if (next.all_before() > known) parts_.on_invalidation({});
+  for (const Invalidation& invalidation : next.entries()) {
+    if (invalidation.number > known && invalidation.number != own) {
+      parts_.on_invalidation(invalidation);
+    }
+  }
+}
+
+Result<void> AnswerArchive::announce(std::string tag) {
+  if (parts_.shared == nullptr) return {};
+  Invalidation announced;
+  announced.tag = std::move(tag);
+  AFI_TRY_VOID(announced.check());
+  return publish(announced);
 }
 
 void AnswerArchive::erase_from_cache(const Invalidation& invalidation) {
@@ -142,7 +163,8 @@ Result<void> AnswerArchive::publish(const Invalidation& invalidation) {
   const Duration read_at = parts_.clock.now();
   auto added = parts_.shared->add(invalidation);
   if (added.has_value()) {
-    apply(*std::move(added), read_at);
+    const std::uint64_t own = added->count();
+    apply(*std::move(added), read_at, own);
     return {};
   }
   {

@@ -68,6 +68,24 @@ TEST(SharedAnswers, AnErasureReachesTheOtherProcess) {
   }
 }
 
+TEST(SharedAnswers, AProcessHearsOnceWhatOthersAnnounceAndNotWhatItAnnounced) {
+  Two two;
+  ASSERT_TRUE(two.one.put("q", "a", named_facts()).has_value());
+  ASSERT_TRUE(two.one.archive->announce("erase/one").has_value());
+  two.refresh();
+  two.refresh();
+  EXPECT_EQ(two.other.heard, std::vector<std::string>{"erase/one"});
+  // Another's entry is heard also when it is read while one's own is added.
+  ASSERT_TRUE(two.other.archive->announce("erase/two").has_value());
+  ASSERT_TRUE(two.one.archive->announce("erase/three").has_value());
+  EXPECT_EQ(two.one.heard, std::vector<std::string>{"erase/two"});
+  two.refresh();
+  EXPECT_EQ(two.other.heard, (std::vector<std::string>{"erase/one", "erase/three"}));
+  EXPECT_EQ(two.one.ask("q"), "a") << "no answer has such a tag";
+  two.one.cell->unreachable = true;
+  EXPECT_FALSE(two.one.archive->announce("erase/four").has_value());
+}
+
 TEST(SharedAnswers, ErasesAQuestionWhateverItsLoosestRung) {
   Two two;
   ScopeId pictured = scope(2);
@@ -227,6 +245,9 @@ TEST(SharedAnswers, AProcessThatMissedMergedEntriesClearsItsCache) {
   two.refresh();
   EXPECT_EQ(two.other.cache->stats().entries, EntryCount(0));
   EXPECT_EQ(two.one.cache->stats().entries, EntryCount(1)) << "it has applied every entry";
+  ASSERT_FALSE(two.other.heard.empty());
+  EXPECT_EQ(two.other.heard.front(), "anything");
+  EXPECT_EQ(two.other.heard.back(), "tag" + std::to_string(InvalidationList::kMaxEntries));
   EXPECT_EQ(two.other.ask("q"), "");
 }
 

@@ -204,6 +204,11 @@ constexpr std::string_view kTagsHeader = "X-Afterimage-Tags";
 constexpr std::string_view kAgentHeader = "X-Afterimage-Agent";
 constexpr std::string_view kConversationHeader = "X-Afterimage-Conversation";
 
+constexpr std::string_view kWorkflowHeader = "X-Afterimage-Workflow";
+constexpr std::string_view kStepHeader = "X-Afterimage-Step";
+constexpr std::string_view kNextStepsHeader = "X-Afterimage-Next-Steps";
+constexpr std::size_t kMaxNextSteps = 4;
+
 Result<void> read_max_match(std::string_view list, ParsedDirectives& parsed) {
   constexpr std::string_view kExpected = "off, exact, canonical or near";
   if (list.empty()) return invalid_header(kCacheHeader, list, kExpected);
@@ -261,12 +266,38 @@ Result<void> read_tags(std::string_view list, ParsedDirectives& parsed) {
   return {};
 }
 
-Result<void> read_agent(std::string_view value, ParsedDirectives& parsed) {
+Result<void> read_hint(std::string_view header, std::string_view value, std::string& hint) {
   if (!is_name(value)) {
-    return invalid_header(kAgentHeader, value,
-                          "1 to 128 letters, digits and characters of ._-:/@+=");
+    return invalid_header(header, value, "1 to 128 letters, digits and characters of ._-:/@+=");
   }
-  parsed.directives.agent = value;
+  hint = value;
+  return {};
+}
+
+Result<void> read_agent(std::string_view value, ParsedDirectives& parsed) {
+  return read_hint(kAgentHeader, value, parsed.directives.agent);
+}
+
+Result<void> read_workflow(std::string_view value, ParsedDirectives& parsed) {
+  return read_hint(kWorkflowHeader, value, parsed.directives.workflow);
+}
+
+Result<void> read_step(std::string_view value, ParsedDirectives& parsed) {
+  return read_hint(kStepHeader, value, parsed.directives.step);
+}
+
+Result<void> read_next_steps(std::string_view list, ParsedDirectives& parsed) {
+  std::vector<std::string>& steps = parsed.directives.next_steps;
+  while (!list.empty()) {
+    const std::string_view step = take_item(list);
+    if (step.empty() || std::ranges::count(steps, step) != 0) continue;
+    if (!is_name(step) || steps.size() == kMaxNextSteps) {
+      return invalid_header(kNextStepsHeader, step,
+                            "one of at most 4 names of 1 to 128 letters, digits and characters of "
+                            "._-:/@+=, separated by commas");
+    }
+    steps.emplace_back(step);
+  }
   return {};
 }
 
@@ -327,6 +358,8 @@ constexpr std::array kOwnHeaders{
     OwnHeader{kCacheHeader, read_max_match},      OwnHeader{kTtlHeader, read_ttl},
     OwnHeader{kNamespaceHeader, read_name_space}, OwnHeader{kTagsHeader, read_tags},
     OwnHeader{kAgentHeader, read_agent},          OwnHeader{kConversationHeader, read_conversation},
+    OwnHeader{kWorkflowHeader, read_workflow},    OwnHeader{kStepHeader, read_step},
+    OwnHeader{kNextStepsHeader, read_next_steps},
 };
 
 struct Alias {

@@ -39,6 +39,10 @@ struct CacheDirectives {
   // Hints for the eviction of encoder outputs and KV:
   std::string agent;  // who asks within the tenant; empty: unknown
   ContinuationHint conversation = ContinuationHint::kNone;  // whether another turn follows
+  // Hints for prefetching:
+  std::string workflow;                 // that the request is a step of; empty: none
+  std::string step;                     // its name in the workflow
+  std::vector<std::string> next_steps;  // expected next; empty: unknown
 
   bool operator==(const CacheDirectives&) const = default;
 };

@@ -153,8 +153,15 @@ TEST(CacheDirectives, ReadsWhoAsksAndWhetherAnotherTurnFollows) {
   EXPECT_EQ(directives_of({}).conversation, ContinuationHint::kNone);
   const CacheDirectives directives = directives_of(
       {{"X-Afterimage-Agent", "planner/1"}, {"X-Afterimage-Conversation", "goes_on"}});
+  EXPECT_EQ(directives.workflow, "");
   EXPECT_EQ(directives.agent, "planner/1");
   EXPECT_EQ(directives.conversation, ContinuationHint::kGoesOn);
+  const CacheDirectives of_a_step = directives_of({{"X-Afterimage-Workflow", "triage"},
+                                                   {"X-Afterimage-Step", "read"},
+                                                   {"X-Afterimage-Next-Steps", "judge, write,judge"}});
+  EXPECT_EQ(of_a_step.workflow, "triage");
+  EXPECT_EQ(of_a_step.step, "read");
+  EXPECT_EQ(of_a_step.next_steps, (std::vector<std::string>{"judge", "write"}));
   EXPECT_EQ(directives_of({{"x-afterimage-conversation", "ends"}}).conversation,
             ContinuationHint::kEnds);
 }
@@ -184,6 +191,8 @@ TEST(CacheDirectives, RefusesInvalidAfterimageHeaders) {
       {"X-Afterimage-Tags", std::string(129, 'a'), "is not one of at most 32 names"},
       {"X-Afterimage-Agent", "a b", "X-Afterimage-Agent: 'a b' is not 1 to 128 letters"},
       {"X-Afterimage-Conversation", "maybe", "'maybe' is not goes_on or ends"},
+      {"X-Afterimage-Step", "", "X-Afterimage-Step: '' is not 1 to 128 letters"},
+      {"X-Afterimage-Next-Steps", "a, b, c, d, e", "'e' is not one of at most 4 names"},
       {"X-Afterimage-Tags", tags, "'t32' is not one of at most 32 names"},
   };
   for (const auto& c : kCases) {

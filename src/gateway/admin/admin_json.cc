@@ -12,6 +12,7 @@
 #include "afterimage/governor.h"
 #include "afterimage/reuse_stats.h"
 #include "gateway/proxy/durations.h"
+#include "gateway/proxy/erasure.h"
 
 namespace afterimage {
 namespace {
@@ -61,11 +62,18 @@ json memory(const ReuseStats& stats) {
   part("answers", stats.answers.resident, stats.answers.entries.value());
   part("encoder outputs", stats.encoder.resident, stats.encoder.entries.value());
   part("kv", stats.prefix.resident, stats.prefix.segments.value());
+  json shares = json::array();
+  for (const TenantMemory& tenant : stats.shares) {
+    shares.push_back({{"tenant", tenant.tenant},
+                      {"share", tenant.share.value()},
+                      {"used", tenant.used.value()}});
+  }
   return {{"budget", stats.budget.value()},
           {"used", stats.used.value()},
           {"peak", stats.peak.value()},
           {"mode", mode},
-          {"parts", parts}};
+          {"parts", parts},
+          {"shares", shares}};
 }
 
 json tier_json(const NamedTier& named) {
@@ -501,20 +509,14 @@ Result<json> invalidate(Gateway& gateway, const json& asked) {
 
 namespace {
 
-/// What a request asks to erase, as caches and answers know it.
-struct Erasure {
+Result<EraseTarget> erase_target_of(const json& asked) {
   EraseTarget target;
-  AnswerFilter answers;
-};
-
-Result<Erasure> erasure_of(const json& asked) {
-  Erasure erasure;
   int named = 0;
   for (const auto& [name, value] : asked.items()) {
     ++named;
     if (name == "all") {
       if (value != true) return fail(ErrorCode::kInvalidArgument, "\"all\" must be true");
-      erasure.target.everything = true;
+      target.everything = true;
       continue;
     }
     const std::string text = value.is_string() ? value.get<std::string>() : "";
@@ -522,40 +524,34 @@ Result<Erasure> erasure_of(const json& asked) {
       return fail(ErrorCode::kInvalidArgument, fmt::format("\"{}\" must be text", name));
     }
     if (name == "media") {
-      AFI_TRY(erasure.target.media, ContentDigest::from_hex(text));
+      AFI_TRY(target.media, ContentDigest::from_hex(text));
     } else if (name == "tenant") {
-      erasure.target.tenant = text;
+      target.tenant = text;
     } else if (name == "model") {
-      erasure.target.model = text;
+      target.model = text;
     } else {
       named = 0;
       break;
     }
-    erasure.answers.tag = fmt::format("{}:{}", name, text);
   }
-  if (named == 1) return erasure;
+  if (named == 1) return target;
   return fail(ErrorCode::kInvalidArgument, "name exactly one of media, tenant, model, all");
 }
 
 }  // namespace
 
 Result<json> erase(Gateway& gateway, const json& asked) {
-  AFI_TRY(Erasure erasure, erasure_of(asked));
+  AFI_TRY(const EraseTarget target, erase_target_of(asked));
   const GatewayParts& parts = gateway.parts();
   AnswerCount answers;
   // Recorded first, and for the other gateways: an answer that is restored meanwhile is refused.
   if (parts.archive != nullptr) {
-    AFI_TRY(answers, parts.archive->erase(erasure.answers));
+    AFI_TRY_VOID(parts.archive->announce(announcement(target)));
+    AnswerFilter filter;
+    filter.tag = answer_tag(target);
+    AFI_TRY(answers, parts.archive->erase(filter));
   }
-  // Clients and the engine may know its model by two names.
-  const Settings& settings = gateway.config()->settings;
-  EraseTarget& target = erasure.target;
-  if (settings.upstream.url.empty() && target.model == settings.engine.model) {
-    AFI_TRY(const EraseReport by_alias, parts.reuse.erase(target));
-    answers += by_alias.answers;
-    target.model = parts.backend.identity(*target.model).model;
-  }
-  AFI_TRY(const EraseReport report, parts.reuse.erase(target));
+  AFI_TRY(const EraseReport report, erase_here(gateway, target));
   answers += report.answers;
   json done{{"answers", answers.entries.value()},
             {"encoder_outputs", report.encoder_outputs.value()},

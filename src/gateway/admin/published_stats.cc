@@ -148,6 +148,16 @@ void write_memory(MetricsWriter& out, const ReuseStats& stats) {
     out.gauge("afterimage_pressure_mode", "1 for the mode that holds",
               {{"mode", std::string(to_string(mode))}}, mode == now ? 1 : 0);
   }
+  for (const TenantMemory& tenant : stats.shares) {
+    const std::string name = tenant.tenant.empty() ? "everybody else" : tenant.tenant;
+    out.gauge("afterimage_tenant_memory_bytes", "What a tenant with a share holds in all caches",
+              {{"tenant", name}}, number(tenant.used.value()));
+    out.gauge("afterimage_tenant_memory_share_bytes", "What others never take of it",
+              {{"tenant", name}}, number(tenant.share.value()));
+  }
+  out.counter("afterimage_memory_idle_evicted_bytes_total",
+              "Evicted because nobody used it for memory.idle_limit", {},
+              number(stats.governed.has_value() ? stats.governed->idle.value() : 0));
   out.counter("afterimage_pressure_transitions_total", "Changes of the mode", {},
               number(stats.governed.has_value() ? stats.governed->transitions : 0));
 }
@@ -161,6 +171,21 @@ void write_engine(MetricsWriter& out, const EngineLoad& load) {
   out.counter("afterimage_engine_generated_tokens_total",
               "Tokens computed in those batches: more than batches where requests shared them", {},
               number(load.generated));
+}
+
+void write_prefetches(MetricsWriter& out, const PrefetchCounts& prefetched) {
+  const auto count = [&](const char* result, std::uint64_t value) {
+    out.counter("afterimage_prefetches_total", "Next steps of workflows that were looked up below memory",
+                {{"result", result}}, number(value));
+  };
+  count("useful", prefetched.useful);
+  count("useless", prefetched.useless);
+  count("nothing", prefetched.nothing);
+  count("declined", prefetched.declined);
+  out.counter("afterimage_prefetched_tokens_total", "Positions whose KV was loaded for them", {},
+              number(prefetched.kv_tokens));
+  out.counter("afterimage_prefetched_encoder_outputs_total", "Encoder outputs loaded for them", {},
+              number(prefetched.encoder_outputs));
 }
 
 void write_server(MetricsWriter& out, const HttpServerStats& server) {
@@ -235,6 +260,9 @@ void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerS
     write_server(out, connections());
     if (const auto load = gateway.parts().backend.load(); load.has_value()) {
       write_engine(out, *load);
+    }
+    if (const auto counts = gateway.parts().backend.prefetched(); counts.has_value()) {
+      write_prefetches(out, *counts);
     }
   });
 }

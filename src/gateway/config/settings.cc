@@ -22,6 +22,7 @@ namespace afterimage {
 namespace {
 
 constexpr Bytes kMaxFileSize = 1_MiB;
+constexpr double kRounding = 1e-9;  // ten shares of 0.1 are the whole
 
 /// Levenshtein distance.
 std::size_t edit_distance(std::string_view one, std::string_view other) {
@@ -245,6 +246,7 @@ void check_tenant(SettingsReader& reader, const TenantSettings& tenant,
 
 void check_tenancy(SettingsReader& reader) {
   const TenancySettings& tenancy = reader.settings().tenancy;
+  double shares = 0;
   std::set<std::string> names;
   std::map<std::string, std::string> owners;
   for (const TenantSettings& tenant : tenancy.tenants) {
@@ -252,6 +254,12 @@ void check_tenancy(SettingsReader& reader) {
     if (!tenant.name.empty() && !names.insert(tenant.name).second) {
       reader.complain_at(tenant.line, fmt::format("{}.name", kTenantsKey),
                          fmt::format("two tenants are named {}", tenant.name));
+    }
+    const bool fitted = shares <= 1;
+    shares += tenant.memory_share.value_or(0);
+    if (fitted && shares > 1 + kRounding) {
+      reader.complain_at(tenant.line, fmt::format("{}.memory_share", kTenantsKey),
+                         "with it, the shares of all tenants exceed 1");
     }
   }
   if (tenancy.unknown_keys == "refuse" && tenancy.tenants.empty()) {
@@ -318,7 +326,19 @@ std::vector<std::string> needs_restart(const Settings& now, const Settings& next
       keys.emplace_back(setting.key);
     }
   }
+  if (memory_shares(now) != memory_shares(next)) {
+    keys.push_back(fmt::format("{}.memory_share", kTenantsKey));
+  }
   return keys;
+}
+
+std::map<std::string, double> memory_shares(const Settings& settings) {
+  std::map<std::string, double> shares;
+  for (const TenantSettings& tenant : settings.tenancy.tenants) {
+    if (!tenant.memory_share.has_value()) continue;
+    shares[tenant.group.empty() ? tenant.name : tenant.group] += *tenant.memory_share;
+  }
+  return shares;
 }
 
 }  // namespace afterimage

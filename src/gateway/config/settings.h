@@ -72,6 +72,9 @@ struct MemorySettings {
   /// The memory gauge that makes caches shrink under pressure: "auto" (this machine, or the
   /// container it runs in), the folder of a cgroup, or empty for a fixed budget.
   std::string governor;
+  /// Longest time that an entry stays in memory unused; under pressure a fifth to a twentieth of it.
+  std::optional<Duration> idle_limit = std::nullopt;
+  std::uint64_t min_encoder_entries = 0;  // what new entries leave; pressure does not
 };
 
 struct RemoteSettings {
@@ -174,6 +177,7 @@ struct TenantSettings {
   std::optional<double> requests_per_minute = std::nullopt;
   std::optional<MatchLevel> max_match = std::nullopt;  // instead of answers.max_match
   bool similarity = true;                              // false: as if similarity.mode were "off"
+  std::optional<double> memory_share = std::nullopt;   // of memory.budget, kept for the tenant
   std::uint64_t line = 0;                              // where it begins in the file
 
   bool operator==(const TenantSettings&) const = default;
@@ -227,6 +231,9 @@ struct Settings {
 
 /// The keys that differ and take effect only after a restart: "listen.port", …
 [[nodiscard]] std::vector<std::string> needs_restart(const Settings& now, const Settings& next);
+/// Tenants' shares of the memory, by the name under which their cached content is kept: of their
+/// group, whose members' shares add up, or their own.
+[[nodiscard]] std::map<std::string, double> memory_shares(const Settings& settings);
 /// All keys that differ.
 [[nodiscard]] std::vector<std::string> changed_settings(const Settings& now, const Settings& next);
 

@@ -475,6 +475,14 @@ void add_memory_and_remote(std::vector<Setting<Settings>>& table) {
        "Shrink caches under pressure: of auto, host, cgroup, a cgroup folder, nvml:N, rocm:N; or "
        "empty."},
       kAtStart, memory(&MemorySettings::governor), AnyValue());
+  add({"memory.idle_limit",
+       "Longest time that an entry stays in memory unused, less under pressure; unset: no limit.",
+       R"("10 min")"},
+      kAtStart, memory(&MemorySettings::idle_limit), kTtlRange);
+
+  add({"memory.min_encoder_entries",
+       "Encoder outputs that a new one must leave in memory, or it is not cached; 0: any number."},
+      kAtStart, memory(&MemorySettings::min_encoder_entries), between<std::uint64_t>(0, 1'000'000));
 
   add({"remote.url",
        "Redis or Valkey servers for a shared cache: redis://user@host:port,…; empty: none.",
@@ -659,6 +667,10 @@ std::vector<Setting<TenantSettings>> make_tenant_table() {
       &TenantSettings::max_match, AnyValue());
   add({"similarity", "false: no answers to similar questions for this tenant.", "false"},
       &TenantSettings::similarity, AnyValue());
+  add({"memory_share",
+       "Share of memory.budget, 0 to 1, that other tenants never take; unset: none of its own.",
+       "0.25"},
+      &TenantSettings::memory_share, between(0.000001, 1.0));
   return table;
 }
 

@@ -124,6 +124,9 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
       {"[log]\nrequests = 1", "log.requests: this is a number; write true or false"},
       {"[log]\nlevel = \"verbose\"",
        "log.level: 'verbose' is not one of debug, info, warn, error, off"},
+      {"[[tenancy.tenants]]\nname = \"a\"\nkey_env = [\"A\"]\nmemory_share = 0.6\n"
+       "[[tenancy.tenants]]\nname = \"b\"\nkey_env = [\"B\"]\nmemory_share = 0.6",
+       "a.toml:5: tenancy.tenants.memory_share: with it, the shares of all tenants exceed 1"},
       {"[memory]\npolicy = \"best\"", "memory.policy: 'best' is not one of worth, "},
       {"[memory]\nbudget = \"4 gigs\"", "memory.budget: '4 gigs' is not a whole number and B"},
       {"[memory]\ndisk = \"cache\"",
@@ -255,6 +258,21 @@ TEST(Settings, RefusesHostileFiles) {
   EXPECT_TRUE(complaint("[upstream]\nepoch = \"a\\u0000b\"").contains("must not contain NUL"));
 }
 
+TEST(Settings, SharesOfAGroupAddUpAndNeedARestart) {
+  const auto tenant = [](std::string_view name, std::string_view more) {
+    return fmt::format("[[tenancy.tenants]]\nname = \"{0}\"\nkey_env = [\"{0}\"]\n{1}\n", name,
+                       more);
+  };
+  const Settings settings = parse(tenant("A", "group = \"g\"\nmemory_share = 0.25") +
+                                  tenant("B", "group = \"g\"\nmemory_share = 0.125") +
+                                  tenant("C", "memory_share = 0.5") + tenant("D", ""))
+                                .value();
+  EXPECT_EQ(memory_shares(settings), (std::map<std::string, double>{{"g", 0.375}, {"C", 0.5}}));
+  EXPECT_EQ(needs_restart(Settings(), settings),
+            std::vector<std::string>{"tenancy.tenants.memory_share"});
+  EXPECT_EQ(needs_restart(settings, settings), std::vector<std::string>());
+}
+
 // The table.
 
 TEST(SettingsTable, HasExactlyOneKeyPerMember) {
@@ -286,8 +304,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("engine", a, b, c, d, e);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j] = s.memory;
-    count("memory", a, b, c, d, e, f, g, h, i, j);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = s.memory;
+    count("memory", a, b, c, d, e, f, g, h, i, j, k, l);
   }
   {
     const auto& [a, b, c, d] = s.remote;
@@ -321,9 +339,9 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
   for (const auto& setting : settings_table()) ++keys[section_of(setting.key)];
   EXPECT_EQ(keys, members);
   const TenantSettings tenant;
-  const auto& [a, b, c, d, e, f, g, h, i, line] = tenant;
+  const auto& [a, b, c, d, e, f, g, h, i, j, line] = tenant;
   (void)line;
-  count("tenant", a, b, c, d, e, f, g, h, i);
+  count("tenant", a, b, c, d, e, f, g, h, i, j);
   EXPECT_EQ(tenant_table().size(), members["tenant"]);
 }
 
@@ -370,6 +388,8 @@ const std::map<std::string_view, std::string>& other_values() {
       {"memory.encrypt_key_file", R"("/k")"},
       {"memory.encrypt_key_env", R"("KEYS")"},
       {"memory.governor", R"("auto")"},
+      {"memory.idle_limit", R"("10 min")"},
+      {"memory.min_encoder_entries", "3"},
       {"upstream.key_env", R"("MODEL_KEY")"},
       {"remote.url", R"("redis://u@a.org:7000,b.org")"},
       {"remote.password_env", R"("REDIS_PASSWORD")"},
@@ -515,6 +535,7 @@ TenantSettings random_tenant(Rng& rng, std::size_t number) {
   if (rng.chance(0.5)) tenant.max_entries = rng.below(1ULL << 40U);
   if (rng.chance(0.5)) tenant.requests_per_minute = 0.001 + rng.uniform() * 1e6;
   if (rng.chance(0.5)) tenant.max_match = kMatchLevels[rng.below(3)];
+  if (rng.chance(0.5)) tenant.memory_share = 0.000001 + rng.uniform() / 4;
   return tenant;
 }
 
@@ -526,6 +547,10 @@ Settings random_settings(Rng& rng) {
   s.memory.disk = "/" + random_text(rng) + "x";
   s.memory.gpu_size = Bytes(rng.below(1ULL << 40U));
   s.memory.max_kv_tokens = rng.below(1ULL << 40U);
+  if (rng.chance(0.5)) {
+    s.memory.governor = "auto";
+    s.memory.idle_limit = random_duration(rng, 1s, 24h);
+  }
   s.memory.budget = Bytes((1ULL << 33U) + rng.below(1ULL << 40U));
   if (rng.chance(0.5)) s.answers.ttl = random_duration(rng, 1s, 24h);
   if (rng.chance(0.5)) s.answers.max_ttl = random_duration(rng, 24h, 2400h);

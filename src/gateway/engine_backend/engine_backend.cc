@@ -94,6 +94,25 @@ bool is_native_completion(std::string_view path) {
   return path == "/completion" || path == "/completions";
 }
 
+/// nullptr: there is nothing to load from.
+std::unique_ptr<StepPrefetcher> make_prefetcher(const Engine& engine, Reuse& reuse,
+                                                const Clock& clock) {
+  if (!reuse.has_tier()) return nullptr;
+  return std::make_unique<StepPrefetcher>(
+      StepPrefetcher::Options(),
+      [&engine, &reuse](const PrefetchTarget& target) {
+        return reuse.prefetch(target, engine.kv_layout());
+      },
+      clock);
+}
+
+/// nullopt: the client does not say which step of what it is.
+std::optional<WorkflowStep> step_of(const BackendRequest& request) {
+  if (request.workflow.empty() || request.step.empty()) return std::nullopt;
+  return WorkflowStep{
+      .tenant = request.tenant.text(), .workflow = request.workflow, .step = request.step};
+}
+
 }  // namespace
 
 EngineBackend::EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
@@ -104,6 +123,7 @@ EngineBackend::EngineBackend(const EngineSettings& settings, const Engine& engin
       ids_(ids),
       clock_(clock),
       fingerprint_(fingerprint_of(engine.identity())),
+      prefetcher_(make_prefetcher(engine, reuse, clock)),
       // Two more than compute: their media are encoded meanwhile.
       workers_(engine.load().lanes == 0 ? threads : engine.load().lanes + 2, kQueued) {}
 
@@ -253,6 +273,9 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
     if (!std::exchange(begun, true)) listener.on_recorded_head(200, {{"Content-Type", kEvents}});
     listener.on_bytes(details.with_timings(bytes));
   };
+  const std::optional<WorkflowStep> step = step_of(request);
+  if (prefetcher_ != nullptr && step.has_value()) prefetcher_->begins(*step);
+  std::shared_ptr<const PrefetchTarget> used;
   std::optional<Request> prompt;
   for (std::uint32_t index = 0; index < prompts * choices; ++index) {
     if (index % choices == 0) {
@@ -275,11 +298,15 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
     }
     const Completion& done = written->completion;
     if (index == 0) last_members = details_at_end(asked, *prompt, details, *written);
+    if (index == 0) used = written->target;
     if (index % choices == 0) {
       answer.prompt_tokens += done.prefilled + done.resumed_from;
       answer.cached_tokens += done.resumed_from;
     }
     answer.output_tokens += TokenCount(static_cast<std::uint32_t>(done.tokens.size()));
+  }
+  if (prefetcher_ != nullptr && step.has_value()) {
+    prefetcher_->ends(*step, request.next_steps, std::move(used));
   }
   // The record comes before the last bytes: a client that has read them finds the answer stored.
   const std::string end = events.end(answer, asked.include_usage, last_members);

@@ -8,6 +8,7 @@
 #include "foundation/platform/workers.h"
 #include "gateway/config/settings.h"
 #include "gateway/engine_backend/answer_details.h"
+#include "gateway/engine_backend/step_prefetcher.h"
 #include "gateway/openai/live_events.h"
 #include "gateway/proxy/backend.h"
 #include "gateway/proxy/id_generator.h"
@@ -40,6 +41,10 @@ class EngineBackend final : public Backend {
   [[nodiscard]] bool uses_reuse() const override { return true; }
   [[nodiscard]] std::optional<Exactness> exactness() const override { return engine_.exactness(); }
   [[nodiscard]] std::optional<EngineLoad> load() const override { return engine_.load(); }
+  [[nodiscard]] std::optional<PrefetchCounts> prefetched() const override {
+    if (prefetcher_ == nullptr) return std::nullopt;
+    return prefetcher_->counts();
+  }
   [[nodiscard]] std::optional<std::uint32_t> default_max_tokens() const override {
     const TokenCount limit = defaults().max_tokens;
     if (limit == kNoTokenLimit) return std::nullopt;
@@ -80,6 +85,7 @@ class EngineBackend final : public Backend {
   IdGenerator& ids_;
   const Clock& clock_;
   std::string fingerprint_;
+  std::unique_ptr<StepPrefetcher> prefetcher_;  // nullptr: the caches have no tier below
   Workers workers_;
 };
 

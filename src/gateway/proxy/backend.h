@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "afterimage/engine.h"
 #include "afterimage/ids.h"
@@ -31,6 +32,19 @@ struct BackendRequest {
   std::string tenant_name = {};
   std::string agent = {};  // who asks within the tenant; empty: unknown
   ContinuationHint conversation = ContinuationHint::kNone;
+  std::string workflow = {};  // that it is a step of; empty: none
+  std::string step = {};
+  std::vector<std::string> next_steps = {};  // expected next; empty: unknown
+};
+
+/// Of a backend that prefetches.
+struct PrefetchCounts {
+  std::uint64_t useful = 0;   // loaded, and the step came
+  std::uint64_t useless = 0;  // loaded, and the step did not come in time
+  std::uint64_t nothing = 0;  // memory had it, or the tiers did not
+  std::uint64_t declined = 0;  // not loaded: too few were useful, or too many were waiting
+  std::uint64_t kv_tokens = 0;
+  std::uint64_t encoder_outputs = 0;
 };
 
 /// Hears a backend's response: its bytes, as any server of this API sends them, or, from a backend
@@ -74,6 +88,8 @@ class Backend {
   [[nodiscard]] virtual std::optional<Exactness> exactness() const { return std::nullopt; }
   /// Of an engine in this process.
   [[nodiscard]] virtual std::optional<EngineLoad> load() const { return std::nullopt; }
+  /// Of an engine in this process whose caches have a tier below.
+  [[nodiscard]] virtual std::optional<PrefetchCounts> prefetched() const { return std::nullopt; }
   /// The token limit of requests that name none, if it is known here: it is then part of their
   /// identity. nullopt: the model's server decides.
   [[nodiscard]] virtual std::optional<std::uint32_t> default_max_tokens() const {

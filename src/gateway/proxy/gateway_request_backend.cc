@@ -118,7 +118,10 @@ BackendRequest GatewayRequest::backend_request() const {
           .tenant = tenant_.cache_namespace,
           .tenant_name = tenant_.owner,
           .agent = directives_.agent,
-          .conversation = directives_.conversation};
+          .conversation = directives_.conversation,
+          .workflow = directives_.workflow,
+          .step = directives_.step,
+          .next_steps = directives_.next_steps};
 }
 
 void GatewayRequest::ask_backend(const std::shared_ptr<SharedResponse>& response) {

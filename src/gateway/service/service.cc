@@ -6,6 +6,8 @@
 #include <optional>
 #include <thread>
 
+#include "afterimage/encode_once.h"
+#include "afterimage/prefill_once.h"
 #include "afterimage/secret.h"
 #include "afterimage/shared_store.h"
 #include "caches/identity/fields.h"
@@ -13,6 +15,7 @@
 #include "foundation/platform/environment.h"
 #include "foundation/platform/files.h"
 #include "gateway/engine_backend/engine_backend.h"
+#include "gateway/proxy/erasure.h"
 #include "gateway/proxy/upstream.h"
 #include "gateway/service/make_similar_answers.h"
 #include "policy/pressure/device_cache.h"
@@ -67,8 +70,20 @@ Result<std::string> key_in(const std::string& setting, const std::string& variab
   return *std::move(key);
 }
 
+std::vector<MemoryShare> shares_of(const Settings& settings) {
+  std::vector<MemoryShare> shares;
+  for (const auto& [tenant, fraction] : memory_shares(settings)) {
+    shares.push_back({.tenant = tenant, .fraction = std::min(fraction, 1.0)});
+  }
+  return shares;
+}
+
 /// nullptr: memory is not watched.
 Result<NamedGauges> gauges_of(const MemorySettings& memory, const Files& files) {
+  if (memory.idle_limit.has_value() && memory.governor.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "memory.idle_limit: the governor applies it: set memory.governor, too");
+  }
   auto gauges = open_gauges(memory.governor, files);
   if (!gauges.has_value()) {
     return fail(gauges.error().code, "memory.governor: " + gauges.error().message);
@@ -93,6 +108,7 @@ struct Service::State {
     admin_server.reset();
     server.reset();
     if (threads != nullptr) threads->stop();
+    poller.reset();  // it gives work to the gateway
     // Then the workers: a response may be out before its request is done.
     if (gateway != nullptr) gateway->stop();
     backend.reset();
@@ -107,6 +123,8 @@ struct Service::State {
   Result<std::unique_ptr<SharedCell>> remote_cell(std::string_view domain,
                                                   std::unique_ptr<SharedCell>& stored) const;
   Result<void> share_answers();
+  void erase_what_others_erased(const Invalidation& invalidation);
+  Result<void> erase_own_copies();
   [[nodiscard]] Result<std::optional<SimilarStorage>> similar_storage();
   void open_archive();
   Result<void> start();
@@ -230,12 +248,39 @@ Result<void> Service::State::share_answers() {
                                         .shared = invalidation_log.get(),
                                         .wait = {},
                                         .turns = answer_leases.get(),
-                                        .labels = EntryLabels(stores->secret())}));
+                                        .labels = EntryLabels(stores->secret()),
+                                        .on_invalidation = [this](const Invalidation& invalidation) {
+                                          erase_what_others_erased(invalidation);
+                                        }}));
   const auto read = archive->refresh();
   if (!read.has_value()) log.warn("answers_not_shared_yet", {{"why", read.error().message}});
-  poller = std::make_unique<InvalidationPoller>(
-      // A failed poll is counted, and reduces hits only.
-      [this] { static_cast<void>(archive->refresh()); });
+  return {};
+}
+
+/// Answers are erased already; encoder outputs and KV are here and on this gateway's disk, too.
+void Service::State::erase_what_others_erased(const Invalidation& invalidation) {
+  const bool unknown = invalidation == Invalidation();
+  const auto target = announced(invalidation.tag);
+  if (!unknown && !target.has_value()) return;
+  const bool posted = gateway->erasers().post([this, unknown, target] {
+    const Result<void> erased = unknown ? erase_own_copies() : [&]() -> Result<void> {
+      AFI_TRY_VOID(erase_here(*gateway, *target));
+      return {};
+    }();
+    if (!erased.has_value()) return log.error("not_erased", {{"why", erased.error().message}});
+    log.info("erased", {{"what", unknown ? "everything" : announcement(*target)},
+                        {"because", "another gateway erased it"}});
+  });
+  if (!posted) log.error("not_erased", {{"why", "too many erasures are waiting; erase it again"}});
+}
+
+/// Others may have erased anything: nothing that only this gateway holds is kept. What the servers
+/// hold, they have erased there.
+Result<void> Service::State::erase_own_copies() {
+  reuse->encoder().clear();
+  if (reuse->prefix() != nullptr) reuse->prefix()->clear();
+  if (device != nullptr) AFI_TRY_VOID(device->tier().erase_matching({}));
+  if (stores->disk() != nullptr) AFI_TRY_VOID(stores->disk()->erase_matching({}));
   return {};
 }
 
@@ -280,6 +325,8 @@ Result<void> Service::State::start() {
   AFI_TRY(gauges, gauges_of(settings.memory, files));
   AFI_TRY_VOID(open_stores());
   ReuseOptions kept{.budget = settings.memory.budget,
+                    .shares = shares_of(settings),
+                    .min_encoder_entries = EntryCount(settings.memory.min_encoder_entries),
                     .policy = settings.memory.policy,
                     .max_kv_tokens = settings.memory.max_kv_tokens == 0
                                          ? UINT64_MAX
@@ -289,6 +336,9 @@ Result<void> Service::State::start() {
   // Also while answers.enabled is false: a reload may turn it on.
   kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
   kept.pressure.gauge = gauges.host;
+  if (settings.memory.idle_limit.has_value()) {
+    kept.pressure.governor.idle = IdleLimits::of(*settings.memory.idle_limit);
+  }
   AFI_TRY(reuse, Reuse::create(kept, stores->secret(), clock));
   if (stores->shared_store() == nullptr) {
     open_archive();
@@ -328,6 +378,11 @@ Result<void> Service::State::start() {
                                               .ids = ids,
                                               .clock = clock,
                                               .root = stores->secret()}));
+  if (invalidation_log != nullptr) {
+    poller = std::make_unique<InvalidationPoller>(
+        // A failed poll is counted, and reduces hits only.
+        [this] { static_cast<void>(archive->refresh()); });
+  }
   return listen();
 }
 

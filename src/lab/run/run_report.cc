@@ -142,10 +142,22 @@ std::string governed(const ReuseStats& stats) {
   const PressureControllerStats& controller = *stats.governed;
   return fmt::format(
       "governor: {} of {}, read {} · peak {} cached, lowest budget {}, {} released, "
-      "{} refused\n",
+      "{}{} refused\n",
       controller.gauge, readable(controller.memory), plural(controller.ticks, "time"),
       readable(stats.peak), readable(controller.lowest_budget), readable(controller.given_back),
-      refused_total(stats));
+      controller.idle > 0_B ? readable(controller.idle) + " idle, " : "", refused_total(stats));
+}
+
+/// What the tenants hold of the memory.
+std::string shared(const ReuseStats& stats) {
+  if (stats.shares.empty()) return "";
+  std::string out = "memory of tenants:";
+  for (const TenantMemory& tenant : stats.shares) {
+    out += fmt::format(" {} {} of {} ·", tenant.tenant.empty() ? "all others" : tenant.tenant,
+                       readable(tenant.used), readable(tenant.share));
+  }
+  out.resize(out.size() - std::string_view(" ·").size());
+  return out + "\n";
 }
 
 void add_outcome(std::string& out, const RunReport& report) {
@@ -161,7 +173,7 @@ void add_outcome(std::string& out, const RunReport& report) {
   add_disk(out, report);
   add_gpu(out, report);
   add_remote(out, report);
-  out += governed(report.reuse);
+  out += governed(report.reuse) + shared(report.reuse);
   if (report.restore_failures > 0) {
     out += fmt::format(
         "cached KV could not be restored for {}: the engine rejected it and computed the prompt\n",
@@ -289,6 +301,7 @@ OrderedJson governor_json(const ReuseStats& stats) {
           {"peak_bytes", stats.peak.value()},
           {"lowest_budget_bytes", controller.lowest_budget.value()},
           {"given_back_bytes", controller.given_back.value()},
+          {"idle_bytes", controller.idle.value()},
           {"refused", refused_total(stats)},
           {"longest_tick_ms", to_milliseconds(controller.longest_tick)},
           {"releases", std::move(releases)}};

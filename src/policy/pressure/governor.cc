@@ -175,6 +175,13 @@ IdleLimits IdleLimits::seed() {
   return {.relaxed = 10min, .normal = 120s, .emergency = 30s, .offload = 30s};
 }
 
+IdleLimits IdleLimits::of(Duration relaxed) {
+  return {.relaxed = relaxed,
+          .normal = relaxed / 5,
+          .emergency = relaxed / 20,
+          .offload = relaxed / 20};
+}
+
 Result<void> check(const GovernorOptions& options) {
   const auto invalid = [](std::string message) {
     return fail(ErrorCode::kInvalidArgument, "governor: " + std::move(message));

@@ -79,6 +79,27 @@ TEST(OneMemory, EvictsWhatSavesTheFewestSecondsPerByte) {
   EXPECT_EQ(f.images(), 128_KiB);
 }
 
+TEST(OneMemory, ANewOutputLeavesAsManyAsTheFloorSays) {
+  ManualClock clock;
+  const auto reuse =
+      Reuse::create({.budget = 96_KiB, .min_encoder_entries = EntryCount(3)}, {}, clock).value();
+  const auto keeps = [&](unsigned n, std::size_t bytes) {
+    EncoderKey key;
+    key.bytes[0] = static_cast<std::byte>(n);
+    const auto got =
+        reuse->encoder().get_or_encode(key, Modality::kImage, [&]() -> Result<EncoderOutput> {
+          clock.advance(1s);
+          return EncoderOutput{{.dtype = DType::kU8,
+                                .shape = Shape{bytes},
+                                .bytes = std::vector<std::byte>(bytes)}};
+        });
+    return got.has_value() && got->resident();
+  };
+  for (unsigned n = 0; n < 3; ++n) ASSERT_TRUE(keeps(n, 32U << 10U));
+  EXPECT_FALSE(keeps(9, 64U << 10U)) << "two would have to leave for it";
+  EXPECT_TRUE(keeps(10, 32U << 10U)) << "one for one";
+}
+
 // A prompt that goes on from what is cached must not evict what it stands on.
 TEST(OneMemory, PinsTheParentOfNewKvWhileItEvicts) {
   OneMemory f;

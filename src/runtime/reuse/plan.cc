@@ -31,6 +31,8 @@ struct Plan::State {
   Result<void> add_answer(const std::stop_token& stop);
   Result<void> load_prefix(PrefixArchive::Look look, const std::stop_token& stop);
   Result<void> lease_prefix(const std::stop_token& stop);
+  Result<std::uint64_t> prefetch_prefix(const Sequence& sequence, const KvLayout& its_layout,
+                                        const std::stop_token& stop);
   void commit_prefix(KvSlice kv);
   void commit_end(KvSlice kv, std::span<const TokenId> fed_back);
   [[nodiscard]] TokenCount capture_from(TokenCount at) const;
@@ -269,6 +271,48 @@ void Plan::State::commit_end(KvSlice kv, std::span<const TokenId> fed_back) {
   if (!archived.has_value()) return;
   const auto longer = ArchivedPrompt::of(identity->space, identity->root, *layout, sequence);
   if (longer.has_value()) reuse->prefix_archive()->keep(*longer, kv);
+}
+
+Result<Prefetched> Reuse::prefetch(const PrefetchTarget& target, const KvLayout* layout,
+                                   const std::stop_token& stop) {
+  Prefetched loaded;
+  if (!has_tier()) return loaded;
+  if (pressure() != nullptr && pressure()->stats().mode > PressureMode::kNormal) return loaded;
+  const Request nobody;
+  const RequestIdentity identity{.request = &nobody,
+                                 .media = {},
+                                 .prints = target.prints,
+                                 .space = target.space,
+                                 .root = target.root,
+                                 .question = std::nullopt};
+  Plan plan(std::make_unique<Plan::State>(*this, identity, RequestFacts{.now = clock().now()}));
+  if (layout != nullptr) {
+    AFI_TRY(loaded.kv_tokens, plan.state_->prefetch_prefix(target.prompt, *layout, stop));
+  }
+  plan.add_media(target.prompt);
+  for (const MediaSource source : plan.media().sources()) {
+    loaded.encoder_outputs += source == MediaSource::kLoaded ? 1 : 0;
+  }
+  return loaded;
+}
+
+/// Returns how many more positions the prompt can resume after. Takes no lease of other processes:
+/// nothing will be prefilled.
+Result<std::uint64_t> Plan::State::prefetch_prefix(const Sequence& sequence,
+                                                   const KvLayout& its_layout,
+                                                   const std::stop_token& stop) {
+  if (reuse->prefix() == nullptr || reuse->prefix_archive() == nullptr) return 0U;
+  reuse->note_space(identity->root, identity->space);
+  prompt = &sequence;
+  layout = &its_layout;
+  AFI_TRY(archived, ArchivedPrompt::of(identity->space, identity->root, its_layout, sequence));
+  const PrefillRequest request{
+      .space = identity->root, .layout = layout, .prompt = prompt, .facts = facts};
+  AFI_TRY(PrefillLeader mine, reuse->prefix()->wait_and_lead(request, stop));
+  leader = std::move(mine);
+  const TokenCount before = resume();
+  AFI_TRY_VOID(load_prefix(PrefixArchive::Look::kOnce, stop));
+  return (resume() - before).value();
 }
 
 void Plan::restart() {

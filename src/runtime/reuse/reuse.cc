@@ -130,6 +130,7 @@ Reuse::Reuse(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Reuse::~Reuse() = default;
 
+bool Reuse::has_tier() const { return state_->tier != nullptr; }
 EncodeOnce& Reuse::encoder() { return *state_->front; }
 PrefillOnce* Reuse::prefix() { return state_->prefill.get(); }
 AnswerOnce* Reuse::answers() { return state_->answer_once.get(); }
@@ -171,6 +172,9 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
       .keep_idle_order = pressure.gauge != nullptr && pressure.governor.idle.any()};
   EncoderCacheOptions cache_options;
   cache_options.max_entries = options.max_encoder_entries;
+  if (options.min_encoder_entries > EntryCount(0)) {
+    cache_options.floor = std::make_shared<FixedFloor>(options.min_encoder_entries);
+  }
   AFI_TRY(cache_options.policy, make_governed_policy(policy));
   AFI_TRY(state->cache, EncoderCache::create(std::move(cache_options), state->budget));
   state->front = std::make_unique<EncodeOnce>(

@@ -93,7 +93,13 @@ class AnsweringProcess {
                                    .wall = world_.wall,
                                    .shared = list_.get(),
                                    .wait = [this](Duration time) { wait(time); },
-                                   .turns = turns_})
+                                   .turns = turns_,
+                                   .on_invalidation =
+                                       [this](const Invalidation& invalidation) {
+                                         heard.push_back(invalidation == Invalidation()
+                                                             ? "anything"
+                                                             : invalidation.tag);
+                                       }})
                   .value();
   }
   bool refresh() const { return archive->refresh().has_value(); }
@@ -125,6 +131,7 @@ class AnsweringProcess {
   }
 
   std::function<void(Duration)> wait = [this](Duration time) { world_.pass(time); };
+  std::vector<std::string> heard;  // tags that others invalidated
   MemoryFiles files;
   std::unique_ptr<SimulatedCell> cell;
   std::unique_ptr<AnswerCache> cache;

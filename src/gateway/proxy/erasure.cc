@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/erasure.h"
+
+#include <utility>
+
+namespace afterimage {
+namespace {
+
+constexpr std::string_view kPrefix = "erase/";
+constexpr std::string_view kEverything = "everything";
+
+void operator+=(EraseReport& sum, const EraseReport& report) {
+  sum.encoder_outputs += report.encoder_outputs;
+  sum.kv_tokens += report.kv_tokens;
+  sum.answers += report.answers;
+  sum.stored += report.stored;
+  sum.unfinished += report.unfinished;
+}
+
+}  // namespace
+
+Result<EraseReport> erase_here(Gateway& gateway, EraseTarget target) {
+  const GatewayParts& parts = gateway.parts();
+  EraseReport by_alias;
+  const Settings& settings = gateway.config()->settings;
+  if (settings.upstream.url.empty() && target.model == settings.engine.model) {
+    AFI_TRY(by_alias, parts.reuse.erase(target));
+    target.model = parts.backend.identity(*target.model).model;
+  }
+  AFI_TRY(EraseReport report, parts.reuse.erase(target));
+  report += by_alias;
+  return report;
+}
+
+std::string answer_tag(const EraseTarget& target) {
+  if (target.media.has_value()) return "media:" + target.media->hex();
+  if (target.tenant.has_value()) return "tenant:" + *target.tenant;
+  if (target.model.has_value()) return "model:" + *target.model;
+  return "";
+}
+
+std::string announcement(const EraseTarget& target) {
+  const std::string tag = answer_tag(target);
+  return std::string(kPrefix) + (tag.empty() ? std::string(kEverything) : tag);
+}
+
+std::optional<EraseTarget> announced(std::string_view tag) {
+  if (!tag.starts_with(kPrefix)) return std::nullopt;
+  tag.remove_prefix(kPrefix.size());
+  if (tag == kEverything) return EraseTarget{.everything = true};
+  const std::size_t colon = tag.find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const std::string_view kind = tag.substr(0, colon);
+  const std::string name(tag.substr(colon + 1));
+  if (kind == "tenant") return EraseTarget{.tenant = name};
+  if (kind == "model") return EraseTarget{.model = name};
+  const auto media = ContentDigest::from_hex(name);
+  if (kind != "media" || !media.has_value()) return std::nullopt;
+  return EraseTarget{.media = *media};
+}
+
+}  // namespace afterimage
