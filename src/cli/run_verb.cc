@@ -243,10 +243,11 @@ void add_cache_options(CLI::App& verb, RunArgs& args) {
           "machine, whichever has less memory), host, cgroup, the folder of a control group; and\n"
           "nvml:N or rocm:N, a GPU, for --gpu-memory")
       ->type_name("LIST");
-  verb.add_option("--idle-limit", args.idle_limit,
-                  "Evict from memory what nobody used for so long, e.g. \"10 min\"; the governor "
-                  "applies\n"
-                  "it, and shortens it to a fifth under pressure and to a twentieth in an emergency")
+  verb.add_option(
+          "--idle-limit", args.idle_limit,
+          "Evict from memory what nobody used for so long, e.g. \"10 min\"; the governor "
+          "applies\n"
+          "it, and shortens it to a fifth under pressure and to a twentieth in an emergency")
       ->type_name("TIME");
   verb.add_option("--tenant-share", args.shares,
                   "Share of --budget, 0 to 1, that other tenants of the workload never take; may "

@@ -34,8 +34,8 @@ NodeIndex PrefixCache::State::root_for(const NamespaceId& id, const KvLayout& la
   }
   const std::uint32_t place = free_spaces.back();
   free_spaces.pop_back();
-  const NodeIndex root = entries.add_root(
-      place, DigestHash()(id), owner_of != nullptr ? owner_of(id) : EntryLabel());
+  const NodeIndex root =
+      entries.add_root(place, DigestHash()(id), owner_of != nullptr ? owner_of(id) : EntryLabel());
   spaces[place] = {.id = id, .layout = layout, .root = root, .in_use = true};
   index.emplace(id, place);
   return spaces[place].root;

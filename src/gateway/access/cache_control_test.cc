@@ -156,9 +156,10 @@ TEST(CacheDirectives, ReadsWhoAsksAndWhetherAnotherTurnFollows) {
   EXPECT_EQ(directives.workflow, "");
   EXPECT_EQ(directives.agent, "planner/1");
   EXPECT_EQ(directives.conversation, ContinuationHint::kGoesOn);
-  const CacheDirectives of_a_step = directives_of({{"X-Afterimage-Workflow", "triage"},
-                                                   {"X-Afterimage-Step", "read"},
-                                                   {"X-Afterimage-Next-Steps", "judge, write,judge"}});
+  const CacheDirectives of_a_step =
+      directives_of({{"X-Afterimage-Workflow", "triage"},
+                     {"X-Afterimage-Step", "read"},
+                     {"X-Afterimage-Next-Steps", "judge, write,judge"}});
   EXPECT_EQ(of_a_step.workflow, "triage");
   EXPECT_EQ(of_a_step.step, "read");
   EXPECT_EQ(of_a_step.next_steps, (std::vector<std::string>{"judge", "write"}));

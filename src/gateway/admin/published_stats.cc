@@ -175,8 +175,9 @@ void write_engine(MetricsWriter& out, const EngineLoad& load) {
 
 void write_prefetches(MetricsWriter& out, const PrefetchCounts& prefetched) {
   const auto count = [&](const char* result, std::uint64_t value) {
-    out.counter("afterimage_prefetches_total", "Next steps of workflows that were looked up below memory",
-                {{"result", result}}, number(value));
+    out.counter("afterimage_prefetches_total",
+                "Next steps of workflows that were looked up below memory", {{"result", result}},
+                number(value));
   };
   count("useful", prefetched.useful);
   count("useless", prefetched.useless);

@@ -107,9 +107,9 @@ std::unique_ptr<StepPrefetcher> make_prefetcher(const Engine& engine, Reuse& reu
 }
 
 /// nullopt: the client does not say which step of what it is.
-std::optional<WorkflowStep> step_of(const BackendRequest& request) {
+std::optional<ClientStep> step_of(const BackendRequest& request) {
   if (request.workflow.empty() || request.step.empty()) return std::nullopt;
-  return WorkflowStep{
+  return ClientStep{
       .tenant = request.tenant.text(), .workflow = request.workflow, .step = request.step};
 }
 
@@ -273,7 +273,7 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
     if (!std::exchange(begun, true)) listener.on_recorded_head(200, {{"Content-Type", kEvents}});
     listener.on_bytes(details.with_timings(bytes));
   };
-  const std::optional<WorkflowStep> step = step_of(request);
+  const std::optional<ClientStep> step = step_of(request);
   if (prefetcher_ != nullptr && step.has_value()) prefetcher_->begins(*step);
   std::shared_ptr<const PrefetchTarget> used;
   std::optional<Request> prompt;

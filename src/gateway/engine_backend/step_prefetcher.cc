@@ -23,7 +23,7 @@ StepPrefetcher::StepPrefetcher(const Options& options, Prefetch prefetch, const 
       clock_(clock),
       loader_(1, options.waiting) {}
 
-void StepPrefetcher::begins(const WorkflowStep& name) {
+void StepPrefetcher::begins(const ClientStep& name) {
   const MutexLock lock(mutex_);
   const auto found = steps_.find(name);
   if (found == steps_.end()) return;
@@ -35,7 +35,7 @@ void StepPrefetcher::begins(const WorkflowStep& name) {
   judge(name.tenant, true);
 }
 
-void StepPrefetcher::ends(const WorkflowStep& name, const std::vector<std::string>& next,
+void StepPrefetcher::ends(const ClientStep& name, const std::vector<std::string>& next,
                           std::shared_ptr<const PrefetchTarget> used) {
   const MutexLock lock(mutex_);
   std::string& last = last_step_[{name.tenant, name.workflow}];
@@ -97,7 +97,7 @@ void StepPrefetcher::judge(const std::string& tenant, bool useful) {
   judged.judged = std::min(judged.judged + 1, kJudged);
 }
 
-void StepPrefetcher::expire(const WorkflowStep& name, Step& step) {
+void StepPrefetcher::expire(const ClientStep& name, Step& step) {
   if (!step.useful_until.has_value() || clock_.now() <= *step.useful_until) return;
   step.useful_until = std::nullopt;
   ++counts_.useless;
@@ -111,16 +111,15 @@ bool StepPrefetcher::may_load(const std::string& tenant) {
   return ++judged.declined % kJudged == 0;
 }
 
-void StepPrefetcher::prefetch_step(const WorkflowStep& name) {
+void StepPrefetcher::prefetch_step(const ClientStep& name) {
   const auto found = steps_.find(name);
   if (found == steps_.end() || found->second.used == nullptr) return;
   Step& step = found->second;
   expire(name, step);
   if (step.useful_until.has_value()) return;  // it was loaded, and may still come
-  const bool posted =
-      may_load(name.tenant) && loader_.post([this, name, used = step.used] {
-        loaded(name, prefetch_(*used));
-      });
+  const bool posted = may_load(name.tenant) && loader_.post([this, name, used = step.used] {
+    loaded(name, prefetch_(*used));
+  });
   counts_.declined += posted ? 0 : 1;
   loading_ += posted ? 1 : 0;
 }
@@ -130,7 +129,7 @@ void StepPrefetcher::await_loads() const {
   while (loading_ > 0) ended_.wait(mutex_);
 }
 
-void StepPrefetcher::loaded(const WorkflowStep& name, const Result<Prefetched>& loaded) {
+void StepPrefetcher::loaded(const ClientStep& name, const Result<Prefetched>& loaded) {
   const MutexLock lock(mutex_);
   --loading_;
   ended_.notify_all();

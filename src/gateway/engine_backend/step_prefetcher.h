@@ -20,11 +20,11 @@
 namespace afterimage {
 
 /// One step of a client's workflow: an agent's turn, by the names that the client gives.
-struct WorkflowStep {
+struct ClientStep {
   std::string tenant;
   std::string workflow;
   std::string step;
-  auto operator<=>(const WorkflowStep&) const = default;
+  auto operator<=>(const ClientStep&) const = default;
 };
 
 /// Brings up, from disk or servers, what the next step of a client's workflow will need, while the client
@@ -42,8 +42,8 @@ struct WorkflowStep {
 class StepPrefetcher {
  public:
   struct Options {
-    std::size_t steps = 1024;                         // remembered; the least recently used go
-    std::uint64_t tokens = 8ULL << 20U;               // of their prompts, together
+    std::size_t steps = 1024;            // remembered; the least recently used go
+    std::uint64_t tokens = 8ULL << 20U;  // of their prompts, together
     Duration useful_within = std::chrono::minutes(2);
     std::size_t waiting = 64;
   };
@@ -56,9 +56,9 @@ class StepPrefetcher {
   StepPrefetcher& operator=(const StepPrefetcher&) = delete;
 
   /// A request of the step has arrived.
-  void begins(const WorkflowStep& step);
+  void begins(const ClientStep& step);
   /// It has been answered. `next`: what the client expects; empty: unknown.
-  void ends(const WorkflowStep& step, const std::vector<std::string>& next,
+  void ends(const ClientStep& step, const std::vector<std::string>& next,
             std::shared_ptr<const PrefetchTarget> used);
 
   [[nodiscard]] PrefetchCounts counts() const;
@@ -75,7 +75,7 @@ class StepPrefetcher {
     std::shared_ptr<const PrefetchTarget> used;
     std::map<std::string, std::uint32_t> followed_by;
     std::optional<Duration> useful_until;  // it was loaded, and has not come since
-    std::list<WorkflowStep>::iterator in_order;
+    std::list<ClientStep>::iterator in_order;
     void note_next(const std::string& next);
   };
   struct Tenant {
@@ -86,19 +86,19 @@ class StepPrefetcher {
 
   void forget_oldest() AFI_REQUIRES(mutex_);
   void judge(const std::string& tenant, bool useful) AFI_REQUIRES(mutex_);
-  void expire(const WorkflowStep& name, Step& step) AFI_REQUIRES(mutex_);
+  void expire(const ClientStep& name, Step& step) AFI_REQUIRES(mutex_);
   [[nodiscard]] bool may_load(const std::string& tenant) AFI_REQUIRES(mutex_);
   [[nodiscard]] std::vector<std::string> expected_after(const Step& step) const
       AFI_REQUIRES(mutex_);
-  void prefetch_step(const WorkflowStep& name) AFI_REQUIRES(mutex_);
-  void loaded(const WorkflowStep& name, const Result<Prefetched>& loaded);
+  void prefetch_step(const ClientStep& name) AFI_REQUIRES(mutex_);
+  void loaded(const ClientStep& name, const Result<Prefetched>& loaded);
 
   const Options options_;
   const Prefetch prefetch_;
   const Clock& clock_;
   mutable Mutex mutex_;
-  std::map<WorkflowStep, Step> steps_ AFI_GUARDED_BY(mutex_);
-  std::list<WorkflowStep> order_ AFI_GUARDED_BY(mutex_);  // the least recently used first
+  std::map<ClientStep, Step> steps_ AFI_GUARDED_BY(mutex_);
+  std::list<ClientStep> order_ AFI_GUARDED_BY(mutex_);  // the least recently used first
   std::uint64_t tokens_ AFI_GUARDED_BY(mutex_) = 0;
   std::map<std::string, Tenant> tenants_ AFI_GUARDED_BY(mutex_);
   std::map<std::pair<std::string, std::string>, std::string> last_step_

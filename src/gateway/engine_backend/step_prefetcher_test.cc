@@ -13,7 +13,8 @@ using namespace std::chrono_literals;
 
 std::shared_ptr<const PrefetchTarget> target_of(TokenId first, std::size_t tokens = 8) {
   const Namespace space =
-      Namespace::of({.model = "m", .weights_epoch = "1", .encoder = "e"}, TenantId("t"), Secret{}).value();
+      Namespace::of({.model = "m", .weights_epoch = "1", .encoder = "e"}, TenantId("t"), Secret{})
+          .value();
   auto target = std::make_shared<PrefetchTarget>(
       PrefetchTarget{.prints = {}, .space = space, .root = {}, .prompt = {}});
   target->prompt.tokens.assign(tokens, first);
@@ -34,7 +35,7 @@ struct Steps {
   /// A whole step; `next` as the client says.
   void take(const std::string& step, const std::vector<std::string>& next = {},
             const std::string& tenant = "t") {
-    const WorkflowStep name{.tenant = tenant, .workflow = "w", .step = step};
+    const ClientStep name{.tenant = tenant, .workflow = "w", .step = step};
     prefetcher.begins(name);
     prefetcher.ends(name, next, target_of(static_cast<TokenId>(step.back())));
   }
@@ -47,7 +48,7 @@ struct Steps {
   ManualClock clock;
   std::mutex mutex;
   std::vector<int> loads;
-  std::uint64_t found = 5;  // what a load finds
+  std::uint64_t found = 5;    // what a load finds
   StepPrefetcher prefetcher;  // last: its thread uses the others
 };
 

@@ -39,9 +39,9 @@ struct BackendRequest {
 
 /// Of a backend that prefetches.
 struct PrefetchCounts {
-  std::uint64_t useful = 0;   // loaded, and the step came
-  std::uint64_t useless = 0;  // loaded, and the step did not come in time
-  std::uint64_t nothing = 0;  // memory had it, or the tiers did not
+  std::uint64_t useful = 0;    // loaded, and the step came
+  std::uint64_t useless = 0;   // loaded, and the step did not come in time
+  std::uint64_t nothing = 0;   // memory had it, or the tiers did not
   std::uint64_t declined = 0;  // not loaded: too few were useful, or too many were waiting
   std::uint64_t kv_tokens = 0;
   std::uint64_t encoder_outputs = 0;

@@ -23,8 +23,8 @@ TEST(Erasure, OtherGatewaysHearWhatIsErased) {
 }
 
 TEST(Erasure, OtherTagsAnnounceNothing) {
-  for (const std::string tag : {"", "erase/", "erase/all", "erase/media:xyz", "media:1", "everything",
-                                "erase/owner:acme", "ERASE/everything"}) {
+  for (const std::string tag : {"", "erase/", "erase/all", "erase/media:xyz", "media:1",
+                                "everything", "erase/owner:acme", "ERASE/everything"}) {
     EXPECT_FALSE(announced(tag).has_value()) << tag;
   }
 }

@@ -238,20 +238,21 @@ Result<void> Service::State::share_answers() {
                                                 RedisLeasesOptions{.lease = kAnswerLease});
   const std::string file =
       stores->disk() == nullptr ? "" : options.settings.memory.disk + "/answers-erased";
-  AFI_TRY(archive, AnswerArchive::open({.tier = *stores->replaceable_tier(),
-                                        .transfer = transfer,
-                                        .cache = *reuse->answer_cache(),
-                                        .files = stores->files(),
-                                        .erasures = file,
-                                        .clock = clock,
-                                        .wall = ids.clock(),
-                                        .shared = invalidation_log.get(),
-                                        .wait = {},
-                                        .turns = answer_leases.get(),
-                                        .labels = EntryLabels(stores->secret()),
-                                        .on_invalidation = [this](const Invalidation& invalidation) {
-                                          erase_what_others_erased(invalidation);
-                                        }}));
+  AFI_TRY(archive,
+          AnswerArchive::open({.tier = *stores->replaceable_tier(),
+                               .transfer = transfer,
+                               .cache = *reuse->answer_cache(),
+                               .files = stores->files(),
+                               .erasures = file,
+                               .clock = clock,
+                               .wall = ids.clock(),
+                               .shared = invalidation_log.get(),
+                               .wait = {},
+                               .turns = answer_leases.get(),
+                               .labels = EntryLabels(stores->secret()),
+                               .on_invalidation = [this](const Invalidation& invalidation) {
+                                 erase_what_others_erased(invalidation);
+                               }}));
   const auto read = archive->refresh();
   if (!read.has_value()) log.warn("answers_not_shared_yet", {{"why", read.error().message}});
   return {};

@@ -62,7 +62,7 @@ class IdleOrder final : public EvictionPolicy {
     unlink(slot);
     inner_->park(slot);
   }
-  /// Whoever held it has only now stopped using it.
+  /// The entry was in use until now.
   void unpark(SlotId slot) override {
     append(slot);
     inner_->unpark(slot);

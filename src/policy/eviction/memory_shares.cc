@@ -21,14 +21,14 @@ MemoryShares::MemoryShares(std::vector<OwnerShare> shares, const MemoryBudget& b
 Result<std::shared_ptr<MemoryShares>> MemoryShares::create(std::vector<OwnerShare> shares,
                                                            const MemoryBudget& budget) {
   if (shares.size() > kMaxShares) {
-    return fail(ErrorCode::kInvalidArgument, "more than " + std::to_string(kMaxShares) +
-                                                 " tenants have a share of the memory");
+    return fail(ErrorCode::kInvalidArgument,
+                "more than " + std::to_string(kMaxShares) + " tenants have a share of the memory");
   }
   double sum = 0;
   for (auto share = shares.begin(); share != shares.end(); ++share) {
     if (!(share->fraction > 0 && share->fraction <= 1)) {
-      return fail(ErrorCode::kInvalidArgument, "the share of tenant \"" + share->name +
-                                                   "\" is not above 0 and at most 1");
+      return fail(ErrorCode::kInvalidArgument,
+                  "the share of tenant \"" + share->name + "\" is not above 0 and at most 1");
     }
     const bool twice = std::any_of(shares.begin(), share, [&](const OwnerShare& other) {
       return other.owner == share->owner;

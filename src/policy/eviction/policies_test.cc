@@ -34,9 +34,10 @@ std::vector<PolicyFactory> all_policies() {
                    static const MemoryBudget kBudget(1_MiB);
                    const std::vector<OwnerShare> shares{
                        {.name = "a", .owner = EntryLabel{1}, .fraction = 0.5}};
-                   return make_governed_policy({.policy = "worth",
-                                                .shares = MemoryShares::create(shares, kBudget).value(),
-                                                .keep_idle_order = true})
+                   return make_governed_policy(
+                              {.policy = "worth",
+                               .shares = MemoryShares::create(shares, kBudget).value(),
+                               .keep_idle_order = true})
                        .value();
                  }});
   return all;

@@ -25,9 +25,9 @@ constexpr EntryLabel kOther{3};
 SlotId slot_at(std::uint32_t index) { return {.index = index, .generation = 0}; }
 
 std::shared_ptr<MemoryShares> shares_of(const MemoryBudget& budget, double a, double b) {
-  return MemoryShares::create({{.name = "a", .owner = kA, .fraction = a},
-                               {.name = "b", .owner = kB, .fraction = b}},
-                              budget)
+  return MemoryShares::create(
+             {{.name = "a", .owner = kA, .fraction = a}, {.name = "b", .owner = kB, .fraction = b}},
+             budget)
       .value();
 }
 
@@ -136,7 +136,8 @@ TEST(MemoryShares, RefusesSharesThatCannotBe) {
     return made.has_value() ? std::string() : made.error().message;
   };
   EXPECT_EQ(refused({{.name = "a", .owner = kA, .fraction = 1}}), "");
-  EXPECT_THAT(refused({{.name = "a", .owner = kA, .fraction = 0}}), ::testing::HasSubstr("above 0"));
+  EXPECT_THAT(refused({{.name = "a", .owner = kA, .fraction = 0}}),
+              ::testing::HasSubstr("above 0"));
   EXPECT_THAT(refused({{.name = "a", .owner = kA, .fraction = 0.6},
                        {.name = "b", .owner = kB, .fraction = 0.5}}),
               ::testing::HasSubstr("exceed 1"));

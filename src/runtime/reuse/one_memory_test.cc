@@ -89,9 +89,8 @@ TEST(OneMemory, ANewOutputLeavesAsManyAsTheFloorSays) {
     const auto got =
         reuse->encoder().get_or_encode(key, Modality::kImage, [&]() -> Result<EncoderOutput> {
           clock.advance(1s);
-          return EncoderOutput{{.dtype = DType::kU8,
-                                .shape = Shape{bytes},
-                                .bytes = std::vector<std::byte>(bytes)}};
+          return EncoderOutput{
+              {.dtype = DType::kU8, .shape = Shape{bytes}, .bytes = std::vector<std::byte>(bytes)}};
         });
     return got.has_value() && got->resident();
   };

@@ -14,20 +14,21 @@
 namespace afterimage {
 namespace {
 
-/// A real engine above a tier: what was evicted is back before the next request asks for it.
+/// A real engine with a tier: an evicted prompt is in memory again before the next request.
 TEST(Prefetch, WhatAStepUsedIsInMemoryBeforeItComesAgain) {
   MemoryBudget below_budget(64_MiB);
   HostTier below(below_budget);
   ManualClock clock;
   const auto engine = testing::tiny_engine(clock);
   const auto reuse =
-      Reuse::create({.budget = 16_MiB, .tier = &below, .weigh_loads = false}, Secret{}, clock).value();
+      Reuse::create({.budget = 16_MiB, .tier = &below, .weigh_loads = false}, Secret{}, clock)
+          .value();
   const auto ask = [&](std::uint32_t picture, const std::string& words) {
     Request request{.id = RequestId("r")};
     request.messages.push_back(
         {.role = Role::kUser,
-         .parts = {testing::media_item(Modality::kImage, testing::make_png(testing::make_picture(
-                                                             40, 30, picture))),
+         .parts = {testing::media_item(Modality::kImage,
+                                       testing::make_png(testing::make_picture(40, 30, picture))),
                    std::string(400, 'x') + words}});
     return serve(request, *engine, *reuse, {.max_tokens = TokenCount(2)}).value();
   };

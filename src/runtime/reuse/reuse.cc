@@ -36,9 +36,8 @@ std::vector<OwnerShare> owners_of(const std::vector<MemoryShare>& shares, const 
   const EntryLabels labels(root);
   std::vector<OwnerShare> owners;
   for (const MemoryShare& share : shares) {
-    owners.push_back({.name = share.tenant,
-                      .owner = labels.tenant(share.tenant),
-                      .fraction = share.fraction});
+    owners.push_back(
+        {.name = share.tenant, .owner = labels.tenant(share.tenant), .fraction = share.fraction});
   }
   return owners;
 }

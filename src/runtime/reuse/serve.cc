@@ -188,11 +188,11 @@ Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
   }
   served.match_steps = plan.answer().steps;
   if (!served.answered) {
-    served.target = std::make_shared<const PrefetchTarget>(
-        PrefetchTarget{.prints = identity.prints,
-                       .space = identity.space,
-                       .root = identity.root,
-                       .prompt = std::move(prompt)});
+    served.target =
+        std::make_shared<const PrefetchTarget>(PrefetchTarget{.prints = identity.prints,
+                                                              .space = identity.space,
+                                                              .root = identity.root,
+                                                              .prompt = std::move(prompt)});
   }
   served.prints = std::move(identity.prints);
   served.total = clock.now() - arrived;

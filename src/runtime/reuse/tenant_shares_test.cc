@@ -30,8 +30,8 @@ struct Tenants {
     Request request{.id = RequestId("r"), .tenant = TenantId(tenant)};
     request.messages.push_back(
         {.role = Role::kUser,
-         .parts = {testing::media_item(Modality::kImage, testing::make_png(testing::make_picture(
-                                                             40, 30, picture))),
+         .parts = {testing::media_item(Modality::kImage,
+                                       testing::make_png(testing::make_picture(40, 30, picture))),
                    words}});
     const auto served = serve(request, *engine, *reuse, {.max_tokens = TokenCount(2)});
     EXPECT_TRUE(served.has_value());
