@@ -12,6 +12,7 @@
 #include "afterimage/governor.h"
 #include "afterimage/reuse_stats.h"
 #include "gateway/proxy/durations.h"
+#include "gateway/proxy/protocol_routes.h"
 
 namespace afterimage {
 namespace {
@@ -350,6 +351,7 @@ json decision_json(const Decision& decision) {
        std::chrono::floor<std::chrono::milliseconds>(decision.at).time_since_epoch().count()},
       {"tenant", decision.tenant},
       {"operation", decision.operation},
+      {"protocol", decision.protocol},
       {"model", decision.model},
       {"outcome", to_string(decision.outcome)},
       {"rung", decision.rung},
@@ -591,13 +593,16 @@ Result<json> explain(Gateway& gateway, const json& asked) {
   static const std::map<std::string, ApiOperation, std::less<>> kOperations{
       {"chat", ApiOperation::kChat},
       {"completion", ApiOperation::kCompletion},
-      {"embedding", ApiOperation::kEmbedding}};
+      {"embedding", ApiOperation::kEmbedding},
+      {"messages", ApiOperation::kChat},
+      {"responses", ApiOperation::kChat}};
   const json operation = asked.value("operation", json("chat"));
   const auto known = operation.is_string()
                          ? kOperations.find(operation.get_ref<const std::string&>())
                          : kOperations.end();
   if (known == kOperations.end()) {
-    return fail(ErrorCode::kInvalidArgument, "\"operation\" must be chat, completion or embedding");
+    return fail(ErrorCode::kInvalidArgument,
+                "\"operation\" must be chat, completion, embedding, messages or responses");
   }
   if (!asked.contains("body") || !asked["body"].is_object()) {
     return fail(ErrorCode::kInvalidArgument, "\"body\" must be the request, as it would be sent");
@@ -614,7 +619,8 @@ Result<json> explain(Gateway& gateway, const json& asked) {
     headers.add(name, value.get<std::string>());
   }
   const Decision decision =
-      gateway.explain(known->second, as_text(asked["body"]), std::move(headers));
+      gateway.explain(known->second, as_text(asked["body"]), std::move(headers),
+                      translation_for(gateway, known->first));
   json said = decision_json(decision);
   for (const char* absent :
        {"id", "at_ms", "status", "took_ms", "saved_ms", "request_id", "stored", "not_stored"}) {
