@@ -121,7 +121,7 @@ class Gateway:
             reason = {"hit": "served", "miss": "nothing matched", "bypass": "off", "refresh": "no-cache", "error": "upstream reset", "joined": "single flight"}[outcome]
             self.last += 1
             self.decisions.append({
-                "id": self.last, "at_ms": int(time.time() * 1000), "tenant": tenant, "operation": operation, "model": model,
+                "id": self.last, "at_ms": int(time.time() * 1000), "tenant": tenant, "operation": operation, "protocol": "openai", "model": model,
                 "outcome": outcome, "rung": rung, "reason": reason, "took_ms": took * 1000, "saved_ms": saved * 1000, "status": code,
                 "request_id": f"req-{self.last:06x}", "question": question[:200], "ladder": ladder,
                 "media": [{"modality": m, "digest": f"{abs(hash(m)):064x}"[:64], "bytes": 81243} for m in media],
@@ -247,7 +247,7 @@ class Gateway:
         body = wanted["body"]
         question = question_of(body)
         ladder, found = self.look_up("anonymous", body.get("model", ""), question)
-        return {"tenant": "anonymous", "operation": wanted["operation"], "model": body.get("model", ""), "outcome": "hit" if found else "miss", "rung": ladder[-1]["rung"] if found else "",
+        return {"tenant": "anonymous", "operation": wanted["operation"], "protocol": "openai", "model": body.get("model", ""), "outcome": "hit" if found else "miss", "rung": ladder[-1]["rung"] if found else "",
                 "reason": "", "question": question[:200], "ladder": ladder, "media": [], "scope": "0" * 32, "why": WHY["hit" if found else "miss"]}
 
     def metrics(self):
@@ -265,6 +265,7 @@ class Gateway:
         family("process_start_time_seconds", "gauge", "Start.", ({}, self.began))
         family("afterimage_draining", "gauge", "Draining.", ({}, int(self.draining)))
         family("afterimage_requests_total", "counter", "Requests.", *(({"operation": o, "outcome": w, "code": c}, n) for (o, w, c), n in self.counts.items()))
+        family("afterimage_translated_requests_total", "counter", "Translated.", ({"protocol": "messages"}, 0), ({"protocol": "responses"}, 0))
         family("afterimage_requests_in_flight", "gauge", "In flight.", ({}, 0))
         for name in ("afterimage_request_duration_seconds", "afterimage_time_to_first_byte_seconds"):
             lines += [f"# HELP {name} Time.", f"# TYPE {name} histogram"]

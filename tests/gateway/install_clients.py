@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Installs pinned versions of the official OpenAI clients into a folder: install_clients.py FOLDER.
+"""Installs pinned versions of the official OpenAI and Anthropic clients into a folder: install_clients.py FOLDER.
 
 Does nothing if they are installed. Tests that need them fail without them, because a gateway without tested clients is
 not tested."""
@@ -30,7 +30,7 @@ def install_python(folder):
     # Replaces a folder that an interrupted run left behind.
     shutil.rmtree(folder, ignore_errors=True)
     run("creating a virtual environment (package python3-venv)", sys.executable, "-m", "venv", str(folder))
-    run("installing the Python client", str(folder / "bin/python"), "-m", "pip", "install", "--quiet",
+    run("installing the Python clients", str(folder / "bin/python"), "-m", "pip", "install", "--quiet",
         "--disable-pip-version-check", "-r", str(PINNED / "requirements.txt"))
 
 
@@ -39,7 +39,7 @@ def install_node(folder):
     folder.mkdir(parents=True)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(PINNED / name, folder)
-    run("installing the Node client", "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", cwd=folder)
+    run("installing the Node clients", "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", cwd=folder)
 
 
 def main():

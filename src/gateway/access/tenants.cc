@@ -268,6 +268,7 @@ Result<Tenant> Tenants::State::admit(ListedTenant& tenant, std::string_view name
   return Tenant{.name = tenant.name,
                 .cache_namespace = tenant_id(tenant.kind, tenant.cache_namespace, name_space),
                 .owner = tenant.cache_namespace,
+                .id = "tenant/" + tenant.name,
                 .max_bytes = tenant.max_bytes,
                 .max_entries = tenant.max_entries,
                 .max_match = tenant.max_match,
@@ -296,6 +297,7 @@ Result<Tenant> Tenants::identify(std::optional<std::string_view> authorization,
     return Tenant{.name = "anonymous",
                   .cache_namespace = tenant_id("anonymous", "", name_space),
                   .owner = "anonymous",
+                  .id = "anonymous",
                   .shares = true};
   }
   const KeyDigest digest = state_->blinding(sha256(std::as_bytes(std::span(key))));
@@ -305,7 +307,10 @@ Result<Tenant> Tenants::identify(std::optional<std::string_view> authorization,
   if (state_->refuse_unknown) return refuse_key("this API key is unknown");
   const std::string hex = hex_of(digest);
   const std::string name = "key-" + hex.substr(0, 8);
-  return Tenant{.name = name, .cache_namespace = tenant_id("key", hex, name_space), .owner = name};
+  return Tenant{.name = name,
+                .cache_namespace = tenant_id("key", hex, name_space),
+                .owner = name,
+                .id = "key/" + hex};
 }
 
 Result<Tenant> identify(Tenants& tenants, const HttpHeaders& headers, std::string_view name_space) {

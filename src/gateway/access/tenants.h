@@ -22,6 +22,7 @@ struct Tenant {
                      // nothing about the key, or "anonymous"
   TenantId cache_namespace;  // cache namespace: of the tenant, or of its group
   std::string owner;         // whose that is, by name, whatever the client's namespace within it
+  std::string id = {};       // of the tenant alone, whatever its group and namespace; unique
   std::optional<Bytes> max_bytes = std::nullopt;
   std::optional<std::uint64_t> max_entries = std::nullopt;
   std::optional<MatchLevel> max_match = std::nullopt;

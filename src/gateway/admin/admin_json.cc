@@ -13,6 +13,7 @@
 #include "afterimage/reuse_stats.h"
 #include "gateway/proxy/durations.h"
 #include "gateway/proxy/erasure.h"
+#include "gateway/proxy/protocol_routes.h"
 
 namespace afterimage {
 namespace {
@@ -358,6 +359,7 @@ json decision_json(const Decision& decision) {
        std::chrono::floor<std::chrono::milliseconds>(decision.at).time_since_epoch().count()},
       {"tenant", decision.tenant},
       {"operation", decision.operation},
+      {"protocol", decision.protocol},
       {"model", decision.model},
       {"outcome", to_string(decision.outcome)},
       {"rung", decision.rung},
@@ -551,12 +553,15 @@ Result<json> erase(Gateway& gateway, const json& asked) {
     filter.tag = answer_tag(target);
     AFI_TRY(answers, parts.archive->erase(filter));
   }
-  AFI_TRY(const EraseReport report, erase_here(gateway, target));
+  AFI_TRY(const GatewayEraseReport erased, erase_here(gateway, target));
+  const EraseReport& report = erased.caches;
   answers += report.answers;
   json done{{"answers", answers.entries.value()},
             {"encoder_outputs", report.encoder_outputs.value()},
             {"kv_tokens", report.kv_tokens},
             {"stored", report.stored.value()},
+            {"files", erased.files},
+            {"responses", erased.responses},
             {"unfinished", report.unfinished}};
   parts.log.info("erased", {{"what", as_text(asked)}, {"removed", as_text(done)}});
   return done;
@@ -587,13 +592,16 @@ Result<json> explain(Gateway& gateway, const json& asked) {
   static const std::map<std::string, ApiOperation, std::less<>> kOperations{
       {"chat", ApiOperation::kChat},
       {"completion", ApiOperation::kCompletion},
-      {"embedding", ApiOperation::kEmbedding}};
+      {"embedding", ApiOperation::kEmbedding},
+      {"messages", ApiOperation::kChat},
+      {"responses", ApiOperation::kChat}};
   const json operation = asked.value("operation", json("chat"));
   const auto known = operation.is_string()
                          ? kOperations.find(operation.get_ref<const std::string&>())
                          : kOperations.end();
   if (known == kOperations.end()) {
-    return fail(ErrorCode::kInvalidArgument, "\"operation\" must be chat, completion or embedding");
+    return fail(ErrorCode::kInvalidArgument,
+                "\"operation\" must be chat, completion, embedding, messages or responses");
   }
   if (!asked.contains("body") || !asked["body"].is_object()) {
     return fail(ErrorCode::kInvalidArgument, "\"body\" must be the request, as it would be sent");
@@ -610,7 +618,8 @@ Result<json> explain(Gateway& gateway, const json& asked) {
     headers.add(name, value.get<std::string>());
   }
   const Decision decision =
-      gateway.explain(known->second, as_text(asked["body"]), std::move(headers));
+      gateway.explain(known->second, as_text(asked["body"]), std::move(headers),
+                      translation_for(gateway, known->first));
   json said = decision_json(decision);
   for (const char* absent :
        {"id", "at_ms", "status", "took_ms", "saved_ms", "request_id", "stored", "not_stored"}) {

@@ -143,6 +143,22 @@ struct MediaSettings {
   bool operator==(const MediaSettings&) const = default;
 };
 
+/// What POST /v1/files keeps, in memory.
+struct FileSettings {
+  Bytes size = 256_MiB;  // of all clients' files; 0: /v1/files is the upstream's
+  Duration ttl = std::chrono::hours(24);
+
+  bool operator==(const FileSettings&) const = default;
+};
+
+/// What POST /v1/responses keeps, in memory, for previous_response_id.
+struct ResponseSettings {
+  Bytes size = 64_MiB;  // of all clients' responses; 0: none is kept
+  Duration ttl = std::chrono::hours(24);
+
+  bool operator==(const ResponseSettings&) const = default;
+};
+
 struct LimitSettings {
   Bytes body = 64_MiB;   // of one request
   Bytes bodies = 1_GiB;  // total of all requests being read or answered
@@ -202,6 +218,8 @@ struct Settings {
   AnswerSettings answers;
   SimilaritySettings similarity;
   MediaSettings media;
+  FileSettings files;
+  ResponseSettings responses;
   LimitSettings limits;
   LogSettings log;
   TenancySettings tenancy;

@@ -570,6 +570,23 @@ void add_similarity(std::vector<Setting<Settings>>& table) {
       similarity(&SimilaritySettings::deadline), between<Duration>(1ms, std::chrono::minutes(1)));
 }
 
+void add_files_and_responses(std::vector<Setting<Settings>>& table) {
+  const auto files = [](auto member) { return at(&Settings::files, member); };
+  const auto responses = [](auto member) { return at(&Settings::responses, member); };
+  const auto add = [&](Text text, auto get, auto check) {
+    table.push_back(setting(text, kAtStart, get, std::move(check)));
+  };
+  const auto size = between(0_B, Bytes(1ULL << 50U));
+  add({"files.size", "Maximum memory for uploaded files; 0 B: /v1/files is the upstream's."},
+      files(&FileSettings::size), size);
+  add({"files.ttl", "Time to live of an uploaded file."}, files(&FileSettings::ttl), kTtlRange);
+  add({"responses.size",
+       "Maximum memory for responses that previous_response_id names; 0 B: none is kept."},
+      responses(&ResponseSettings::size), size);
+  add({"responses.ttl", "Time to live of a stored response."}, responses(&ResponseSettings::ttl),
+      kTtlRange);
+}
+
 void add_limits(std::vector<Setting<Settings>>& table) {
   const auto media = [](auto member) { return at(&Settings::media, member); };
   const auto limits = [](auto member) { return at(&Settings::limits, member); };
@@ -635,6 +652,7 @@ std::vector<Setting<Settings>> make_settings_table() {
   add_answers(table);
   add_similarity(table);
   add_limits(table);
+  add_files_and_responses(table);
   add_log_and_tenancy(table);
   return table;
 }

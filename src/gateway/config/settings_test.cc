@@ -283,8 +283,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     members[section] = sizeof...(member);
   };
   {
-    const auto& [listen, admin, upstream, engine, memory, remote, answers, similarity, media,
-                 limits, log, tenancy, secret_file] = s;
+    const auto& [listen, admin, upstream, engine, memory, remote, answers, similarity, media, files,
+                 responses, limits, log, tenancy, secret_file] = s;
     count("", secret_file);
   }
   {
@@ -322,6 +322,14 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
   {
     const auto& [a, b, c, d, e, f, g] = s.media;
     count("media", a, b, c, d, e, f, g);
+  }
+  {
+    const auto& [a, b] = s.files;
+    count("files", a, b);
+  }
+  {
+    const auto& [a, b] = s.responses;
+    count("responses", a, b);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j] = s.limits;
@@ -422,6 +430,10 @@ const std::map<std::string_view, std::string>& other_values() {
       {"media.max_items", "1"},
       {"media.timeout", R"("1 s")"},
       {"media.max_redirects", "0"},
+      {"files.size", R"("1 MiB")"},
+      {"files.ttl", R"("1 h")"},
+      {"responses.size", R"("1 MiB")"},
+      {"responses.ttl", R"("1 h")"},
       {"limits.body", R"("1 MiB")"},
       {"limits.bodies", R"("2 GiB")"},
       {"limits.headers", R"("8 KiB")"},

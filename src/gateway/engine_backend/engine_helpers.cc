@@ -151,6 +151,10 @@ Result<std::string> engine_helper(const ServedEngine& served, std::string_view m
     return fail(ErrorCode::kNotFound, "the built-in engine does not offer " + std::string(method) +
                                           " " + std::string(path));
   }
+  if (path == kCount || path == kCountV1) {
+    AFI_TRY(const Json said, count_tokens(engine, body));
+    return to_text(said);
+  }
   const Tokenizer* const tokenizer = engine.tokenizer();
   if (tokenizer == nullptr) {
     return fail(ErrorCode::kUnsupported,
@@ -158,10 +162,6 @@ Result<std::string> engine_helper(const ServedEngine& served, std::string_view m
   }
   if (path == "/slots") return to_text(slots(engine.load(), tokenizer->context()));
   if (reads) return to_text(properties(served, *tokenizer));
-  if (path == kCount || path == kCountV1) {
-    AFI_TRY(const Json said, count_tokens(engine, body));
-    return to_text(said);
-  }
   AFI_TRY(const Json said, helped(*tokenizer, path, body));
   return to_text(said);
 }

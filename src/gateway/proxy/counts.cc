@@ -13,6 +13,9 @@
 namespace afterimage {
 namespace {
 
+constexpr const char* kTranslated = "afterimage_translated_requests_total";
+constexpr const char* kTranslatedHelp =
+    "Requests of other APIs that became chat completions, answered or refused";
 constexpr std::size_t kTenants = 200;
 constexpr std::size_t kSteps = 4;  // buckets for each doubling, beginning at a microsecond
 
@@ -60,7 +63,9 @@ Counts::Counts(Metrics& metrics)
                                     {{"kind", "prompt"}})),
       saved_output_(metrics.counter("afterimage_saved_tokens_total",
                                     "Tokens that no model had to read (prompt) or write (output)",
-                                    {{"kind", "output"}})) {
+                                    {{"kind", "output"}})),
+      messages_(metrics.counter(kTranslated, kTranslatedHelp, {{"protocol", "messages"}})),
+      responses_(metrics.counter(kTranslated, kTranslatedHelp, {{"protocol", "responses"}})) {
   for (std::size_t i = 0; i < kOutcomes; ++i) {
     const MetricLabels labels{{"outcome", std::string(to_string(static_cast<Outcome>(i)))}};
     by_outcome_.push_back(
@@ -99,10 +104,16 @@ MetricCounter Counts::requests(const Decision& decision) {
       .first->second;
 }
 
+void Counts::count_protocol(const Decision& decision) {
+  if (decision.protocol == "messages") messages_.add();
+  if (decision.protocol == "responses") responses_.add();
+}
+
 void Counts::ended(const Decision& decision) {
   --in_flight_;
   ++outcomes_[static_cast<std::size_t>(decision.outcome)];
   requests(decision).add();
+  count_protocol(decision);
   Series& series = by_outcome_[static_cast<std::size_t>(decision.outcome)];
   series.duration.observe(seconds(decision.took));
   series.first_byte.observe(seconds(decision.first_byte));

@@ -87,6 +87,7 @@ class Counts {
     MetricHistogram first_byte;
   };
   MetricCounter requests(const Decision& decision);
+  void count_protocol(const Decision& decision);
   void count_tenant(const Decision& decision);
 
   Metrics& metrics_;
@@ -94,6 +95,8 @@ class Counts {
   MetricCounter saved_seconds_;
   MetricCounter saved_prompt_;
   MetricCounter saved_output_;
+  MetricCounter messages_;                 // translated from Anthropic's API
+  MetricCounter responses_;                // and from OpenAI's /v1/responses
   std::vector<MetricCounter> leases_;      // by LeaseOutcome
   std::vector<MetricCounter> not_stored_;  // by StoreResult, without kStored
   Spread hits_;

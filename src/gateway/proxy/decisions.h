@@ -60,6 +60,7 @@ struct Decision {
   std::string tenant;
   std::string cache_namespace;  // the tenant whose namespace it uses
   std::string operation;
+  std::string protocol = "openai";  // or "messages", "responses": translated to the operation
   std::string model;
   Outcome outcome = Outcome::kError;
   std::string rung;    // of the ladder that served; empty: none

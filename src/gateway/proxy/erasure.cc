@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "gateway/proxy/erasure.h"
 
+#include <algorithm>
+#include <memory>
 #include <utility>
 
 namespace afterimage {
@@ -18,19 +20,51 @@ void operator+=(EraseReport& sum, const EraseReport& report) {
   sum.unfinished += report.unfinished;
 }
 
+/// Whether an id of the stores belongs to the owner of this name: a tenant, a group of tenants, an
+/// unlisted key, or nobody in particular.
+bool is_owned_by(std::string_view id, std::string_view owner, const TenancySettings& tenancy) {
+  if (id == "anonymous") return owner == "anonymous";
+  constexpr std::string_view kKey = "key/";
+  constexpr std::string_view kTenant = "tenant/";
+  if (id.starts_with(kKey)) {
+    return owner.starts_with("key-") && id.substr(kKey.size()).starts_with(owner.substr(4));
+  }
+  if (!id.starts_with(kTenant)) return false;
+  id.remove_prefix(kTenant.size());
+  return id == owner || std::ranges::any_of(tenancy.tenants, [&](const TenantSettings& tenant) {
+           return tenant.name == id && tenant.group == owner;
+         });
+}
+
+void erase_stored(Gateway& gateway, const EraseTarget& target, GatewayEraseReport& report) {
+  const std::shared_ptr<const ConfigSnapshot> config = gateway.config();
+  if (target.media.has_value()) {
+    report.files = gateway.files().erase_content(target.media->hex());
+    report.responses = gateway.stored_responses().erase_with_media();
+  } else if (target.tenant.has_value() || target.everything) {
+    const auto chosen = [&](std::string_view id) {
+      return target.everything || is_owned_by(id, *target.tenant, config->settings.tenancy);
+    };
+    report.files = gateway.files().erase_tenants(chosen);
+    report.responses = gateway.stored_responses().erase_tenants(chosen);
+  }
+}
+
 }  // namespace
 
-Result<EraseReport> erase_here(Gateway& gateway, EraseTarget target) {
+Result<GatewayEraseReport> erase_here(Gateway& gateway, EraseTarget target) {
   const GatewayParts& parts = gateway.parts();
+  GatewayEraseReport done;
+  erase_stored(gateway, target, done);
   EraseReport by_alias;
   const Settings& settings = gateway.config()->settings;
   if (settings.upstream.url.empty() && target.model == settings.engine.model) {
     AFI_TRY(by_alias, parts.reuse.erase(target));
     target.model = parts.backend.identity(*target.model).model;
   }
-  AFI_TRY(EraseReport report, parts.reuse.erase(target));
-  report += by_alias;
-  return report;
+  AFI_TRY(done.caches, parts.reuse.erase(target));
+  done.caches += by_alias;
+  return done;
 }
 
 std::string answer_tag(const EraseTarget& target) {

@@ -10,10 +10,18 @@
 
 namespace afterimage {
 
-/// Erases from all caches of this process and from its tiers. Clients and the built-in engine may
-/// know its model by two names: either erases. Slow: see Reuse::erase().
+/// What was removed from this process and its tiers.
+struct GatewayEraseReport {
+  EraseReport caches;
+  std::uint64_t files = 0;      // uploaded to /v1/files
+  std::uint64_t responses = 0;  // stored for previous_response_id
+};
+
+/// Erases from all caches of this process and from its tiers, from uploaded files and stored responses.
+/// Clients and the built-in engine may know its model by two names: either erases. With a media item,
+/// all stored responses go whose conversation has media. Slow: see Reuse::erase().
 /// Errors   As Reuse::erase().
-[[nodiscard]] Result<EraseReport> erase_here(Gateway& gateway, EraseTarget target);
+[[nodiscard]] Result<GatewayEraseReport> erase_here(Gateway& gateway, EraseTarget target);
 
 /// The tag of the answers that it selects; empty: all.
 [[nodiscard]] std::string answer_tag(const EraseTarget& target);

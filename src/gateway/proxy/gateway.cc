@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "gateway/proxy/gateway_request.h"
+#include "gateway/proxy/protocol_routes.h"
 
 namespace afterimage {
 namespace {
@@ -79,10 +80,17 @@ Gateway::Gateway(GatewayParts parts, std::shared_ptr<const ConfigSnapshot> confi
       config_(std::move(config)),
       counts_(parts.metrics),
       spaces_(parts.root),
+      files_(config_.load()->settings.files.size, config_.load()->settings.files.ttl, parts.clock),
+      stored_responses_(config_.load()->settings.responses.size,
+                        config_.load()->settings.responses.ttl, parts.clock),
       readers_(parts.threads.count(), kQueuedBodies),
       disk_workers_(workers_for(parts.archive), kQueuedDiskWork),
       erasers_(kErasers, kQueuedInvalidations),
       lease_returners_(std::make_shared<Workers>(1, kLeasesToReturn)) {}
+
+FileLookup Gateway::files_of(const Tenant& tenant) {
+  return [this, tenant = tenant.id](std::string_view id) { return files_.content(tenant, id); };
+}
 
 Result<std::unique_ptr<Gateway>> Gateway::create(const Settings& settings, GatewayParts parts) {
   AFI_TRY(auto config, snapshot_of(settings, parts));
@@ -214,6 +222,7 @@ void Gateway::handle(HttpRequest request, Responder responder) {
                     "invalid_request_error", "invalid_path"));
   }
   if (path == "/afterimage/wrong") return handle_report(request, responder);
+  if (is_protocol_path(*this, path)) return handle_protocol(*this, std::move(request), responder);
   const auto operation = operation_of(parts_.backend.api_path(path));
   if (!is_known(request.method)) {
     return responder.reply(error_reply(501, "this method is not supported", "invalid_request_error",
@@ -233,13 +242,15 @@ void Gateway::handle(HttpRequest request, Responder responder) {
       ->begin();
 }
 
-Decision Gateway::explain(ApiOperation operation, std::string body, HttpHeaders headers) {
+Decision Gateway::explain(ApiOperation operation, std::string body, HttpHeaders headers,
+                          std::shared_ptr<Translation> translation) {
   HttpRequest request{.method = "POST",
                       .target = "/",
                       .headers = std::move(headers),
                       .body = std::make_shared<const std::string>(std::move(body)),
                       .peer = ""};
-  return std::make_shared<GatewayRequest>(*this, operation, std::move(request), std::nullopt)
+  return std::make_shared<GatewayRequest>(*this, operation, std::move(request), std::nullopt,
+                                          std::move(translation))
       ->explain();
 }
 

@@ -19,6 +19,8 @@
 #include "foundation/telemetry/metrics.h"
 #include "gateway/access/tenants.h"
 #include "gateway/config/settings.h"
+#include "gateway/files/file_store.h"
+#include "gateway/protocol/translation.h"
 #include "gateway/proxy/answer_history.h"
 #include "gateway/proxy/backend.h"
 #include "gateway/proxy/counts.h"
@@ -26,6 +28,7 @@
 #include "gateway/proxy/id_generator.h"
 #include "gateway/proxy/shared_responses.h"
 #include "gateway/proxy/spaces.h"
+#include "gateway/responses/response_store.h"
 
 namespace afterimage {
 
@@ -72,7 +75,9 @@ class Gateway {
 
   /// What would become of the request; nothing is counted, asked or stored. Media by address are
   /// not fetched.
-  [[nodiscard]] Decision explain(ApiOperation operation, std::string body, HttpHeaders headers);
+  /// `translation`: the body is of another protocol; the operation is then a chat.
+  [[nodiscard]] Decision explain(ApiOperation operation, std::string body, HttpHeaders headers,
+                                 std::shared_ptr<Translation> translation = nullptr);
 
   /// The answer to a request was wrong, its client or an operator says: the stored answer that it got,
   /// or that was stored for it, is erased wherever it is; its neighbours are suspected, and it is
@@ -92,6 +97,10 @@ class Gateway {
   [[nodiscard]] AnswerHistory& history() { return history_; }
   [[nodiscard]] SharedResponses& responses() { return responses_; }
   [[nodiscard]] Spaces& spaces() { return spaces_; }
+  [[nodiscard]] FileStore& files() { return files_; }
+  /// The files that this tenant uploaded.
+  [[nodiscard]] FileLookup files_of(const Tenant& tenant);
+  [[nodiscard]] ResponseStore& stored_responses() { return stored_responses_; }
   /// For large bodies, and the admin API.
   [[nodiscard]] Workers& readers() { return readers_; }
   /// For waiting for disks and servers: however slow they are, bodies are read meanwhile.
@@ -123,6 +132,8 @@ class Gateway {
   AnswerHistory history_;
   SharedResponses responses_;
   Spaces spaces_;
+  FileStore files_;
+  ResponseStore stored_responses_;
   std::atomic<bool> draining_ = false;
   std::atomic<std::uint64_t> chances_ = 0;
   Workers readers_;

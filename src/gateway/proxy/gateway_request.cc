@@ -7,6 +7,7 @@
 
 #include "afterimage/check.h"
 #include "afterimage/identity.h"
+#include "gateway/protocol/chat_files.h"
 #include "gateway/proxy/media_fetch.h"
 
 namespace afterimage {
@@ -60,16 +61,19 @@ HttpReply error_reply(unsigned status, std::string_view message, std::string_vie
 }
 
 GatewayRequest::GatewayRequest(Gateway& gateway, std::optional<ApiOperation> operation,
-                               HttpRequest request, std::optional<Responder> responder)
+                               HttpRequest request, std::optional<Responder> responder,
+                               std::shared_ptr<Translation> translation)
     : gateway_(gateway),
       config_(gateway.config()),
       operation_(operation),
       request_(std::move(request)),
       responder_(std::move(responder)),
+      translation_(std::move(translation)),
       arrived_(gateway.parts().clock.now()),
       body_(request_.body) {
   decision_.at = gateway.parts().ids.clock().now();
   decision_.operation = operation.has_value() ? to_string(*operation) : "other";
+  if (translation_ != nullptr) decision_.protocol = translation_->name();
   decision_.request_id = given_id(request_.headers).value_or("");
   if (decision_.request_id.empty()) decision_.request_id = gateway.parts().ids.request();
   decision_.trace_id = trace_of(request_.headers);
@@ -164,9 +168,10 @@ std::optional<GatewayRequest::Refusal> GatewayRequest::admit() {
 }
 
 GatewayRequest::Next GatewayRequest::on_reading() {
+  if (const auto refusal = translate_body()) return refuse(*refusal);
   const auto read = read_body();
   if (!read.has_value()) {
-    if (!gateway_.parts().backend.takes_anything()) {
+    if (translation_ != nullptr || !gateway_.parts().backend.takes_anything()) {
       return refuse({400, read.error().message, "invalid_request_error", "invalid_body"});
     }
     bypass("unreadable", read.error().message);
@@ -184,6 +189,31 @@ GatewayRequest::Next GatewayRequest::on_reading() {
   bypass("media-by-address",
          "media by address can only be identified once they are fetched: " + may.error().message);
   return forward();
+}
+
+std::optional<GatewayRequest::Refusal> GatewayRequest::translate_body() {
+  const FileLookup files = gateway_.files_of(tenant_);
+  const auto translate = [&]() -> Result<std::optional<std::string>> {
+    if (translation_ != nullptr) {
+      return translation_->request(*request_.body, {.tenant = tenant_.id, .files = files});
+    }
+    const bool may_name_files = operation_ == ApiOperation::kChat && gateway_.files().is_enabled();
+    if (!may_name_files) return std::nullopt;
+    return with_uploaded_files(*request_.body, files);
+  };
+  auto chat = translate();
+  if (chat.has_value()) {
+    if (chat->has_value()) {
+      body_ = request_.body = std::make_shared<const std::string>(**std::move(chat));
+    }
+    return std::nullopt;
+  }
+  const Error& error = chat.error();
+  if (error.code == ErrorCode::kNotFound) {
+    return Refusal{404, error.message, "invalid_request_error", "not_found"};
+  }
+  return Refusal{400, error.message, "invalid_request_error",
+                 error.code == ErrorCode::kUnsupported ? "unsupported" : "invalid_body"};
 }
 
 Result<std::optional<GatewayRequest::Refusal>> GatewayRequest::read_body() {
@@ -267,9 +297,14 @@ void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
   if (!hides_hits()) add_cache_headers(headers, report);
   headers.set("X-Request-Id", decision_.request_id);
   if (!responder_.has_value()) return;
+  HttpReply made{.status = status, .headers = std::move(headers), .body = std::move(body)};
+  if (translation_ != nullptr) {
+    made = translated(std::move(made), translation_, decision_.request_id);
+    decision_.status = made.status;
+  }
   // A client that has read a complete body finds its decision.
-  if (!std::holds_alternative<std::shared_ptr<BodySource>>(body)) record_decision();
-  responder_->reply({.status = status, .headers = std::move(headers), .body = std::move(body)});
+  if (!std::holds_alternative<std::shared_ptr<BodySource>>(made.body)) record_decision();
+  responder_->reply(std::move(made));
 }
 
 void GatewayRequest::record_decision() {
@@ -295,6 +330,7 @@ void GatewayRequest::record_decision() {
             {"trace_id", decision_.trace_id},
             {"tenant", decision_.tenant},
             {"operation", decision_.operation},
+            {"protocol", decision_.protocol},
             {"model", decision_.model},
             {"outcome", to_string(decision_.outcome)},
             {"reason", decision_.reason},

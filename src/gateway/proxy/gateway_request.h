@@ -13,6 +13,7 @@
 #include "gateway/access/cache_control.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/request.h"
+#include "gateway/protocol/translation.h"
 #include "gateway/proxy/gateway.h"
 #include "gateway/proxy/request_stage.h"
 #include "storage/memory/lease_loop.h"
@@ -29,8 +30,10 @@ namespace afterimage {
 class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest> {
  public:
   /// `operation` nullopt: whatever else the API has; it is forwarded and nothing is stored.
+  /// `translation`: the body is of another protocol, and so is the response; the operation is a chat.
   GatewayRequest(Gateway& gateway, std::optional<ApiOperation> operation, HttpRequest request,
-                 std::optional<Responder> responder);
+                 std::optional<Responder> responder,
+                 std::shared_ptr<Translation> translation = nullptr);
 
   void begin();
   /// Instead of begin(): what would become of the request, as far as is known without asking
@@ -58,6 +61,9 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   Next on_done();
   /// Who asks, and what the request says of caching.
   [[nodiscard]] std::optional<Refusal> admit();
+  /// The body as a chat's, if it is of another protocol, with the content of the files that it names.
+  /// A refusal: it cannot be one.
+  [[nodiscard]] std::optional<Refusal> translate_body();
   /// What the body says. An error: it cannot be read.
   [[nodiscard]] Result<std::optional<Refusal>> read_body();
   void media_fetched(Result<std::vector<ApiMedia>> fetched);
@@ -144,6 +150,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   std::optional<ApiOperation> operation_;
   HttpRequest request_;
   std::optional<Responder> responder_;
+  std::shared_ptr<Translation> translation_;  // nullptr: the client speaks the backend's protocol
   Duration arrived_;
   RequestStage stage_ = RequestStage::kReceived;
   std::uint32_t restarts_ = 0;  // of the look-up or of the call

@@ -302,6 +302,10 @@ Decision GatewayRequest::explain() {
     refuse(*refusal);
     return decision_;
   }
+  if (const auto refusal = translate_body()) {
+    refuse(*refusal);
+    return decision_;
+  }
   const auto read = read_body();
   if (!read.has_value()) {
     bypass("unreadable", read.error().message);

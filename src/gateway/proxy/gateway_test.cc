@@ -364,7 +364,7 @@ TEST(Gateway, ForwardsOtherPathsAndRefusesAmbiguousOnes) {
   });
   const std::uint16_t port = running.service->port();
   EXPECT_EQ(ask(port, "GET", "/v1/models?a=b", "").header("X-Target"), "/v1/models?a=b");
-  EXPECT_EQ(ask(port, "DELETE", "/v1/files/f-1", "").header("X-Target"), "/v1/files/f-1");
+  EXPECT_EQ(ask(port, "DELETE", "/v1/batches/b-1", "").header("X-Target"), "/v1/batches/b-1");
   for (const char* path :
        {"/v1/../admin", "/v1//x", "/v1/%2e%2e/x", "/v1/x%00", "/v1/a\\b", "/v1/.."}) {
     EXPECT_EQ(ask(port, "GET", path, "").status, 400U) << path;

@@ -36,6 +36,8 @@ ResponseStamp IdGenerator::answer(ApiOperation operation) {
 
 std::string IdGenerator::call() { return name("call-"); }
 
+std::string IdGenerator::suffix() { return name(""); }
+
 std::string IdGenerator::request() { return name("req-"); }
 
 }  // namespace afterimage

@@ -22,6 +22,8 @@ class IdGenerator {
   [[nodiscard]] ResponseStamp answer(ApiOperation operation);
   /// "call-…": of a function that a model calls.
   [[nodiscard]] std::string call();
+  /// 32 hex digits, for an id with a prefix of its own.
+  [[nodiscard]] std::string suffix();
   /// "req-…".
   [[nodiscard]] std::string request();
   [[nodiscard]] const WallClock& clock() const { return clock_; }

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/anthropic/content_blocks.h"
+
+#include <algorithm>
+
+#include "gateway/protocol/fields.h"
+
+namespace afterimage {
+namespace {
+
+std::string message_of(std::string_view role, const ChatContent& content) {
+  return JsonObject().add_text("role", role).add("content", content.json()).text();
+}
+
+/// "image/png", and nothing that would end the type within a data URL.
+bool is_media_type(std::string_view type) {
+  const std::size_t slash = type.find('/');
+  return slash != std::string_view::npos && slash > 0 && slash + 1 < type.size() &&
+         std::ranges::all_of(type, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  std::string_view("/-+._").contains(c);
+         });
+}
+
+Result<UploadedFile> file_of(const JsonValue& source, const std::string& place,
+                             const FileLookup& files) {
+  AFI_TRY_VOID(check_members(source, place, {"type", "file_id"}));
+  AFI_TRY(const std::string_view id, text_field(source["file_id"], place + ".file_id"));
+  auto file = files(id);
+  if (!file.has_value())
+    return fail(file.error().code, place + ".file_id: " + file.error().message);
+  return file;
+}
+
+Result<void> add_text_block(const JsonValue& block, const std::string& place,
+                            ChatContent& content) {
+  AFI_TRY_VOID(check_members(block, place, {"type", "text", "cache_control", "citations"}));
+  if (!block["citations"].is_empty()) {
+    return untranslatable(place + ".citations", "a chat completion has none; leave them out");
+  }
+  AFI_TRY(const std::string_view text, text_field(block["text"], place + ".text"));
+  content.add_text(text);
+  return {};
+}
+
+Result<void> add_image_block(const JsonValue& block, const std::string& place,
+                             const FileLookup& files, ChatContent& content) {
+  AFI_TRY_VOID(check_members(block, place, {"type", "source", "cache_control"}));
+  const JsonValue source = block["source"];
+  const std::string inner = place + ".source";
+  const std::string_view type = source["type"].text();
+  if (type == "base64") {
+    AFI_TRY_VOID(check_members(source, inner, {"type", "media_type", "data"}));
+    AFI_TRY(const std::string_view media, text_field(source["media_type"], inner + ".media_type"));
+    AFI_TRY(const std::string_view data, text_field(source["data"], inner + ".data"));
+    if (!is_media_type(media)) {
+      return wrong_field(inner + ".media_type", "must be a media type, such as image/png");
+    }
+    content.add_image("data:" + std::string(media) + ";base64," + std::string(data));
+    return {};
+  }
+  if (type == "url") {
+    AFI_TRY_VOID(check_members(source, inner, {"type", "url"}));
+    AFI_TRY(const std::string_view url, text_field(source["url"], inner + ".url"));
+    if (url.empty()) return wrong_field(inner + ".url", "must be a non-empty string");
+    content.add_image(url);
+    return {};
+  }
+  if (type != "file") return wrong_field(inner + ".type", "must be base64, url or file");
+  AFI_TRY(const UploadedFile file, file_of(source, inner, files));
+  if (!file.type.starts_with("image/")) {
+    return wrong_field(inner + ".file_id",
+                       "names a file of the type " + file.type + ", not an image");
+  }
+  return content.add_file(file, inner + ".file_id");
+}
+
+Result<void> add_document(const JsonValue& block, const std::string& place, const FileLookup& files,
+                          ChatContent& content) {
+  AFI_TRY_VOID(check_members(block, place,
+                             {"type", "source", "title", "context", "citations", "cache_control"}));
+  if (block["citations"]["enabled"].is(JsonKind::kTrue)) {
+    return untranslatable(place + ".citations", "a chat completion has none");
+  }
+  // As Anthropic's API does, the model is told both.
+  for (const std::string_view name : {"title", "context"}) {
+    const JsonValue value = block[name];
+    if (value.is_none()) continue;
+    AFI_TRY(const std::string_view text, text_field(value, place + "." + std::string(name)));
+    if (!text.empty()) content.add_text(text);
+  }
+  const JsonValue source = block["source"];
+  const std::string inner = place + ".source";
+  const std::string_view type = source["type"].text();
+  if (type == "text") {
+    AFI_TRY_VOID(check_members(source, inner, {"type", "media_type", "data"}));
+    AFI_TRY(const std::string_view text, text_field(source["data"], inner + ".data"));
+    content.add_text(text);
+    return {};
+  }
+  if (type == "file") {
+    AFI_TRY(const UploadedFile file, file_of(source, inner, files));
+    return content.add_file(file, inner + ".file_id");
+  }
+  return untranslatable(inner,
+                        "a chat completion takes documents of plain text only, not of the type '" +
+                            std::string(type.empty() ? "?" : type) +
+                            "'; send the text, or its pages as images");
+}
+
+/// A block of text or media, of a user or in a tool's result.
+Result<void> add_block(const JsonValue& block, const std::string& place, const FileLookup& files,
+                       ChatContent& content) {
+  const std::string_view type = block["type"].text();
+  if (type == "text") return add_text_block(block, place, content);
+  if (type == "image") return add_image_block(block, place, files, content);
+  if (type == "document") return add_document(block, place, files, content);
+  if (!block["type"].is(JsonKind::kString)) return wrong_field(place + ".type", "must be a string");
+  return untranslatable(
+      place, "a chat completion has no content of the type '" + std::string(type) + "' here");
+}
+
+Result<void> add_tool_result(const JsonValue& block, const std::string& place,
+                             const FileLookup& files, JsonArray& messages) {
+  AFI_TRY_VOID(
+      check_members(block, place, {"type", "tool_use_id", "content", "is_error", "cache_control"}));
+  AFI_TRY(const std::string_view id, text_field(block["tool_use_id"], place + ".tool_use_id"));
+  AFI_TRY(const bool is_error, flag_field(block["is_error"], place + ".is_error"));
+  ChatContent content;
+  // A chat's tool message has no such flag, so the model reads it.
+  if (is_error) content.add_text("Error:");
+  const JsonValue said = block["content"];
+  if (said.is(JsonKind::kString)) {
+    content.add_text(said.text());
+  } else if (said.is(JsonKind::kArray)) {
+    std::size_t index = 0;
+    for (const JsonValue part : said) {
+      AFI_TRY_VOID(add_block(part, element(place + ".content", index++), files, content));
+    }
+  } else if (!said.is_none()) {
+    return wrong_field(place + ".content", "must be a string or a list of blocks");
+  }
+  if (content.is_empty()) content.add_text("");
+  messages.add(JsonObject()
+                   .add_text("role", "tool")
+                   .add_text("tool_call_id", id)
+                   .add("content", content.json())
+                   .text());
+  return {};
+}
+
+Result<void> add_user(const JsonValue& blocks, const std::string& place, const FileLookup& files,
+                      JsonArray& messages) {
+  ChatContent content;
+  std::size_t index = 0;
+  for (const JsonValue block : blocks) {
+    const std::string inner = element(place + ".content", index++);
+    if (block["type"].text() != "tool_result") {
+      AFI_TRY_VOID(add_block(block, inner, files, content));
+      continue;
+    }
+    if (!content.is_empty()) {
+      return wrong_field(inner, "must come before the message's other content, as tool results do");
+    }
+    AFI_TRY_VOID(add_tool_result(block, inner, files, messages));
+  }
+  if (!content.is_empty()) messages.add(message_of("user", content));
+  return {};
+}
+
+/// What the blocks of an assistant's message add up to.
+struct AssistantMessage {
+  ChatContent content;
+  std::string reasoning;
+  JsonArray calls;
+};
+
+Result<void> add_assistant_block(const JsonValue& block, const std::string& place,
+                                 AssistantMessage& message) {
+  const std::string_view type = block["type"].text();
+  if (type == "text") return add_text_block(block, place, message.content);
+  if (type == "thinking") {
+    AFI_TRY_VOID(check_members(block, place, {"type", "thinking", "signature", "cache_control"}));
+    AFI_TRY(const std::string_view text, text_field(block["thinking"], place + ".thinking"));
+    message.reasoning += text;
+    return {};
+  }
+  if (type == "tool_use") {
+    AFI_TRY_VOID(
+        check_members(block, place, {"type", "id", "name", "input", "cache_control", "caller"}));
+    AFI_TRY(const std::string_view id, text_field(block["id"], place + ".id"));
+    AFI_TRY(const std::string_view name, text_field(block["name"], place + ".name"));
+    if (!block["input"].is(JsonKind::kObject)) {
+      return wrong_field(place + ".input", "must be an object");
+    }
+    const std::string function =
+        JsonObject().add_text("name", name).add_text("arguments", compact(block["input"])).text();
+    message.calls.add(JsonObject()
+                          .add_text("id", id)
+                          .add_text("type", "function")
+                          .add("function", function)
+                          .text());
+    return {};
+  }
+  if (!block["type"].is(JsonKind::kString)) return wrong_field(place + ".type", "must be a string");
+  return untranslatable(place, "a chat completion has no content of the type '" +
+                                   std::string(type) + "' of an assistant");
+}
+
+Result<void> add_assistant(const JsonValue& blocks, const std::string& place, JsonArray& messages) {
+  AssistantMessage read;
+  std::size_t index = 0;
+  for (const JsonValue block : blocks) {
+    AFI_TRY_VOID(add_assistant_block(block, element(place + ".content", index++), read));
+  }
+  JsonObject message;
+  message.add_text("role", "assistant").add("content", read.content.json());
+  if (!read.reasoning.empty()) message.add_text("reasoning_content", read.reasoning);
+  if (!read.calls.is_empty()) message.add("tool_calls", read.calls.text());
+  messages.add(message.text());
+  return {};
+}
+
+}  // namespace
+
+Result<void> add_system(const JsonValue& system, JsonArray& messages) {
+  if (system.is_none()) return {};
+  ChatContent content;
+  if (system.is(JsonKind::kString)) {
+    content.add_text(system.text());
+  } else if (system.is(JsonKind::kArray)) {
+    std::size_t index = 0;
+    for (const JsonValue block : system) {
+      const std::string place = element("system", index++);
+      if (block["type"].text() != "text") return wrong_field(place, "must be a text block");
+      AFI_TRY_VOID(add_text_block(block, place, content));
+    }
+  } else {
+    return wrong_field("system", "must be a string or a list of text blocks");
+  }
+  if (!content.is_empty()) messages.add(message_of("system", content));
+  return {};
+}
+
+Result<void> add_message(const JsonValue& message, const std::string& place,
+                         const FileLookup& files, JsonArray& messages) {
+  AFI_TRY_VOID(check_members(message, place, {"role", "content"}));
+  AFI_TRY(const std::string_view role, text_field(message["role"], place + ".role"));
+  if (role != "user" && role != "assistant") {
+    return wrong_field(place + ".role", "must be user or assistant; send instructions in system");
+  }
+  const JsonValue content = message["content"];
+  if (content.is(JsonKind::kString)) {
+    ChatContent text;
+    text.add_text(content.text());
+    messages.add(message_of(role, text));
+    return {};
+  }
+  if (!content.is(JsonKind::kArray)) {
+    return wrong_field(place + ".content", "must be a string or a list of blocks");
+  }
+  if (content.is_empty()) return wrong_field(place + ".content", "must not be empty");
+  if (role == "user") return add_user(content, place, files, messages);
+  return add_assistant(content, place, messages);
+}
+
+}  // namespace afterimage

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/anthropic/messages_request.h"
+
+#include <algorithm>
+
+#include "gateway/anthropic/content_blocks.h"
+#include "gateway/protocol/fields.h"
+
+namespace afterimage {
+namespace {
+
+class Reading {
+ public:
+  Reading(const JsonValue& root, const FileLookup& files, MessagesUse use)
+      : root_(root), files_(files), use_(use) {}
+
+  Result<MessagesRequest> run() && {
+    AFI_TRY_VOID(check_fields());
+    AFI_TRY(const std::string_view model, text_field(root_["model"], "model"));
+    if (model.empty()) return wrong_field("model", "must be a non-empty string");
+    request_.model = model;
+    chat_.add_text("model", model);
+    AFI_TRY_VOID(read_messages());
+    AFI_TRY_VOID(read_generation());
+    AFI_TRY_VOID(read_tools());
+    AFI_TRY_VOID(read_output());
+    AFI_TRY_VOID(read_thinking());
+    AFI_TRY_VOID(read_metadata());
+    for (const JsonValue field : root_) {
+      if (is_passed_on(field.key())) chat_.add_value(field.key(), field);
+    }
+    AFI_TRY(request_.stream, flag_field(root_["stream"], "stream"));
+    if (request_.stream)
+      chat_.add("stream", "true").add("stream_options", R"({"include_usage":true})");
+    request_.chat = chat_.text();
+    return std::move(request_);
+  }
+
+ private:
+  Result<void> check_fields() const {
+    static constexpr auto kKnown = std::to_array<std::string_view>(
+        {"model", "messages", "max_tokens", "system", "stop_sequences", "stream", "temperature",
+         "top_p", "top_k", "tools", "tool_choice", "metadata", "thinking", "output_config",
+         "output_format", "service_tier", "cache_control"});
+    for (const JsonValue field : root_) {
+      const std::string_view name = field.key();
+      if (field.is(JsonKind::kNull) || is_passed_on(name) ||
+          std::ranges::find(kKnown, name) != kKnown.end()) {
+        continue;
+      }
+      return untranslatable(name, "a chat completion has no such field; leave it out");
+    }
+    return {};
+  }
+
+  Result<void> read_messages() {
+    JsonArray messages;
+    AFI_TRY_VOID(add_system(root_["system"], messages));
+    const JsonValue list = root_["messages"];
+    if (!list.is(JsonKind::kArray) || list.is_empty()) {
+      return wrong_field("messages", "must be a non-empty list of messages");
+    }
+    std::size_t index = 0;
+    std::string_view role;
+    for (const JsonValue message : list) {
+      AFI_TRY_VOID(add_message(message, element("messages", index++), files_, messages));
+      role = message["role"].text();
+    }
+    chat_.add("messages", messages.text());
+    // The answer goes on from the beginning that the last message gives.
+    if (role == "assistant") {
+      chat_.add("add_generation_prompt", "false").add("continue_final_message", "true");
+    }
+    return {};
+  }
+
+  Result<void> read_generation() {
+    if (use_ == MessagesUse::kAnswer) {
+      AFI_TRY_VOID(check_count(root_["max_tokens"], "max_tokens"));
+      chat_.add_value("max_tokens", root_["max_tokens"]);
+    }
+    for (const std::string_view name : {"temperature", "top_p", "top_k"}) {
+      const JsonValue value = root_[name];
+      AFI_TRY_VOID(check_number(value, name));
+      if (!value.is_none()) chat_.add_value(name, value);
+    }
+    const JsonValue stops = root_["stop_sequences"];
+    if (stops.is_none()) return {};
+    if (!stops.is(JsonKind::kArray)) return wrong_field("stop_sequences", "must be a list");
+    for (const JsonValue stop : stops) {
+      AFI_TRY(const std::string_view text, text_field(stop, "stop_sequences[]"));
+      request_.stops.emplace_back(text);
+    }
+    if (!stops.is_empty()) chat_.add_value("stop", stops);
+    return {};
+  }
+
+  Result<void> read_tools() {
+    const JsonValue tools = root_["tools"];
+    if (!tools.is_none()) {
+      if (!tools.is(JsonKind::kArray)) return wrong_field("tools", "must be a list of tools");
+      JsonArray list;
+      std::size_t index = 0;
+      for (const JsonValue tool : tools) {
+        AFI_TRY_VOID(add_tool(tool, element("tools", index++), list));
+      }
+      if (!list.is_empty()) chat_.add("tools", list.text());
+    }
+    return read_tool_choice(root_["tool_choice"]);
+  }
+
+  static Result<void> add_tool(const JsonValue& tool, const std::string& place, JsonArray& list) {
+    const JsonValue type = tool["type"];
+    if (!type.is_none() && type.text() != "custom") {
+      return untranslatable(place + ".type",
+                            "the tool " + std::string(type.text()) +
+                                " runs on Anthropic's servers or has a schema of theirs; "
+                                "define a tool with an input_schema");
+    }
+    AFI_TRY_VOID(check_members(tool, place,
+                               {"type", "name", "description", "input_schema", "cache_control",
+                                "strict", "eager_input_streaming"}));
+    AFI_TRY(const std::string_view name, text_field(tool["name"], place + ".name"));
+    if (!tool["input_schema"].is(JsonKind::kObject)) {
+      return wrong_field(place + ".input_schema", "must be an object");
+    }
+    JsonObject function;
+    function.add_text("name", name);
+    if (!tool["description"].is_none()) function.add_value("description", tool["description"]);
+    function.add_value("parameters", tool["input_schema"]);
+    if (!tool["strict"].is_none()) function.add_value("strict", tool["strict"]);
+    list.add(JsonObject().add_text("type", "function").add("function", function.text()).text());
+    return {};
+  }
+
+  Result<void> read_tool_choice(const JsonValue& choice) {
+    if (choice.is_none()) return {};
+    AFI_TRY_VOID(
+        check_members(choice, "tool_choice", {"type", "name", "disable_parallel_tool_use"}));
+    const std::string_view type = choice["type"].text();
+    if (type == "tool") {
+      AFI_TRY(const std::string_view name, text_field(choice["name"], "tool_choice.name"));
+      chat_.add("tool_choice", JsonObject()
+                                   .add_text("type", "function")
+                                   .add("function", JsonObject().add_text("name", name).text())
+                                   .text());
+    } else if (type == "auto" || type == "none") {
+      chat_.add_text("tool_choice", type);
+    } else if (type == "any") {
+      chat_.add_text("tool_choice", "required");
+    } else {
+      return wrong_field("tool_choice.type", "must be auto, any, tool or none");
+    }
+    AFI_TRY(const bool one_only, flag_field(choice["disable_parallel_tool_use"],
+                                            "tool_choice.disable_parallel_tool_use"));
+    if (one_only) chat_.add("parallel_tool_calls", "false");
+    return {};
+  }
+
+  /// The form of the answer, by either of its names, and the effort.
+  Result<void> read_output() {
+    const JsonValue config = root_["output_config"];
+    JsonValue format = root_["output_format"];
+    std::string place = "output_format";
+    if (!config.is_none()) {
+      AFI_TRY_VOID(check_members(config, "output_config", {"effort", "format"}));
+      if (!config["effort"].is_none()) {
+        const std::string_view effort = config["effort"].text();
+        if (effort != "low" && effort != "medium" && effort != "high" && effort != "xhigh") {
+          return untranslatable("output_config.effort",
+                                "a chat completion knows low, medium, high and xhigh");
+        }
+        chat_.add_text("reasoning_effort", effort);
+      }
+      if (!config["format"].is_none()) {
+        if (!format.is_none()) return wrong_field(place, "is given beside output_config.format");
+        format = config["format"];
+        place = "output_config.format";
+      }
+    }
+    if (format.is_none()) return {};
+    AFI_TRY_VOID(check_members(format, place, {"type", "schema"}));
+    if (format["type"].text() != "json_schema" || !format["schema"].is(JsonKind::kObject)) {
+      return wrong_field(place, R"(must be {"type": "json_schema", "schema": {…}})");
+    }
+    chat_.add("response_format", JsonObject()
+                                     .add_text("type", "json_schema")
+                                     .add("json_schema", JsonObject()
+                                                             .add_text("name", "output")
+                                                             .add_value("schema", format["schema"])
+                                                             .add("strict", "true")
+                                                             .text())
+                                     .text());
+    return {};
+  }
+
+  Result<void> read_thinking() {
+    const JsonValue thinking = root_["thinking"];
+    if (thinking.is_none()) return {};
+    AFI_TRY_VOID(check_members(thinking, "thinking", {"type", "budget_tokens", "display"}));
+    const std::string_view type = thinking["type"].text();
+    if (type == "disabled") return {};
+    if (type == "enabled") {
+      return untranslatable("thinking.budget_tokens",
+                            "a chat completion has no limit for reasoning alone; send thinking "
+                            R"({"type": "adaptive"} to get the model's reasoning)");
+    }
+    if (type != "adaptive") {
+      return wrong_field("thinking.type", "must be adaptive, enabled or disabled");
+    }
+    const JsonValue display = thinking["display"];
+    if (!display.is_none() && display.text() != "summarized" && display.text() != "omitted") {
+      return wrong_field("thinking.display", "must be summarized or omitted");
+    }
+    request_.shows_reasoning = display.text() != "omitted";
+    return {};
+  }
+
+  Result<void> read_metadata() {
+    const JsonValue tier = root_["service_tier"];
+    if (!tier.is_none() && tier.text() != "auto" && tier.text() != "standard_only") {
+      return wrong_field("service_tier", "must be auto or standard_only");
+    }
+    const JsonValue metadata = root_["metadata"];
+    if (metadata.is_none()) return {};
+    AFI_TRY_VOID(check_members(metadata, "metadata", {"user_id"}));
+    if (metadata["user_id"].is_none()) return {};
+    AFI_TRY(const std::string_view user, text_field(metadata["user_id"], "metadata.user_id"));
+    chat_.add_text("user", user);
+    return {};
+  }
+
+  JsonValue root_;
+  const FileLookup& files_;
+  MessagesUse use_;
+  JsonObject chat_;
+  MessagesRequest request_;
+};
+
+}  // namespace
+
+Result<MessagesRequest> read_messages_request(std::string_view body, const FileLookup& files,
+                                              MessagesUse use) {
+  JsonReader json;
+  const auto root = json.read(body);
+  if (!root.has_value())
+    return wrong_field("the body", "cannot be parsed: " + root.error().message);
+  if (!root->is(JsonKind::kObject)) return wrong_field("the body", "must be a JSON object");
+  return Reading(*root, files, use).run();
+}
+
+}  // namespace afterimage

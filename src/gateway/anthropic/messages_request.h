@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "afterimage/result.h"
+#include "gateway/protocol/chat_content.h"
+
+namespace afterimage {
+
+/// A request of POST /v1/messages as a chat completion.
+struct MessagesRequest {
+  std::string chat;  // the body
+  std::string model;
+  bool stream = false;
+  bool shows_reasoning = false;    // thinking is not off
+  std::vector<std::string> stops;  // stop_sequences
+};
+
+enum class MessagesUse : unsigned char { kAnswer, kCount };
+
+/// Translates the body of POST /v1/messages, or of its count_tokens.
+///
+/// Markers of cache_control are ignored: what is reused is found by its content.
+///
+/// Errors   kInvalidArgument: not such a request. kUnsupported: a chat completion cannot ask this.
+///          kNotFound: no such file. All name the field.
+/// Threads  Any.
+/// Source   docs/protocols.md lists every field.
+[[nodiscard]] Result<MessagesRequest> read_messages_request(std::string_view body,
+                                                            const FileLookup& files,
+                                                            MessagesUse use = MessagesUse::kAnswer);
+
+}  // namespace afterimage

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "afterimage/result.h"
+#include "foundation/text/json_text.h"
+#include "gateway/protocol/json_writer.h"
+
+namespace afterimage {
+
+/// kInvalidArgument: "`place` `what`", such as "max_tokens must be a whole number".
+[[nodiscard]] std::unexpected<Error> wrong_field(std::string_view place, std::string_view what);
+/// kUnsupported: a chat completion has nothing that means the same as the field at `place`.
+[[nodiscard]] std::unexpected<Error> untranslatable(std::string_view place, std::string_view why);
+
+/// kUnsupported, naming the first member that is neither null nor in `known`; kInvalidArgument: not an
+/// object.
+[[nodiscard]] Result<void> check_members(const JsonValue& object, std::string_view place,
+                                         std::initializer_list<std::string_view> known);
+/// A string; kInvalidArgument: anything else, or none.
+[[nodiscard]] Result<std::string_view> text_field(const JsonValue& value, std::string_view place);
+/// true or false; absent or null: `otherwise`.
+[[nodiscard]] Result<bool> flag_field(const JsonValue& value, std::string_view place,
+                                      bool otherwise = false);
+/// A number, or absent or null.
+[[nodiscard]] Result<void> check_number(const JsonValue& value, std::string_view place);
+/// A whole number, 1 or more.
+[[nodiscard]] Result<void> check_count(const JsonValue& value, std::string_view place);
+
+/// Fields that servers of chat completions have besides the protocol's own, and cache directives: they
+/// are passed on under the same name.
+[[nodiscard]] bool is_passed_on(std::string_view name);
+
+/// "messages[3]"
+[[nodiscard]] std::string element(std::string_view list, std::size_t index);
+
+}  // namespace afterimage

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/protocol_routes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "gateway/proxy/testing/built_in_gateway.h"
+#include "testing/running_gateway.h"
+
+namespace afterimage {
+namespace {
+
+using testing::ask;
+using testing::BuiltInGateway;
+using ::testing::HasSubstr;
+using testing::json;
+using testing::question;
+using testing::Running;
+using testing::Said;
+
+std::string messages(const std::string& words, const std::string& more = "") {
+  return R"({"model":"m","max_tokens":9,"temperature":0,"messages":[{"role":"user","content":")" +
+         words + "\"}]" + more + "}";
+}
+
+Said post(Running& running, const std::string& path, const std::string& body,
+          const std::string& headers = "") {
+  return ask(running.service->port(), "POST", path, body, headers);
+}
+
+TEST(ProtocolRoutes, MessagesAndChatShareOneEntry) {
+  Running running;
+  const Said first = post(running, "/v1/messages", messages("Q"), "x-api-key: k\r\n");
+  EXPECT_EQ(first.status, 200U) << first.body;
+  EXPECT_EQ(first.header("X-Cache"), "MISS");
+  const json message = json::parse(first.body);
+  EXPECT_EQ(message["content"][0]["text"], "answer");
+  EXPECT_EQ(message["stop_reason"], "end_turn");
+  EXPECT_EQ(message["usage"]["input_tokens"], 7);
+  const HttpRequest seen = running.model.last();
+  EXPECT_EQ(seen.target, "/v1/chat/completions");
+  EXPECT_EQ(seen.headers.find("authorization"), "Bearer k");
+  EXPECT_EQ(seen.headers.find("x-api-key"), std::nullopt);
+  const Said chat =
+      running.chat(question("Q", R"(,"max_tokens":9)"), "Authorization: Bearer k\r\n");
+  EXPECT_EQ(chat.header("X-Cache"), "HIT");
+  const Said streamed =
+      post(running, "/v1/messages", messages("Q", R"(,"stream":true)"), "x-api-key: k\r\n");
+  EXPECT_EQ(streamed.header("X-Cache"), "HIT");
+  EXPECT_THAT(streamed.header("Content-Type"), ::testing::StartsWith("text/event-stream"));
+  EXPECT_THAT(streamed.body, HasSubstr("event: message_stop"));
+  EXPECT_THAT(streamed.body, HasSubstr(R"("text":"answer")"));
+  EXPECT_EQ(running.model.asked(), 1);
+  // Another client's key is another tenant.
+  EXPECT_EQ(post(running, "/v1/messages", messages("Q"), "x-api-key: other\r\n").header("X-Cache"),
+            "MISS");
+}
+
+TEST(ProtocolRoutes, AStreamIsTranslatedWhileItComes) {
+  Running running;
+  const Said said = post(running, "/v1/messages", messages("Q", R"(,"stream":true)"));
+  EXPECT_EQ(said.status, 200U);
+  EXPECT_THAT(said.body, HasSubstr(R"("text":"ans")"));
+  EXPECT_THAT(said.body, HasSubstr(R"("text":"wer")"));
+  EXPECT_THAT(said.body,
+              ::testing::EndsWith("event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"));
+  const json sent = json::parse(*running.model.last().body);
+  EXPECT_EQ(sent["stream_options"]["include_usage"], true);
+}
+
+TEST(ProtocolRoutes, DecisionsNameTheProtocol) {
+  Running running;
+  post(running, "/v1/messages", messages("Q"));
+  const json decision = running.admin("GET", "/admin/api/decisions")["decisions"][0];
+  EXPECT_EQ(decision["operation"], "chat");
+  EXPECT_EQ(decision["protocol"], "messages");
+  const json explained = running.admin("POST", "/admin/api/explain",
+                                       R"({"operation":"messages","body":)" + messages("Q") + "}");
+  EXPECT_EQ(explained["outcome"], "hit");
+  EXPECT_EQ(explained["protocol"], "messages");
+  const json refused = running.admin(
+      "POST", "/admin/api/explain",
+      R"({"operation":"messages","body":)" + messages("Q", R"(,"container":"c")") + "}");
+  EXPECT_EQ(refused["outcome"], "error");
+  EXPECT_THAT(std::string(refused["why"]), HasSubstr("container"));
+}
+
+TEST(ProtocolRoutes, ErrorsHaveTheFormOfTheApi) {
+  Running running("[tenancy]\nunknown_keys = \"refuse\"\n");
+  const Said unknown = post(running, "/v1/messages", messages("Q"), "x-api-key: k\r\n");
+  EXPECT_EQ(unknown.status, 401U);
+  EXPECT_EQ(json::parse(unknown.body)["error"]["type"], "authentication_error");
+  Running open;
+  const auto refused = [&](const std::string& method, const std::string& path,
+                           const std::string& body, unsigned status, const std::string& type) {
+    const Said said = ask(open.service->port(), method, path, body);
+    EXPECT_EQ(said.status, status) << path << body;
+    EXPECT_EQ(json::parse(said.body)["type"], "error") << said.body;
+    EXPECT_EQ(json::parse(said.body)["error"]["type"], type) << said.body;
+  };
+  refused("GET", "/v1/messages", "", 405, "invalid_request_error");
+  refused("POST", "/v1/messages/batches", "{}", 404, "not_found_error");
+  refused("POST", "/v1/messages?after=1", messages("Q"), 400, "invalid_request_error");
+  refused("POST", "/v1/messages", "{", 400, "invalid_request_error");
+  refused("POST", "/v1/messages", messages("Q", R"(,"container":"c")"), 400,
+          "invalid_request_error");
+  refused(
+      "POST", "/v1/messages",
+      R"({"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"image","source":)"
+      R"({"type":"base64","media_type":"image/png","data":"???"}}]}]})",
+      400, "invalid_request_error");
+  EXPECT_EQ(open.model.asked(), 0);
+  open.model.answers([](const HttpRequest&, const Responder& responder) {
+    responder.reply({.status = 429,
+                     .headers = {{"Content-Type", "application/json"}},
+                     .body = std::string(R"({"error":{"message":"slow down"}})")});
+  });
+  refused("POST", "/v1/messages", messages("Q"), 429, "rate_limit_error");
+  EXPECT_EQ(ask(open.service->port(), "POST", "/v1/messages?beta=true", messages("Q")).status,
+            429U);
+}
+
+TEST(ProtocolRoutes, TokensAreCountedByTheBackend) {
+  const std::string body = R"({"model":"m","messages":[{"role":"user","content":"one two"}]})";
+  const auto count = [&](Running& running) {
+    return post(running, "/v1/messages/count_tokens", body, "x-api-key: k\r\n");
+  };
+  const auto server = [](const std::string& path, const std::string& said) {
+    return [=](const HttpRequest& request, const Responder& responder) {
+      const bool it = request.target == path;
+      responder.reply({.status = it ? 200U : 404U,
+                       .headers = {{"Content-Type", "application/json"}},
+                       .body = it ? said : std::string("{}")});
+    };
+  };
+  Running vllm;
+  vllm.model.answers(server("/tokenize", R"({"count":5,"tokens":[1,2,3,4,5]})"));
+  EXPECT_EQ(json::parse(count(vllm).body), json::parse(R"({"input_tokens":5})"));
+  EXPECT_EQ(vllm.model.last().headers.find("authorization"), "Bearer k");
+  Running llama_server;
+  llama_server.model.answers(server("/v1/chat/completions/input_tokens", R"({"input_tokens":6})"));
+  EXPECT_EQ(json::parse(count(llama_server).body)["input_tokens"], 6);
+  Running neither;
+  neither.model.answers(server("/nowhere", ""));
+  const Said said = count(neither);
+  EXPECT_EQ(said.status, 501U);
+  EXPECT_EQ(json::parse(said.body)["type"], "error");
+  BuiltInGateway built_in;
+  const Said counted = built_in.post("/v1/messages/count_tokens", body);
+  EXPECT_EQ(counted.status, 200U) << counted.body;
+  EXPECT_GT(json::parse(counted.body)["input_tokens"], 2);
+}
+
+TEST(ProtocolRoutes, TheBuiltInEngineAnswersMessages) {
+  BuiltInGateway built_in;
+  const Said first = built_in.post("/v1/messages", messages("Q"));
+  EXPECT_EQ(first.status, 200U) << first.body;
+  const Said again = built_in.post("/v1/messages", messages("Q", R"(,"stream":true)"));
+  EXPECT_EQ(again.header("X-Cache"), "HIT");
+  EXPECT_THAT(again.body, HasSubstr("message_stop"));
+  EXPECT_GT(json::parse(first.body)["usage"]["output_tokens"], 0);
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/token_count.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "foundation/text/json_text.h"
+#include "gateway/anthropic/messages_request.h"
+#include "gateway/anthropic/messages_translation.h"
+#include "gateway/protocol/json_writer.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::size_t kLargestReply = std::size_t{64} << 20U;  // vLLM lists every token
+
+/// A path at which a server may count, and the member of its response that says how many.
+struct CountPath {
+  std::string_view path;
+  std::string_view member;
+};
+constexpr CountPath kVllm{.path = "/tokenize", .member = "count"};
+constexpr CountPath kLlamaServer{.path = "/v1/chat/completions/input_tokens",
+                                 .member = "input_tokens"};
+
+/// One request to count, which tries one path after the other.
+class TokenCountRequest final : public std::enable_shared_from_this<TokenCountRequest> {
+ public:
+  TokenCountRequest(Gateway& gateway, HttpRequest request, Responder responder)
+      : gateway_(gateway),
+        request_(std::move(request)),
+        responder_(std::move(responder)),
+        id_(gateway.parts().ids.request()) {
+    // The engine of this process is asked the way that needs no guess.
+    if (gateway.parts().backend.takes_anything()) paths_.push_back(kVllm);
+    paths_.push_back(kLlamaServer);
+  }
+
+  void begin() {
+    auto tenant = identify(*gateway_.config()->tenants, request_.headers, "");
+    if (!tenant.has_value()) {
+      const bool quota = tenant.error().code == ErrorCode::kLimitExceeded;
+      return refuse(quota ? 429 : 401, tenant.error().message);
+    }
+    tenant_ = *std::move(tenant);
+    const bool posted = gateway_.readers().post([self = shared_from_this()] { self->read(); });
+    if (!posted) refuse(503, "too many large requests are waiting; try again soon");
+  }
+
+ private:
+  /// What the backend says, gathered.
+  class Gathering final : public BackendListener {
+   public:
+    explicit Gathering(std::shared_ptr<TokenCountRequest> request) : request_(std::move(request)) {}
+    void on_head(unsigned status, HttpHeaders /*headers*/) override { status_ = status; }
+    void on_recorded_head(unsigned status, HttpHeaders headers) override {
+      on_head(status, std::move(headers));
+    }
+    void on_record(ApiRecord /*record*/) override {}
+    void on_bytes(std::string_view bytes) override {
+      if (body_.size() + bytes.size() <= kLargestReply) body_.append(bytes);
+    }
+    void on_end() override { request_->answered(status_, body_); }
+    void on_error(const Error& error) override { request_->refuse(502, error.message); }
+
+   private:
+    std::shared_ptr<TokenCountRequest> request_;
+    unsigned status_ = 0;
+    std::string body_;
+  };
+
+  void read() {
+    const auto asked =
+        read_messages_request(*request_.body, gateway_.files_of(tenant_), MessagesUse::kCount);
+    if (!asked.has_value()) {
+      return refuse(asked.error().code == ErrorCode::kNotFound ? 404 : 400, asked.error().message);
+    }
+    chat_ = std::make_shared<const std::string>(asked->chat);
+    ask();
+  }
+
+  void ask() {
+    HttpHeaders headers = request_.headers;
+    headers.set("Content-Type", "application/json");
+    headers.set("X-Request-Id", id_);
+    gateway_.parts().backend.ask({.method = "POST",
+                                  .target = std::string(paths_[at_].path),
+                                  .headers = std::move(headers),
+                                  .body = chat_,
+                                  .operation = std::nullopt,
+                                  .request = nullptr,
+                                  .tenant = tenant_.cache_namespace,
+                                  .tenant_name = tenant_.owner},
+                                 std::make_shared<Gathering>(shared_from_this()));
+  }
+
+  void answered(unsigned status, const std::string& body) {
+    JsonReader reader;
+    const auto root = reader.read(body);
+    const bool readable = status == 200 && root.has_value();
+    const auto count = readable ? (*root)[paths_[at_].member].count() : std::nullopt;
+    if (count.has_value()) {
+      return reply(200, JsonObject().add_number("input_tokens", *count).text());
+    }
+    const bool does_not_count = status == 200 || status == 404 || status == 405 || status == 501;
+    if (!does_not_count) {
+      const JsonValue said = root.has_value() ? (*root)["error"]["message"] : JsonValue();
+      return refuse(status, said.is(JsonKind::kString) ? said.text() : "the request was refused");
+    }
+    if (++at_ < paths_.size()) return ask();
+    refuse(501,
+           "the model's server does not count tokens: it has neither /tokenize for chats nor "
+           "/v1/chat/completions/input_tokens");
+  }
+
+  void refuse(unsigned status, std::string_view message) {
+    reply(status, anthropic_error(status, message, id_));
+  }
+  void reply(unsigned status, std::string body) {
+    responder_.reply({.status = status,
+                      .headers = {{"Content-Type", "application/json"}, {"X-Request-Id", id_}},
+                      .body = std::move(body)});
+  }
+
+  Gateway& gateway_;
+  HttpRequest request_;
+  Responder responder_;
+  std::string id_;
+  Tenant tenant_;
+  std::shared_ptr<const std::string> chat_;
+  std::vector<CountPath> paths_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+void count_tokens(Gateway& gateway, HttpRequest request, const Responder& responder) {
+  std::make_shared<TokenCountRequest>(gateway, std::move(request), responder)->begin();
+}
+
+}  // namespace afterimage

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/responses/responses_request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "gateway/protocol/testing/chat_identity.h"
+
+namespace afterimage {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+Result<UploadedFile> find_file(std::string_view id) {
+  const auto file = [](const char* type, const char* bytes) {
+    return UploadedFile{.type = type, .bytes = std::make_shared<const std::string>(bytes)};
+  };
+  if (id == "file-picture") return file("image/png", "\x89PNG\r\n\x1a\n");
+  if (id == "file-text") return file("text/plain", "some text");
+  return fail(ErrorCode::kNotFound, "there is no file '" + std::string(id) + "'");
+}
+
+Result<std::shared_ptr<const StoredResponse>> find_response(std::string_view id) {
+  if (id != "resp_1") return fail(ErrorCode::kNotFound, "there is no response");
+  return std::make_shared<const StoredResponse>(StoredResponse{
+      .response = "{}",
+      .items = "[]",
+      .messages = R"({"role":"user","content":"One?"},{"role":"assistant","content":"1"})"});
+}
+
+Result<ResponsesRequest> read(const std::string& body) {
+  return read_responses_request(body, find_file, find_response, "7");
+}
+std::string with(const std::string& more) {
+  return R"({"model":"m","temperature":0,"max_output_tokens":8,)" + more + "}";
+}
+std::string input(const std::string& items) { return with(R"("input":)" + items); }
+Json chat_of(const std::string& body) {
+  const auto request = read(body);
+  EXPECT_TRUE(request.has_value()) << request.error().message << "\n" << body;
+  return request.has_value() ? Json::parse(request->chat) : Json();
+}
+
+TEST(ResponsesRequest, HasTheIdentityOfTheEqualChat) {
+  const auto expect_same = [](const std::string& body, const std::string& chat) {
+    const auto request = read(body);
+    ASSERT_TRUE(request.has_value()) << request.error().message;
+    EXPECT_TRUE(testing::identity_of(request->chat) == testing::identity_of(chat))
+        << request->chat << "\n"
+        << chat;
+  };
+  const std::string plain =
+      R"({"messages":[{"role":"user","content":"What is it?"}],"model":"m","temperature":0,"max_tokens":8})";
+  expect_same(input(R"("What is it?")"), plain);
+  expect_same(input(R"([{"role":"user","content":"What is it?"}])"), plain);
+  expect_same(
+      with(
+          R"("store":false,"metadata":{"a":"b"},"user":"u","stream":true,"input":[{"type":"message","role":"user",)"
+          R"("content":[{"type":"input_text","text":"What is it?"}]}])"),
+      plain);
+  const std::string picture =
+      R"({"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"What?"},)"
+      R"({"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}]}],"model":"m","temperature":0,"max_tokens":8})";
+  for (const char* image :
+       {R"("file_id":"file-picture")", R"("file_id":"file-picture","detail":"auto")",
+        R"("image_url":"data:image/png;base64,iVBORw0KGgo=")"}) {
+    expect_same(
+        with(
+            R"("instructions":"Be brief.","input":[{"role":"user","content":[{"type":"input_text","text":"What?"},)"
+            R"({"type":"input_image",)" +
+            std::string(image) + "}]}]"),
+        picture);
+  }
+}
+
+TEST(ResponsesRequest, ItemsOfOneTurnBecomeOneMessage) {
+  const Json chat = chat_of(input(
+      R"([{"role":"user","content":"Weather?"},)"
+      R"({"type":"reasoning","id":"r","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]},)"
+      R"({"type":"message","role":"assistant","id":"a","status":"completed","content":[{"type":"output_text","text":"Let me see.","annotations":[]}]},)"
+      R"({"type":"function_call","call_id":"c1","name":"weather","arguments":"{\"city\": 1}"},)"
+      R"({"type":"function_call","call_id":"c2","name":"clock","arguments":"{}"},)"
+      R"({"type":"function_call_output","call_id":"c1","output":"rain"},)"
+      R"({"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"noon"},{"type":"input_image","file_id":"file-picture"}]},)"
+      R"({"type":"function_call","call_id":"c3","name":"clock","arguments":"{}"},)"
+      R"({"role":"developer","content":"Be brief."}])"));
+  const Json expected = Json::parse(
+      R"([{"role":"user","content":"Weather?"},)"
+      R"({"role":"assistant","content":"Let me see.","reasoning_content":"hm","tool_calls":[)"
+      R"({"id":"c1","type":"function","function":{"name":"weather","arguments":"{\"city\": 1}"}},)"
+      R"({"id":"c2","type":"function","function":{"name":"clock","arguments":"{}"}}]},)"
+      R"({"role":"tool","tool_call_id":"c1","content":"rain"},)"
+      R"({"role":"tool","tool_call_id":"c2","content":[{"type":"text","text":"noon"},)"
+      R"({"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}]},)"
+      R"({"role":"assistant","content":null,"tool_calls":[{"id":"c3","type":"function","function":{"name":"clock","arguments":"{}"}}]},)"
+      R"({"role":"developer","content":"Be brief."}])");
+  EXPECT_EQ(chat["messages"], expected);
+}
+
+TEST(ResponsesRequest, AConversationGoesOnWithoutItsInstructions) {
+  const auto request =
+      read(with(R"("instructions":"New.","previous_response_id":"resp_1","input":"Two?")"));
+  ASSERT_TRUE(request.has_value()) << request.error().message;
+  EXPECT_EQ(Json::parse(request->chat)["messages"],
+            Json::parse(R"([{"role":"system","content":"New."},{"role":"user","content":"One?"},)"
+                        R"({"role":"assistant","content":"1"},{"role":"user","content":"Two?"}])"));
+  // What is stored has no instructions.
+  EXPECT_EQ(Json::parse("[" + request->messages + "]").size(), 3U);
+  const auto missing = read(with(R"("previous_response_id":"resp_2","input":"Two?")"));
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(missing.error().message, StartsWith("previous_response_id"));
+}
+
+TEST(ResponsesRequest, Fields) {
+  const Json chat = chat_of(with(
+      R"("input":"Q","top_p":0.5,"seed":3,"top_k":2,"parallel_tool_calls":false,"truncation":"disabled","background":false,)"
+      R"("include":["reasoning.encrypted_content"],"service_tier":"auto","prompt_cache_key":"k","reasoning":{"effort":"low","summary":"auto"},)"
+      R"("tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object"},"strict":true}],)"
+      R"("tool_choice":{"type":"function","name":"f"},)"
+      R"("text":{"verbosity":"low","format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true}})"));
+  EXPECT_EQ(
+      chat["tools"],
+      Json::parse(
+          R"([{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"},"strict":true}}])"));
+  EXPECT_EQ(chat["tool_choice"], Json::parse(R"({"type":"function","function":{"name":"f"}})"));
+  EXPECT_EQ(
+      chat["response_format"],
+      Json::parse(
+          R"({"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"},"strict":true}})"));
+  EXPECT_EQ(chat["reasoning_effort"], "low");
+  EXPECT_EQ(chat["verbosity"], "low");
+  EXPECT_EQ(chat["parallel_tool_calls"], false);
+  EXPECT_EQ(chat["max_tokens"], 8);
+  EXPECT_EQ(chat["top_k"], 2);
+  for (const char* absent :
+       {"store", "metadata", "truncation", "background", "include", "service_tier", "stream"}) {
+    EXPECT_FALSE(chat.contains(absent)) << absent;
+  }
+}
+
+TEST(ResponsesRequest, FilesOfTextAreTexts) {
+  const Json chat = chat_of(input(
+      R"([{"role":"user","content":[{"type":"input_file","file_id":"file-text"},)"
+      R"({"type":"input_file","filename":"a.txt","file_data":"data:text/plain;base64,aGV5"}]}])"));
+  EXPECT_EQ(chat["messages"][0]["content"],
+            Json::parse(R"([{"type":"text","text":"some text"},{"type":"text","text":"hey"}])"));
+}
+
+TEST(ResponsesRequest, InputItemsGetIds) {
+  const auto request = read(input(
+      R"([{"role":"user","content":"Q"},{"type":"message","id":"mine","role":"user","content":"R"}])"));
+  ASSERT_TRUE(request.has_value());
+  const Json items = Json::parse(request->items);
+  EXPECT_EQ(items[0],
+            Json::parse(R"({"id":"msg_7_0","type":"message","role":"user","content":"Q"})"));
+  EXPECT_EQ(items[1]["id"], "mine");
+  EXPECT_EQ(Json::parse(read(input(R"("Q")"))->items)[0]["content"][0]["type"], "input_text");
+}
+
+TEST(ResponsesRequest, RefusesWhatAChatCannotSayByName) {
+  const auto q = [](const std::string& more) { return with(R"("input":"Q",)" + more); };
+  const auto part = [](const std::string& json) {
+    return input(R"([{"role":"user","content":[)" + json + "]}]");
+  };
+  const struct {
+    const char* place;
+    std::string body;
+  } kCases[] = {
+      {"model", R"({"input":"Q"})"},
+      {"input ", R"({"model":"m"})"},
+      {"input ", R"({"model":"m","input":[]})"},
+      {"input[0] ", input("[7]")},
+      {"input[0].role", input(R"([{"role":"tool","content":"x"}])")},
+      {"input[0] ", input(R"([{"type":"item_reference","id":"x"}])")},
+      {"input[0] ", input(R"([{"type":"computer_call"}])")},
+      {"input[0].content ", input(R"([{"role":"user"}])")},
+      {"input[0].content[0].type", part("{}")},
+      {"input[0].content[0] ", part(R"({"type":"input_audio"})")},
+      {"input[0].content[0].image_url", part(R"({"type":"input_image"})")},
+      {"input[0].content[0].file_id", part(R"({"type":"input_image","file_id":"file-text"})")},
+      {"input[0].content[0].file_id: there is no file",
+       part(R"({"type":"input_file","file_id":"x"})")},
+      {"input[0].content[0].file_url",
+       part(R"({"type":"input_file","file_url":"http://x/y.pdf"})")},
+      {"input[0].content[0].file_data",
+       part(R"({"type":"input_file","file_data":"data:application/pdf;base64,JVBERg=="})")},
+      {"tools[0].type", q(R"("tools":[{"type":"web_search"}])")},
+      {"tools[0].name", q(R"("tools":[{"type":"function"}])")},
+      {"tool_choice.type", q(R"("tool_choice":{"type":"file_search"})")},
+      {"tool_choice ", q(R"("tool_choice":"some")")},
+      {"background", q(R"("background":true)")},
+      {"truncation", q(R"("truncation":"auto")")},
+      {"top_logprobs", q(R"("top_logprobs":2)")},
+      {"include", q(R"("include":["file_search_call.results"])")},
+      {"conversation", q(R"("conversation":"c")")},
+      {"prompt ", q(R"("prompt":{"id":"p"})")},
+      {"reasoning.summary", q(R"("reasoning":{"summary":"detailed"})")},
+      {"text.format.type", q(R"("text":{"format":{"type":"xml"}})")},
+      {"metadata", q(R"("metadata":7)")},
+      {"temperature", R"({"model":"m","input":"Q","temperature":"hot"})"},
+      {"max_output_tokens", R"({"model":"m","input":"Q","max_output_tokens":0})"},
+      {"the body", "{"},
+      {"the body", R"({"model":"m","model":"m"})"},
+  };
+  for (const auto& c : kCases) {
+    const auto request = read(c.body);
+    ASSERT_FALSE(request.has_value()) << c.body;
+    EXPECT_THAT(request.error().message, StartsWith(c.place)) << c.body;
+  }
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/responses/responses_translation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gateway/openai/record.h"
+#include "gateway/responses/input_items.h"
+
+namespace afterimage {
+namespace {
+
+std::string_view error_type_of(unsigned status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 429:
+      return "rate_limit_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "server_error";
+  }
+}
+
+/// The members of an object without its braces.
+std::string inside(const JsonObject& object) {
+  const std::string text = object.text();
+  return text.substr(1, text.size() - 2);
+}
+
+}  // namespace
+
+Result<std::string> ResponsesTranslation::request(std::string_view body,
+                                                  const ClientContext& context) {
+  tenant_ = context.tenant;
+  const auto find = [&](std::string_view id) { return store_.find(tenant_, id); };
+  AFI_TRY(asked_, read_responses_request(body, context.files, find, id_));
+  return std::exchange(asked_.chat, {});
+}
+
+std::string ResponsesTranslation::error_body(unsigned status, std::string_view message,
+                                             std::string_view code,
+                                             std::string_view /*request_id*/) const {
+  return api_error(message, error_type_of(status), code);
+}
+
+void ResponsesTranslation::on_begin(std::string_view model) {
+  model_ = model.empty() ? asked_.model : std::string(model);
+  const std::string begun = response_json("in_progress", "null");
+  say_response("response.created", begun);
+  say_response("response.in_progress", begun);
+}
+
+void ResponsesTranslation::on_reasoning(std::string_view text) {
+  add_text(ItemKind::kReasoning, {.type = "reasoning_text", .member = "text", .text = {}}, text);
+}
+
+void ResponsesTranslation::on_text(std::string_view text) {
+  add_text(ItemKind::kMessage, {.type = "output_text", .member = "text", .text = {}}, text);
+}
+
+void ResponsesTranslation::on_refusal(std::string_view text) {
+  add_text(ItemKind::kMessage, {.type = "refusal", .member = "refusal", .text = {}}, text);
+}
+
+void ResponsesTranslation::add_text(ItemKind kind, Part part, std::string_view text) {
+  if (!is_open_ || items_.back().kind != kind) {
+    const std::string_view prefix = kind == ItemKind::kMessage ? "msg_" : "rs_";
+    open({.kind = kind, .id = std::string(prefix) + id_ + "_" + std::to_string(items_.size())});
+  }
+  Item& item = items_.back();
+  if (!part_is_open_ || item.parts.back().type != part.type) {
+    close_part();
+    item.parts.push_back(part);
+    part_is_open_ = true;
+    say("response.content_part.added", place(true) + ",\"part\":" + part_json(item.parts.back()));
+  }
+  item.parts.back().text += text;
+  JsonObject delta;
+  delta.add_text("delta", text);
+  if (part.type == "output_text") delta.add("logprobs", "[]");
+  say("response." + std::string(part.type) + ".delta", place(true) + "," + inside(delta));
+}
+
+Result<void> ResponsesTranslation::on_call(const AnswerCall& call) {
+  const auto known = std::ranges::find_if(items_, [&](const Item& item) {
+    return item.kind == ItemKind::kCall && item.call == call.index;
+  });
+  if (known == items_.end()) {
+    open({.kind = ItemKind::kCall,
+          .id = "fc_" + id_ + "_" + std::to_string(items_.size()),
+          .parts = {},
+          .call = call.index,
+          .call_id =
+              call.id.empty() ? "call_" + id_ + std::to_string(call.index) : std::string(call.id),
+          .name = std::string(call.name),
+          .arguments = {}});
+  } else if (known + 1 != items_.end() || !is_open_) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the model's server goes on with a tool call after other content");
+  }
+  if (call.arguments.empty()) return {};
+  items_.back().arguments += call.arguments;
+  say("response.function_call_arguments.delta",
+      place(false) + "," + inside(JsonObject().add_text("delta", call.arguments)));
+  return {};
+}
+
+void ResponsesTranslation::on_finish(std::string_view reason, std::string_view /*stop*/) {
+  reason_ = reason;
+}
+
+void ResponsesTranslation::on_usage(const TokenUsage& usage) {
+  has_usage_ = true;
+  usage_ = usage;
+}
+
+void ResponsesTranslation::open(Item item) {
+  close();
+  items_.push_back(std::move(item));
+  is_open_ = true;
+  say("response.output_item.added", "\"output_index\":" + std::to_string(items_.size() - 1) +
+                                        ",\"item\":" + item_json(items_.back(), "in_progress"));
+}
+
+void ResponsesTranslation::close_part() {
+  if (!std::exchange(part_is_open_, false)) return;
+  const Part& part = items_.back().parts.back();
+  JsonObject done;
+  done.add_text(part.member, part.text);
+  if (part.type == "output_text") done.add("logprobs", "[]");
+  say("response." + std::string(part.type) + ".done", place(true) + "," + inside(done));
+  say("response.content_part.done", place(true) + ",\"part\":" + part_json(part));
+}
+
+void ResponsesTranslation::close() {
+  close_part();
+  if (!std::exchange(is_open_, false)) return;
+  const Item& item = items_.back();
+  if (item.kind == ItemKind::kCall) {
+    JsonObject done;
+    done.add_text("name", item.name).add_text("arguments", item.arguments);
+    say("response.function_call_arguments.done", place(false) + "," + inside(done));
+  }
+  say("response.output_item.done", "\"output_index\":" + std::to_string(items_.size() - 1) +
+                                       ",\"item\":" + item_json(item, "completed"));
+}
+
+void ResponsesTranslation::say(std::string_view type, std::string_view members) {
+  if (!asked_.stream) return;
+  events_.append("event: ").append(type).append("\ndata: {\"type\":\"").append(type);
+  events_.append("\",\"sequence_number\":").append(std::to_string(sequence_++)).append(",");
+  events_.append(members).append("}\n\n");
+}
+
+std::string ResponsesTranslation::place(bool of_part) const {
+  std::string text = "\"item_id\":" + json_string(items_.back().id) +
+                     ",\"output_index\":" + std::to_string(items_.size() - 1);
+  if (of_part) text += ",\"content_index\":" + std::to_string(items_.back().parts.size() - 1);
+  return text;
+}
+
+std::string ResponsesTranslation::part_json(const Part& part) {
+  JsonObject json;
+  json.add_text("type", part.type).add_text(part.member, part.text);
+  if (part.type == "output_text") json.add("annotations", "[]").add("logprobs", "[]");
+  return json.text();
+}
+
+std::string ResponsesTranslation::item_json(const Item& item, std::string_view status) {
+  JsonObject json;
+  json.add_text("id", item.id);
+  JsonArray parts;
+  for (const Part& part : item.parts) parts.add(part_json(part));
+  switch (item.kind) {
+    case ItemKind::kReasoning:
+      json.add_text("type", "reasoning").add("summary", "[]").add("content", parts.text());
+      break;
+    case ItemKind::kMessage:
+      json.add_text("type", "message").add_text("status", status).add_text("role", "assistant");
+      json.add("content", parts.text());
+      break;
+    case ItemKind::kCall:
+      json.add_text("type", "function_call").add_text("status", status);
+      json.add_text("call_id", item.call_id).add_text("name", item.name);
+      json.add_text("arguments", item.arguments);
+      break;
+  }
+  return json.text();
+}
+
+std::string ResponsesTranslation::response_json(std::string_view status,
+                                                std::string_view error) const {
+  JsonArray output;
+  for (const Item& item : items_) {
+    output.add(item_json(
+        item, status == "incomplete" && &item == &items_.back() ? "incomplete" : "completed"));
+  }
+  std::string incomplete = "null";
+  if (status == "incomplete") {
+    incomplete = reason_ == "length" ? R"({"reason":"max_output_tokens"})"
+                                     : R"({"reason":"content_filter"})";
+  }
+  JsonObject head;
+  head.add_text("id", "resp_" + id_)
+      .add_text("object", "response")
+      .add_number("created_at", static_cast<std::uint64_t>(created_))
+      .add_text("status", status)
+      .add("error", error)
+      .add("incomplete_details", incomplete)
+      .add_text("model", model_)
+      .add("output", output.text())
+      .add("store", asked_.store && store_.is_enabled() ? "true" : "false");
+  std::string usage = "null";
+  if (has_usage_) {
+    usage = JsonObject()
+                .add_number("input_tokens", usage_.prompt)
+                .add("input_tokens_details", JsonObject()
+                                                 .add_number("cached_tokens", usage_.cached)
+                                                 .add_number("cache_write_tokens", 0)
+                                                 .text())
+                .add_number("output_tokens", usage_.output)
+                .add("output_tokens_details",
+                     JsonObject().add_number("reasoning_tokens", usage_.reasoning).text())
+                .add_number("total_tokens", usage_.prompt + usage_.output)
+                .text();
+  }
+  return "{" + inside(head) + "," + asked_.echo + ",\"usage\":" + usage + "}";
+}
+
+void ResponsesTranslation::say_response(std::string_view type, const std::string& response) {
+  say(type, "\"response\":" + response);
+}
+
+std::string ResponsesTranslation::take_events() { return std::exchange(events_, {}); }
+
+/// With what the assistant said as the next message of the conversation.
+void ResponsesTranslation::keep(const std::string& response) {
+  if (!asked_.store) return;
+  ChatContent content;
+  std::string text;
+  std::string refusal;
+  std::string reasoning;
+  JsonArray calls;
+  for (const Item& item : items_) {
+    for (const Part& part : item.parts) {
+      (part.type == "output_text" ? text
+       : part.type == "refusal"   ? refusal
+                                  : reasoning) += part.text;
+    }
+    if (item.kind == ItemKind::kCall) calls.add(chat_call(item.call_id, item.name, item.arguments));
+  }
+  if (!text.empty()) content.add_text(text);
+  std::string messages = asked_.messages;
+  if (!content.is_empty() || !refusal.empty() || !calls.is_empty()) {
+    messages += "," + assistant_message(content.json(), refusal, reasoning, calls);
+  }
+  store_.put(tenant_, "resp_" + id_,
+             {.response = response, .items = asked_.items, .messages = std::move(messages)});
+}
+
+Result<std::string> ResponsesTranslation::finish() {
+  close();
+  const bool is_complete = reason_ != "length" && reason_ != "content_filter";
+  const std::string_view status = is_complete ? "completed" : "incomplete";
+  const std::string response = response_json(status, "null");
+  // Before the client reads the end: it may name the response at once.
+  keep(response);
+  if (!asked_.stream) return response;
+  say_response("response." + std::string(status), response);
+  return take_events();
+}
+
+std::string ResponsesTranslation::failure_event(const Error& error) {
+  if (!asked_.stream) return error_body(502, error.message, "upstream_failed", "");
+  const std::string why =
+      JsonObject().add_text("code", "server_error").add_text("message", error.message).text();
+  say_response("response.failed", response_json("failed", why));
+  return take_events();
+}
+
+}  // namespace afterimage
