@@ -42,6 +42,24 @@ TEST(FileStore, KeepsBytesForTheirTenant) {
   EXPECT_FALSE(store.content("a", "file-1").has_value());
 }
 
+TEST(FileStore, ErasesWhatAnOperatorChooses) {
+  ManualClock clock;
+  FileStore store(1_MiB, 10s, clock);
+  const std::string digest = store.add("a", named("file-1"), "same")->digest;
+  ASSERT_TRUE(store.add("a", named("file-2"), "other").has_value());
+  ASSERT_TRUE(store.add("b", named("file-3"), "same").has_value());
+  EXPECT_EQ(store.erase_content(digest), 2U);
+  EXPECT_FALSE(store.content("a", "file-1").has_value());
+  EXPECT_FALSE(store.content("b", "file-3").has_value());
+  EXPECT_TRUE(store.content("a", "file-2").has_value());
+  ASSERT_TRUE(store.add("b", named("file-4"), "same").has_value());
+  EXPECT_EQ(store.erase_tenants([](std::string_view tenant) { return tenant == "a"; }), 1U);
+  EXPECT_FALSE(store.content("a", "file-2").has_value());
+  EXPECT_TRUE(store.content("b", "file-4").has_value());
+  EXPECT_EQ(store.erase_tenants([](std::string_view) { return true; }), 1U);
+  EXPECT_EQ(store.bytes(), 0_B);
+}
+
 TEST(FileStore, TheSameBytesAreStoredOnce) {
   ManualClock clock;
   FileStore store(1_MiB, 10s, clock);

@@ -34,7 +34,8 @@ Result<void> ResponseStore::erase(const std::string& tenant, std::string_view id
 std::uint64_t ResponseStore::erase_with_media() {
   return kept_.erase_if([](const auto&, const auto&, const StoredResponse& kept) {
     for (const std::string* text : {&kept.items, &kept.messages}) {
-      for (const std::string_view part : {"\"image_url\"", "\"input_audio\"", "\"video_url\"", "\"file\""}) {
+      for (const std::string_view part : {R"("image_url")", R"("input_image")", R"("input_audio")",
+                                          R"("video_url")", R"("file")", R"("input_file")"}) {
         if (text->contains(part)) return true;
       }
     }

@@ -30,6 +30,22 @@ TEST(ResponseStore, EachTenantSeesItsOwn) {
   EXPECT_FALSE(store.find("a", "resp_1").has_value());
 }
 
+TEST(ResponseStore, ErasesWhatAnOperatorChooses) {
+  ManualClock clock;
+  ResponseStore store(1_MiB, 10s, clock);
+  store.put("a", "1", of_size(5));
+  store.put("a", "2", {.response = "", .items = "", .messages = R"([{"type":"image_url"}])"});
+  store.put("b", "3", {.response = "", .items = R"([{"type":"input_audio"}])", .messages = ""});
+  store.put("b", "4", of_size(5));
+  EXPECT_EQ(store.erase_with_media(), 2U);
+  EXPECT_TRUE(store.find("a", "1").has_value());
+  EXPECT_FALSE(store.find("a", "2").has_value());
+  EXPECT_FALSE(store.find("b", "3").has_value());
+  EXPECT_EQ(store.erase_tenants([](std::string_view tenant) { return tenant == "b"; }), 1U);
+  EXPECT_TRUE(store.find("a", "1").has_value());
+  EXPECT_FALSE(store.find("b", "4").has_value());
+}
+
 TEST(ResponseStore, ExpiresAtItsEndAndNotBefore) {
   ManualClock clock;
   ResponseStore store(1_MiB, 10s, clock);
