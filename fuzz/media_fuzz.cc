@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "afterimage/check.h"
 #include "foundation/media/decode.h"
@@ -20,6 +21,8 @@ constexpr MediaLimits kLimits{.max_file = 64_KiB,
                               .max_pixels = 16'384,
                               .max_frames = 8,
                               .max_total_pixels = 65'536,
+                              .max_video_frames = 64,
+                              .max_decoded_pixels = 262'144,
                               .max_samples = 20'000};
 
 void check_image(const Image& image, const MediaInfo& promised) {
@@ -38,6 +41,19 @@ void check_frames(const std::vector<Frame>& frames, const MediaInfo& promised) {
   AFI_CHECK(frames.size() == promised.frames && frames.size() <= kLimits.max_frames);
   AFI_CHECK(std::ranges::is_sorted(frames, {}, &Frame::at));
   for (const Frame& frame : frames) check_image(frame.image, promised);
+}
+
+/// The last frame alone, and every second one, are those of the whole.
+void check_some(const MediaItem& item, const std::vector<Frame>& all) {
+  std::vector<std::uint32_t> positions;
+  for (std::uint32_t i = 0; i < all.size(); i += 2) positions.push_back(i);
+  for (const auto& wanted : {positions, {static_cast<std::uint32_t>(all.size() - 1)}}) {
+    const auto some = decode_frames(item, wanted, kLimits);
+    AFI_CHECK(some.has_value() && some->size() == wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      AFI_CHECK((*some)[i].image.rgb == all[wanted[i]].image.rgb);
+    }
+  }
 }
 
 }  // namespace
@@ -61,5 +77,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (image) check_image(*image, *info);
   if (samples) check_samples(*samples, *info);
   if (frames) check_frames(*frames, *info);
+  if (frames && !frames->empty()) check_some(item, *frames);
   return 0;
 }

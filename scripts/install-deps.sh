@@ -8,8 +8,8 @@
 #   scripts/install-deps.sh          to build and run
 #   scripts/install-deps.sh test     also to test: clang-19, which compiles with sanitizers in half the time; the browser and
 #                                    the Prometheus that some tests use (they are skipped without); Node with npm and Python's
-#                                    virtual environments, for the official clients of the API; and Redis, for the
-#                                    remote tier
+#                                    virtual environments, for the official clients of the API; Redis, for the remote
+#                                    tier; and ffmpeg, which makes the videos of a test
 #   scripts/install-deps.sh bench    also the benchmarks with their Python peers
 #   scripts/install-deps.sh llama    also what builds llama.cpp for the engine "llama"
 #   scripts/install-deps.sh python   also to build the Python package
@@ -20,6 +20,7 @@ packages="g++ make cmake ninja-build pkg-config python3
   libssl-dev libfmt-dev libxxhash-dev liburing-dev nlohmann-json3-dev libcli11-dev
   libsimdjson-dev libtomlplusplus-dev prometheus-cpp-dev
   libjpeg-dev libpng-dev libwebp-dev libgif-dev libsndfile1-dev zlib1g-dev libhnswlib-dev
+  libavformat-dev libavcodec-dev libavutil-dev libswscale-dev
   libgtest-dev libgmock-dev"
 # Ubuntu's package of that name is a snap without a driver.
 browser=""
@@ -30,7 +31,7 @@ for extra in "$@"; do
     bench) packages="$packages libbenchmark-dev python3-numpy python3-faiss openssl librocksdb-dev liblmdb-dev wrk
       redis-server libhiredis-dev" ;;
     test)
-      packages="$packages clang-19 libclang-rt-19-dev lld-19 prometheus $browser python3-dev python3-venv util-linux
+      packages="$packages clang-19 libclang-rt-19-dev lld-19 ffmpeg prometheus $browser python3-dev python3-venv util-linux
       redis-server"
       # An installed Node is kept: the distribution's npm does not fit another Node.
       command -v node >/dev/null || packages="$packages nodejs"

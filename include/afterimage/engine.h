@@ -203,11 +203,40 @@ struct Generation {
   TokenCount covered{};  // tokens with KV at the end: the prompt and the answer tokens fed back
 };
 
-/// The result of encoding one of several items.
+/// The result of encoding one of several items, or of several parts.
 struct Encoded {
-  std::size_t item = 0;  // index of the item in the call
+  std::size_t item = 0;  // index of the item, or part, in the call
   Result<EncoderOutput> output;
 };
+
+/// A part of a media item that the encoder treats by itself: a slice of a video, a tile of an image.
+struct MediaPart {
+  /// Of everything that the part's output depends on, besides the model and the recipe: usually
+  /// decoded_digest() of what goes into the encoder.
+  DecodedDigest input;
+  TokenCount rows{};  // of the part's output
+  bool operator==(const MediaPart&) const = default;
+};
+
+/// A media item in parts, with what encoding them takes: decoded frames, for example. Made by an
+/// engine, which accepts only its own.
+/// Threads  Any; immutable.
+class SplitMedia {
+ public:
+  virtual ~SplitMedia() = default;
+  /// In order; at least one.
+  [[nodiscard]] virtual std::span<const MediaPart> parts() const = 0;
+};
+
+/// One part of a split item, to be encoded.
+struct PartToEncode {
+  const SplitMedia* item = nullptr;
+  std::size_t part = 0;  // of item->parts()
+};
+
+/// The outputs of an item's parts, joined: every tensor is the rows of that tensor of each part, in
+/// order. kCorruption: the parts differ in more than their rows.
+Result<EncoderOutput> join_parts(std::span<const TensorViews> parts);
 
 /// Whether a run resumed from cached KV equals a cold run, bit for bit, and how that is known.
 struct Exactness {
@@ -304,6 +333,19 @@ class Engine {
   /// ready.
   virtual void encode_all(std::span<const MediaItem* const> items,
                           const std::function<void(std::vector<Encoded>)>& on_encoded) const;
+
+  /// The parts of an item that the encoder treats one by one. Declaring them is a promise, which
+  /// tests/conformance/engine_conformance.h checks: encode(item) is join_parts() of what
+  /// encode_parts() returns, bit for bit, whatever is encoded in the same call and in any order; and
+  /// parts with the same `input` have the same output in every item and at every place. Each part is
+  /// then cached by itself. Decodes and preprocesses the item; encodes nothing. nullptr, the default:
+  /// the item is encoded as a whole. Errors as of encode().
+  [[nodiscard]] virtual Result<std::shared_ptr<const SplitMedia>> split(
+      const MediaItem& item) const;
+  /// Encodes parts of items that split() returned, under the terms of encode_all(). The default
+  /// fails each with kUnsupported.
+  virtual void encode_parts(std::span<const PartToEncode> parts,
+                            const std::function<void(std::vector<Encoded>)>& on_encoded) const;
 
   /// Prefills `prompt`, then decodes. `embeddings[i]` belongs to prompt.spans[i]. The same options
   /// give the same tokens if SamplingOptions::is_reproducible().

@@ -17,6 +17,7 @@
 #include "afterimage/result.h"
 #include "afterimage/secret.h"
 #include "afterimage/tensor.h"
+#include "afterimage/units.h"
 
 namespace afterimage {
 
@@ -103,6 +104,11 @@ class Namespace {
   [[nodiscard]] EncoderKey encoder_key(const MediaItem& item, const ContentDigest& content,
                                        const PreprocessRecipe& recipe) const;
 
+  /// The key of the encoder output of one part of an item, whichever item that is: `input` is the
+  /// digest of all that goes into the encoder (MediaPart), `rows` are those of the output.
+  [[nodiscard]] EncoderKey part_key(Modality modality, const DecodedDigest& input, TokenCount rows,
+                                    const PreprocessRecipe& recipe) const;
+
   /// The root of this namespace's prefix keys: everything besides the sequence that changes KV.
   /// Preprocessing changes KV, so the recipes are part of it.
   [[nodiscard]] NamespaceId prefix_root(const PreprocessRecipe& image,
@@ -117,6 +123,8 @@ class Namespace {
   [[nodiscard]] std::vector<EntryLabel> labels(std::span<const ContentDigest> media) const;
   /// The same from the labels of the media, one an item.
   [[nodiscard]] std::vector<EntryLabel> labels(std::span<const EntryLabel> media) const;
+  /// The labels of a part. Any item may contain it, so it is erased with each.
+  [[nodiscard]] std::vector<EntryLabel> part_labels() const;
   [[nodiscard]] std::vector<EntryLabel> media_labels(std::span<const ContentDigest> media) const;
 
  private:
@@ -146,7 +154,8 @@ struct Fingerprint {
   std::vector<ContentDigest> contents;
   std::vector<EncoderKey> keys;
   std::vector<Modality> modalities;
-  std::optional<Namespace> space = std::nullopt;  // for labels; nullopt: entries have none
+  std::optional<Namespace> space = std::nullopt;  // for labels and parts; nullopt: none
+  Recipes recipes = {};                           // by which the items are preprocessed
 
   /// Of the encoder output of one item.
   [[nodiscard]] std::vector<EntryLabel> labels(std::size_t item) const;

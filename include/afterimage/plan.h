@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -75,9 +76,20 @@ enum class MediaSource : unsigned char {
   kUncached,  // this request encoded it, and it does not fit the budget
   kLoaded,    // the tier below memory had them, or another process stored them there meanwhile
   kDeclined,  // the tier had them, but encoding the item again was expected to be quicker
+  kPartly,    // this request encoded some of the item's parts; the others were there
 };
-/// "covered", "reused", "repeated", "awaited", "encoded", "uncached", "loaded", "declined".
+/// "covered", "reused", "repeated", "awaited", "encoded", "uncached", "loaded", "declined", "partly".
 std::string_view to_string(MediaSource source);
+
+/// An encoder output that a plan needs: of a whole media item, or of one of its parts.
+struct PlannedOutput {
+  std::size_t item = 0;  // position of the item in the request
+  std::optional<std::size_t> part = std::nullopt;
+};
+
+/// The parts of a request's media items, one element an item, in order of appearance. Empty: the
+/// item is encoded as a whole.
+using PartsOfMedia = std::vector<std::vector<MediaPart>>;
 
 /// The encoder outputs that one request needs: what it found, and what remains to be encoded.
 /// Move-only. Dropping it releases every pin, lead and lease, so that waiting requests go on
@@ -86,7 +98,7 @@ std::string_view to_string(MediaSource source);
 ///   MediaPlan plan = reuse.plan_media(prints, agent);
 ///   for (;;) {
 ///     // Publish before waiting: others may be waiting for these.
-///     for (item : plan.to_encode()) plan.commit(item, encode(item), cost);
+///     for (at : plan.to_encode()) plan.commit(at, encode(plan.output(at)), cost);
 ///     AFI_TRY(const bool done, plan.await(stop));
 ///     if (done) break;  // else a leader gave up, and the lead passed to this request
 ///   }
@@ -99,18 +111,23 @@ class [[nodiscard]] MediaPlan {
   MediaPlan& operator=(MediaPlan&& other) noexcept;
   ~MediaPlan();
 
-  /// Media items, by position in the request, that this request has to encode now.
+  /// Outputs, by position in the plan, that this request has to encode now. If no item is in parts,
+  /// a position is that of the media item in the request.
   [[nodiscard]] std::vector<std::size_t> to_encode() const;
+  /// What the output at this position is of.
+  [[nodiscard]] PlannedOutput output(std::size_t at) const;
 
-  /// The only step that adds content: hands an output to the cache and to every waiter. `item` is
-  /// one of to_encode(). `cost` is how long encoding took.
-  Result<void> commit(std::size_t item, EncoderOutput output, Duration cost);
-  /// `item` could not be encoded.
-  void fail(std::size_t item, const Error& error);
+  /// The only step that adds content: hands an output to the cache and to every waiter. `at` is one
+  /// of to_encode(). `cost` is how long encoding took. kCorruption: a part's output has other rows
+  /// than its item declared.
+  Result<void> commit(std::size_t at, EncoderOutput output, Duration cost);
+  /// The output at `at` could not be encoded.
+  void fail(std::size_t at, const Error& error);
 
   /// Blocks until every output that other requests or processes are encoding is there. True: all
-  /// outputs are there, and the eviction policy has recorded this request's use of them. False:
-  /// another leader gave up, and to_encode() is no longer empty.
+  /// outputs are there, the parts of each item are joined, and the eviction policy has recorded this
+  /// request's use of them. False: another leader gave up, and to_encode() is no longer empty.
+  /// kCorruption: the parts of an item do not fit together.
   Result<bool> await(const std::stop_token& stop = {});
 
   /// One list of tensors a media item, in order of appearance; valid while the plan lives. Empty
@@ -119,6 +136,12 @@ class [[nodiscard]] MediaPlan {
 
   /// One element a media item. Requires that every output is there.
   [[nodiscard]] std::vector<MediaSource> sources() const;
+  /// Outputs of parts that the plan needs, and those of them that this request encoded; an output
+  /// that occurs twice counts once.
+  [[nodiscard]] std::uint64_t parts() const;
+  [[nodiscard]] std::uint64_t encoded_parts() const;
+  /// The first item that the plan has in parts; nullopt: none.
+  [[nodiscard]] std::optional<std::size_t> split_item() const;
 
  private:
   friend class Reuse;
@@ -135,7 +158,7 @@ class [[nodiscard]] MediaPlan {
 ///   AFI_TRY(Plan plan, reuse.plan(identity, facts, stop));  // the answer, if there is one
 ///   if (!plan.is_answered()) {
 ///     AFI_TRY_VOID(plan.add_prefix(prompt, layout, stop));  // where to resume
-///     plan.add_media(prompt);                               // pins, and what to encode
+///     AFI_TRY_VOID(plan.add_media(prompt, engine));         // pins, and what to encode
 ///     // … encode and commit what plan.media() lacks …
 ///     engine.generate_from(prompt, plan.media().embeddings(), options, plan.kv_use(origin));
 ///   }
@@ -174,6 +197,19 @@ class [[nodiscard]] Plan {
 
   /// Pins or claims the encoder output of every item that the prefix does not cover.
   void add_media(const Sequence& prompt);
+  /// The same, part by part for items that `engine` splits. Errors of Engine::split().
+  Result<void> add_media(const Sequence& prompt, const Engine& engine);
+  /// An item that the plan has in parts; it lives as long as the plan. Errors of Engine::split().
+  [[nodiscard]] Result<const SplitMedia*> split(std::size_t item, const Engine& engine);
+  /// Time that add_media() and split() spent in Engine::split(): part of encoding.
+  [[nodiscard]] Duration split_time() const;
+  /// An item in parts of which nobody knows yet whether they are exact for this model: encode it as a
+  /// whole and pass that to confirm_parts(). nullopt: there is none. Requires that media() is done.
+  [[nodiscard]] std::optional<std::size_t> unconfirmed_item(const Engine& engine) const;
+  /// False: the parts differ from the whole. From now on, this model's items are not split; call
+  /// add_media() again.
+  [[nodiscard]] bool confirm_parts(std::size_t item, const EncoderOutput& whole,
+                                   const Engine& engine);
   /// Requires add_media().
   [[nodiscard]] MediaPlan& media();
 

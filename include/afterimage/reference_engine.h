@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -58,13 +59,15 @@ struct StackOptions {
   std::uint32_t mlp = 0;  // multiple of 32
 };
 
-/// An image becomes a grid of cells of 2 x 2 patches; each cell becomes one embedding.
+/// An image, or a slice of two frames of a video, becomes a grid of cells of 2 x 2 patches; each cell
+/// becomes one embedding. Attention stays within the image or slice, as in Qwen2-VL.
 struct VisionOptions {
   StackOptions stack;
   std::uint32_t patch = 0;             // pixels along one side of a patch
   std::uint32_t max_cells = 0;         // along the longer side of an image
   std::uint32_t max_frame_cells = 0;   // along the longer side of a video's frame
-  std::uint32_t max_frames = 0;        // per video, evenly sampled
+  std::uint32_t max_frames = 0;        // sampled of a video at most
+  std::uint32_t frame_rate_mhz = 0;    // sampled frames per 1,000 seconds of a video; 0: all
   std::uint32_t deepstack_planes = 0;  // extra tensors for the decoder's first layers; at most 4
 };
 
@@ -134,6 +137,11 @@ class ReferenceEngine final : public Engine {
                            std::span<const ContentDigest> contents) const override;
   [[nodiscard]] GenerateOptions default_options() const override;
   Result<EncoderOutput> encode(const MediaItem& item) const override;
+  /// Splits a video into its slices.
+  [[nodiscard]] Result<std::shared_ptr<const SplitMedia>> split(
+      const MediaItem& item) const override;
+  void encode_parts(std::span<const PartToEncode> parts,
+                    const std::function<void(std::vector<Encoded>)>& on_encoded) const override;
   /// Ties between logits go to the lowest token id. EOS ends a completion and is its last token.
   Result<Completion> generate(const Sequence& prompt, std::span<const TensorViews> embeddings,
                               const GenerateOptions& options) const override;

@@ -32,6 +32,7 @@ class PrefillOnce;
 class PrefixArchive;
 class RunningRequests;
 class SharedBudget;
+class SplitMemory;
 class Tier;
 struct ReuseStats;
 
@@ -60,6 +61,8 @@ struct ReuseOptions {
   std::string policy = "worth";  // eviction policy: one of policy_names()
   bool verify_hits = true;       // recompute checksums at every hit
   bool prefixes = true;          // cache KV: prefill once
+  /// Cache the parts of media items, where the engine declares them. False: whole items only.
+  bool parts = true;
   EntryCount max_sequences = EntryCount(1'000'000);
   std::uint64_t max_kv_tokens = UINT64_MAX;  // positions of KV in memory; at least 1
   /// Cache answers: answer once. nullopt: the engine answers every question.
@@ -129,9 +132,11 @@ class Reuse {
   /// Plans media alone: looks every item up once, pins what is cached, and leads or joins the
   /// encoding of the rest. `agent` names who asks, for the count of agents that share an entry;
   /// empty: unknown. The first `covered` items lie in a resumed prefix: they are neither looked up
-  /// nor encoded. `facts` are for the eviction policy.
+  /// nor encoded. `facts` are for the eviction policy. An item that has `parts` is looked up and
+  /// encoded part by part; without a namespace in `prints`, whole.
   [[nodiscard]] MediaPlan plan_media(const Fingerprint& prints, const std::string& agent,
-                                     std::size_t covered = 0, const RequestFacts& facts = {});
+                                     std::size_t covered = 0, const RequestFacts& facts = {},
+                                     const PartsOfMedia& parts = {});
 
   /// Brings into memory what the tier has of a target's KV and encoder outputs and memory lacks.
   /// `layout`: of the engine's KV; nullptr: none. Waits for the tier, and for a request that is
@@ -176,6 +181,8 @@ class Reuse {
   /// nullptr: no other process stores into the tier.
   [[nodiscard]] LeaseService* leases();
   [[nodiscard]] RunningRequests& running();
+  /// nullptr: media are cached as wholes.
+  [[nodiscard]] SplitMemory* splits();
   /// For erase(): whose KV the namespace has.
   void note_space(const NamespaceId& root, const Namespace& space);
 

@@ -23,7 +23,9 @@ struct Served {
   std::shared_ptr<const AnswerFormat> format;  // reads completion.text; nullptr: plain text
   Fingerprint prints;                          // of its media; empty without reuse
   std::vector<MediaSource> sources;            // one a media item
-  std::uint64_t encoder_calls = 0;
+  std::uint64_t encoder_calls = 0;     // times that an item, or some of its parts, was encoded
+  std::uint64_t parts = 0;             // of its media, as far as they were needed
+  std::uint64_t encoded_parts = 0;     // of them, by this request
   /// What it took from the caches or put there; nullptr: no model ran, or without reuse.
   std::shared_ptr<const PrefetchTarget> target = nullptr;
   std::vector<MatchStep> match_steps;  // of the answer cache; empty: it was not looked up
@@ -46,6 +48,10 @@ struct Served {
 /// The eviction policies see one request: its encoder outputs once all are there, its prefix once it
 /// is prefilled, both with the time of arrival, who asked and the client's hint. They do not see
 /// what only the answer tells (its length, why it ended).
+///
+/// Media in parts: if the engine splits an item, each part is looked up, and only those that no cache
+/// has are encoded. The first split item of a model is also encoded as a whole; if one bit differs,
+/// that model's items are no longer split.
 ///
 /// Errors   Of the engine and of media decoding; requests that waited for an item which cannot be
 ///          encoded get the same error. A full cache is no error: MediaSource::kUncached.

@@ -32,12 +32,13 @@ struct FileIdentity {
   std::string decoded;  // hex; empty unless --decoded
 };
 
-/// The modality follows from the file: a folder or a file of several frames is a video, WAV and
+/// The modality follows from the file: a folder, a video file or an animation is a video, WAV and
 /// FLAC are audio, the rest are images.
 Result<FileIdentity> identify_file(const std::string& path, const FingerprintArgs& args,
                                    const Files& files) {
   const MediaLimits limits;
   FileIdentity identity{.file = path, .item = {.name = path}};
+  bool may_be_still = false;
   if (files.is_folder(path)) {
     AFI_TRY(const std::vector<std::string> names, files.list(path));
     for (const std::string& name : names) {
@@ -56,16 +57,16 @@ Result<FileIdentity> identify_file(const std::string& path, const FingerprintArg
     const FileFormat format = sniff(bytes);
     if (format == FileFormat::kWav || format == FileFormat::kFlac) {
       identity.item.modality = Modality::kAudio;
+    } else if (format == FileFormat::kMp4 || format == FileFormat::kMatroska) {
+      identity.item.modality = Modality::kVideo;
     } else if (format == FileFormat::kWebp || format == FileFormat::kGif) {
-      identity.item.modality = Modality::kVideo;  // changed to an image below if it has one frame
+      identity.item.modality = Modality::kVideo;
+      may_be_still = true;
     }
     identity.item.files.push_back(std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
   }
   auto info = probe(identity.item, limits);
-  const bool still = identity.item.files.size() == 1 &&
-                     identity.item.modality == Modality::kVideo &&
-                     (!info.has_value() || info->frames == 1);
-  if (still) {
+  if (may_be_still && (!info.has_value() || info->frames == 1)) {
     identity.item.modality = Modality::kImage;
     info = probe(identity.item, limits);
   }

@@ -15,6 +15,7 @@
 #include "afterimage/memory_budget.h"
 #include "afterimage/prefix_cache.h"
 #include "conformance/kv_damage.h"
+#include "conformance/parts_check.h"
 #include "conformance/resume_check.h"
 #include "testing/seeds.h"
 
@@ -469,6 +470,19 @@ TEST_P(EngineConformance, AStateThatEndsBeyondThePromptOrInsideMediaIsRefused) {
     if (std::ranges::count(points_of(prompt), at) != 0) continue;
     expect_refused("inside media", prompt, {.resume_from = &slice});
   }
+}
+
+// The promise of Engine::split(). An engine that splits nothing keeps it.
+TEST_P(EngineConformance, PartsTogetherAreTheWhole) {
+  std::vector<MediaItem> items = overlapping_videos();
+  for (const MediaItem& item : prompts.items()) items.push_back(item);
+  std::vector<MediaItem> supported;
+  for (MediaItem& item : items) {
+    if (engine.encode(item).has_value()) supported.push_back(std::move(item));
+  }
+  std::size_t split = 0;
+  EXPECT_EQ(parts_difference(engine, supported, rng, &split), "");
+  RecordProperty("split", std::to_string(split));
 }
 
 TEST_P(EngineConformance, RandomCases) {

@@ -69,6 +69,11 @@ class PromptMaker {
 
   /// Media items that this engine supports.
   [[nodiscard]] std::size_t media() const { return media_.size(); }
+  [[nodiscard]] std::vector<MediaItem> items() const {
+    std::vector<MediaItem> all;
+    for (const Encoded& encoded : media_) all.push_back(encoded.item);
+    return all;
+  }
 
   [[nodiscard]] EnginePrompt of(const std::vector<Part>& parts) const {
     Message message{.role = Role::kUser, .parts = {}};

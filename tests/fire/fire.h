@@ -97,6 +97,7 @@ Tally run_history(const FireRun& run);
 Tally run_network(const FireRun& run);
 Tally run_cluster(const FireRun& run);
 Tally run_leases(const FireRun& run);
+Tally run_parts(const FireRun& run);
 
 /// In the order in which they run.
 std::span<const Row> rows();

@@ -45,7 +45,7 @@ def mac(key, message):
 
 
 F32, U8 = 1, 6
-IMAGE = 1
+IMAGE, VIDEO = 1, 3
 
 root = bytes(range(32))
 salt = mac(root, domain("afterimage/tenant-salt/1") + text("tenant", "acme"))
@@ -69,6 +69,10 @@ def recipe(processor="", width=0, height=0, options=None):
             + number("output", F32) + texts("options", options or {}))
 
 
+part_key = mac(
+    namespace,
+    domain("afterimage/part-key/1") + number("modality", VIDEO) + raw("input", content) + number("rows", 36)
+    + recipe("p", 224, 224, {"a": "1", "b": ""}))
 prefix_root = mac(
     namespace,
     domain("afterimage/prefix-root/1") + recipe("p", 224, 224, {"a": "1", "b": ""}) + recipe() + recipe())
@@ -120,7 +124,7 @@ def label(tag):
 
 for name, value in [("label of tenant", label("tenant:acme")), ("label of model", label("model:m")),
                     ("label of media", label("media:" + content.hex())), ("label of any media", label("media:any")),
-                    ("tenant salt", salt), ("encoder key", key), ("prefix root", prefix_root), ("content", content),
+                    ("tenant salt", salt), ("encoder key", key), ("part key", part_key), ("prefix root", prefix_root), ("content", content),
                     ("frames", frames), ("pixels", pixels), ("samples", samples), ("KV origin", origin),
                     ("answer scope", answer_scope), ("answer space", answer_space)]:
     print(f"{name:12} {value.hex()}")

@@ -26,6 +26,14 @@ class ForwardingEngine : public Engine {
   }
   [[nodiscard]] GenerateOptions default_options() const override { return good_.default_options(); }
   Result<EncoderOutput> encode(const MediaItem& item) const override { return good_.encode(item); }
+  [[nodiscard]] Result<std::shared_ptr<const SplitMedia>> split(
+      const MediaItem& item) const override {
+    return good_.split(item);
+  }
+  void encode_parts(std::span<const PartToEncode> parts,
+                    const std::function<void(std::vector<Encoded>)>& on_encoded) const override {
+    good_.encode_parts(parts, on_encoded);
+  }
   Result<Completion> generate(const Sequence& prompt, std::span<const TensorViews> embeddings,
                               const GenerateOptions& options) const override {
     return good_.generate(prompt, embeddings, options);

@@ -23,7 +23,7 @@ std::vector<EntryLabel> Fingerprint::labels(std::size_t item) const {
 
 Fingerprint fingerprint(std::span<const MediaItem* const> media, const Namespace& space,
                         const Recipes& recipes) {
-  Fingerprint prints{.space = space};
+  Fingerprint prints{.space = space, .recipes = recipes};
   for (const MediaItem* item : media) {
     prints.contents.push_back(item->digest.has_value() ? *item->digest : content_digest(*item));
     prints.keys.push_back(

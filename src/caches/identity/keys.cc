@@ -68,6 +68,16 @@ NamespaceId Namespace::prefix_root(const PreprocessRecipe& image, const Preproce
   return NamespaceId{hmac_sha256(key_, fields.message())};
 }
 
+EncoderKey Namespace::part_key(Modality modality, const DecodedDigest& input, TokenCount rows,
+                               const PreprocessRecipe& recipe) const {
+  FieldWriter fields("afterimage/part-key/1");
+  fields.number("modality", static_cast<std::uint64_t>(modality))
+      .bytes("input", input.bytes)
+      .number("rows", rows.value());
+  add_recipe(fields, recipe);
+  return EncoderKey{hmac_sha256(key_, fields.message())};
+}
+
 Secret Namespace::derive(const FieldWriter& fields) const {
   return hmac_sha256(key_, fields.message());
 }
@@ -90,6 +100,10 @@ std::vector<EntryLabel> Namespace::labels(std::span<const EntryLabel> media) con
     labels.push_back(label);
   }
   return labels;
+}
+
+std::vector<EntryLabel> Namespace::part_labels() const {
+  return {tenant_, model_, labels_.any_media()};
 }
 
 EntryLabels::EntryLabels(const Secret& root)

@@ -59,6 +59,37 @@ TEST(EncoderKey, MatchesItsGoldenVector) {
             "252991095efa0efd75fc276eee70e6392afad6b7ea12900cfc3177f20eaa133c");
 }
 
+TEST(PartKey, MatchesItsGoldenVectorAndChangesWithEveryFieldAlone) {
+  const Inputs inputs;
+  const Namespace space = Namespace::of(inputs.model, inputs.tenant, inputs.root).value();
+  const DecodedDigest input{sha256(std::as_bytes(std::span("abc", 3)))};
+  const TokenCount rows(36);
+  const EncoderKey key = space.part_key(Modality::kVideo, input, rows, inputs.recipe);
+  EXPECT_EQ(key.hex(), "10f7842c216dfb1b557ac32243894f4145b0b67283295f60a109a30400be6079");
+  PreprocessRecipe recipe = inputs.recipe;
+  recipe.max_frames += 1;
+  const Namespace other = Namespace::of(inputs.model, TenantId("other"), inputs.root).value();
+  const std::set<EncoderKey> keys{
+      key,
+      space.part_key(Modality::kImage, input, rows, inputs.recipe),
+      space.part_key(Modality::kVideo, DecodedDigest(), rows, inputs.recipe),
+      space.part_key(Modality::kVideo, input, TokenCount(35), inputs.recipe),
+      space.part_key(Modality::kVideo, input, rows, recipe),
+      other.part_key(Modality::kVideo, input, rows, inputs.recipe),
+      inputs.key()};
+  EXPECT_EQ(keys.size(), 7U);
+}
+
+TEST(EntryLabels, OfAPartMatchTheErasureOfAnyItem) {
+  const Inputs inputs;
+  const Namespace space = Namespace::of(inputs.model, inputs.tenant, inputs.root).value();
+  const EntryLabels labels(inputs.root);
+  const ContentDigest any{sha256(std::as_bytes(std::span("some film", 9)))};
+  EXPECT_TRUE(labels.made_from(any).matches(space.part_labels()));
+  EXPECT_TRUE(EntryFilter{.any_of = {labels.model("m")}}.matches(space.part_labels()));
+  EXPECT_FALSE(EntryFilter{.any_of = {labels.model("n")}}.matches(space.part_labels()));
+}
+
 TEST(PrefixRoot, MatchesItsGoldenVectorAndChangesWithEachRecipe) {
   const Inputs inputs;
   const Namespace space = Namespace::of(inputs.model, inputs.tenant, inputs.root).value();

@@ -209,5 +209,130 @@ TEST(EngineConformanceKit, AcceptsTheEngineWithoutFaults) {
       "");
 }
 
+/// The built-in engine with a fault in its parts.
+class CheatingEngine final : public ForwardingEngine {
+ public:
+  using Spoil = std::function<void(std::span<const PartToEncode>, std::size_t, EncoderOutput&)>;
+  using SpoilParts = std::function<void(std::vector<MediaPart>&)>;
+
+  CheatingEngine(Spoil spoil, SpoilParts spoil_parts, bool in_the_whole = false)
+      : ForwardingEngine(engine_with("all", ReferenceOptions::tiny().decoder.layers)),
+        spoil_(std::move(spoil)),
+        spoil_parts_(std::move(spoil_parts)),
+        in_the_whole_(in_the_whole) {}
+
+  Result<EncoderOutput> encode(const MediaItem& item) const override {
+    if (!in_the_whole_ || item.modality != Modality::kVideo) return ForwardingEngine::encode(item);
+    AFI_TRY(const auto split, CheatingEngine::split(item));
+    std::vector<PartToEncode> parts;
+    for (std::size_t i = 0; i < split->parts().size(); ++i) {
+      parts.push_back({.item = split.get(), .part = i});
+    }
+    std::vector<EncoderOutput> outputs;
+    EXPECT_EQ(encode_together(*this, parts, outputs), "");
+    std::vector<TensorViews> views;
+    for (const EncoderOutput& output : outputs) views.push_back(views_of(output).value());
+    return join_parts(views);
+  }
+
+  [[nodiscard]] Result<std::shared_ptr<const SplitMedia>> split(
+      const MediaItem& item) const override {
+    AFI_TRY(auto split, ForwardingEngine::split(item));
+    if (split == nullptr) return split;
+    auto changed = std::make_shared<Split>();
+    changed->inner = std::move(split);
+    changed->declared.assign(changed->inner->parts().begin(), changed->inner->parts().end());
+    spoil_parts_(changed->declared);
+    return std::shared_ptr<const SplitMedia>(std::move(changed));
+  }
+  void encode_parts(std::span<const PartToEncode> parts,
+                    const std::function<void(std::vector<Encoded>)>& on_encoded) const override {
+    std::vector<PartToEncode> inner;
+    for (const PartToEncode& part : parts) {
+      inner.push_back(
+          {.item = dynamic_cast<const Split*>(part.item)->inner.get(), .part = part.part});
+    }
+    ForwardingEngine::encode_parts(inner, [&](std::vector<Encoded> some) {
+      for (Encoded& one : some) spoil_(parts, one.item, *one.output);
+      on_encoded(std::move(some));
+    });
+  }
+
+ private:
+  struct Split final : SplitMedia {
+    [[nodiscard]] std::span<const MediaPart> parts() const override { return declared; }
+    std::shared_ptr<const SplitMedia> inner;
+    std::vector<MediaPart> declared;
+  };
+  Spoil spoil_;
+  SpoilParts spoil_parts_;
+  bool in_the_whole_;
+};
+
+void no_parts(std::vector<MediaPart>& /*parts*/) {}
+void no_output(std::span<const PartToEncode> /*parts*/, std::size_t /*at*/,
+               EncoderOutput& /*output*/) {}
+void flip(EncoderOutput& output) { output[0].bytes.back() ^= std::byte(1); }
+
+struct Cheat {
+  const char* name;
+  CheatingEngine::Spoil spoil = no_output;
+  CheatingEngine::SpoilParts spoil_parts = no_parts;
+  bool in_the_whole = false;
+};
+
+const std::vector<Cheat>& cheats() {
+  static const std::vector<Cheat> kCheats{
+      {"a part that is not the whole's", [](auto, std::size_t, auto& out) { flip(out); }},
+      {"outputs that depend on the batch",
+       [](auto parts, std::size_t, auto& out) {
+         if (parts.size() > 15) flip(out);
+       }},
+      {"outputs that depend on the order",
+       [](auto parts, std::size_t at, auto& out) {
+         if (at == 0 && parts.size() > 1 && parts[1].item != parts[0].item) flip(out);
+       }},
+      {"outputs that depend on the place in the item",
+       [](auto parts, std::size_t at, auto& out) {
+         if (parts[at].part == 1) flip(out);
+       },
+       no_parts, true},
+      {"an input that does not name everything", no_output,
+       [](auto& parts) {
+         for (MediaPart& part : parts) part.input = {};
+       }},
+      {"an input of the first part only", no_output,
+       [](auto& parts) {
+         for (MediaPart& part : parts) part.input = parts.front().input;
+       }},
+      {"wrong rows", no_output, [](auto& parts) { parts.back().rows += TokenCount(1); }},
+      {"a part too few", no_output,
+       [](auto& parts) {
+         if (parts.size() > 1) parts.pop_back();
+       }},
+      {"no parts", no_output, [](auto& parts) { parts.clear(); }},
+      {"a tensor too many", [](auto, std::size_t, auto& out) { out.push_back(out.front()); }},
+  };
+  return kCheats;
+}
+
+TEST(PartsCheck, AcceptsTheReferenceEngineAndFindsThatItSplitsVideos) {
+  const Engine& engine = engine_with("all", ReferenceOptions::tiny().decoder.layers);
+  Rng rng(1);
+  std::size_t split = 0;
+  const std::vector<MediaItem> videos = overlapping_videos();
+  EXPECT_EQ(parts_difference(engine, videos, rng, &split), "");
+  EXPECT_EQ(split, videos.size());
+}
+
+TEST(PartsCheck, RefusesEveryCheat) {
+  for (const Cheat& cheat : cheats()) {
+    const CheatingEngine engine(cheat.spoil, cheat.spoil_parts, cheat.in_the_whole);
+    Rng rng(1);
+    const std::string found = parts_difference(engine, overlapping_videos(), rng);
+    EXPECT_NE(found, "") << cheat.name;
+  }
+}
+
 }  // namespace
 }  // namespace afterimage::testing

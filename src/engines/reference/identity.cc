@@ -6,14 +6,15 @@
 
 #include "engines/reference/audio_encoder.h"
 #include "engines/reference/media_plan.h"
+#include "foundation/media/decode.h"
 
 namespace afterimage {
 namespace {
 
 // Increment the number on every change to what the code in this folder computes or to how it packs
 // KV.
-constexpr const char* kProcessor = "afterimage-reference-1";
-constexpr const char* kRevision = "-1";
+constexpr const char* kProcessor = "afterimage-reference-2";
+constexpr const char* kRevision = "-2";
 
 void describe_pixels(const VisionOptions& vision, std::uint32_t max_cells,
                      PreprocessRecipe& recipe) {
@@ -56,7 +57,10 @@ PreprocessRecipe recipe_of(Modality modality, const ReferenceOptions& options) {
     case Modality::kVideo:
       describe_pixels(options.vision, options.vision.max_frame_cells, recipe);
       recipe.max_frames = options.vision.max_frames;
-      recipe.options["sampling"] = "even, middle of each share";
+      recipe.frame_rate_mhz = options.vision.frame_rate_mhz;
+      recipe.options["sampling"] = "at the rate; above max_frames even, middle of each share";
+      recipe.options["slice"] = std::to_string(kFramesPerSlice) + " frames";
+      recipe.options["decoder"] = video_decoder();
       break;
     case Modality::kAudio:
       describe_sound(options.audio, recipe);

@@ -60,6 +60,7 @@ TEST(Identity, EveryOptionThatChangesTheResultIsInIdentityOrRecipe) {
       {"max_cells", [](auto& o) { o.vision.max_cells = 5; }},
       {"max_frame_cells", [](auto& o) { o.vision.max_frame_cells = 3; }},
       {"max_frames", [](auto& o) { o.vision.max_frames = 5; }},
+      {"frame rate", [](auto& o) { o.vision.frame_rate_mhz = 2'000; }},
       {"planes", [](auto& o) { o.vision.deepstack_planes = 1; }},
       {"audio layers", [](auto& o) { o.audio.stack.layers = 2; }},
       {"audio width", [](auto& o) { o.audio.stack.width = 64; }},
@@ -112,11 +113,11 @@ TEST(Identity, OfTheSmallModelIsGolden) {
     const std::string rounding = kernels->fused ? "-fused" : "-separate";
     const ModelIdentity identity = identity_of(small, *kernels);
     EXPECT_EQ(identity.model,
-              "afterimage-reference-small-1-w256-h8-kv4-d32-m768-full-sliding(128)-recurrent-"
+              "afterimage-reference-small-2-w256-h8-kv4-d32-m768-full-sliding(128)-recurrent-"
               "shared(0)-full-sliding(128)-recurrent-shared(5)" +
                   rounding);
     EXPECT_EQ(identity.encoder,
-              "vit-p14-l8-w256-h8-m1024-planes0+tones-l4-w256-h8-m1024-to-w256-1" + rounding);
+              "vit-p14-l8-w256-h8-m1024-planes0+tones-l4-w256-h8-m1024-to-w256-2" + rounding);
     EXPECT_EQ(identity.weights_epoch, "seed-1");
     EXPECT_EQ(identity.chat_template, "afterimage-chat-1");
   }

@@ -9,7 +9,7 @@ namespace afterimage {
 namespace {
 
 Result<PreprocessPlan> plan_frames(const MediaInfo& info, const VisionOptions& vision,
-                                   std::uint32_t max_cells, std::uint32_t max_frames) {
+                                   std::uint32_t max_cells) {
   if (info.width == 0 || info.height == 0 || info.frames == 0) {
     return fail(ErrorCode::kCorruption, "the header claims " + std::to_string(info.frames) +
                                             " frames of " + std::to_string(info.width) + " x " +
@@ -17,9 +17,16 @@ Result<PreprocessPlan> plan_frames(const MediaInfo& info, const VisionOptions& v
   }
   PreprocessPlan plan;
   plan.grid = cell_grid(info.width, info.height, 2 * vision.patch, max_cells);
-  plan.frames = sampled_frames(info.frames, max_frames);
-  plan.embeddings = TokenCount(plan.grid.columns * plan.grid.rows *
-                               static_cast<std::uint32_t>(plan.frames.size()));
+  plan.embeddings = TokenCount(plan.grid.columns * plan.grid.rows);
+  return plan;
+}
+
+Result<PreprocessPlan> plan_video(const MediaInfo& info, const VisionOptions& vision) {
+  AFI_TRY(PreprocessPlan plan, plan_frames(info, vision, vision.max_frame_cells));
+  plan.frames = sampled_frames(info, vision.frame_rate_mhz, vision.max_frames);
+  while (plan.frames.size() % kFramesPerSlice != 0) plan.frames.push_back(plan.frames.back());
+  const auto slices = static_cast<std::uint32_t>(plan.frames.size() / kFramesPerSlice);
+  plan.embeddings = TokenCount(plan.embeddings.value() * slices);
   return plan;
 }
 
@@ -53,11 +60,25 @@ CellGrid cell_grid(std::uint32_t width, std::uint32_t height, std::uint32_t cell
                          : CellGrid{.columns = small, .rows = large};
 }
 
-std::vector<std::uint32_t> sampled_frames(std::uint32_t frames, std::uint32_t max_frames) {
-  const std::uint64_t count = std::min(frames, max_frames);
+std::vector<std::uint32_t> sampled_frames(const MediaInfo& video, std::uint32_t frame_rate_mhz,
+                                          std::uint32_t max_frames) {
   std::vector<std::uint32_t> chosen;
+  // In 128 bits: frames, nanoseconds and rates of files may be any numbers.
+  __extension__ using Wide = unsigned __int128;
+  const Wide length = static_cast<Wide>(std::max<std::int64_t>(video.length.count(), 0));
+  const Wide periods = length * frame_rate_mhz;  // in 1e-12
+  constexpr Wide kPeriod = 1'000'000'000'000;
+  const Wide wanted = (periods + kPeriod - 1) / kPeriod;
+  const bool by_rate = frame_rate_mhz != 0 && wanted > 0 && wanted < video.frames;
+  if (by_rate && wanted <= max_frames) {
+    for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(wanted); ++i) {
+      chosen.push_back(static_cast<std::uint32_t>(i * kPeriod * video.frames / periods));
+    }
+    return chosen;
+  }
+  const std::uint64_t count = std::min(video.frames, max_frames);
   for (std::uint64_t i = 0; i < count; ++i) {
-    chosen.push_back(static_cast<std::uint32_t>((2 * i + 1) * frames / (2 * count)));
+    chosen.push_back(static_cast<std::uint32_t>((2 * i + 1) * video.frames / (2 * count)));
   }
   return chosen;
 }
@@ -67,9 +88,9 @@ Result<PreprocessPlan> plan_media(Modality modality, const MediaInfo& info,
   const VisionOptions& vision = options.vision;
   switch (modality) {
     case Modality::kImage:
-      return plan_frames(info, vision, vision.max_cells, 1);
+      return plan_frames(info, vision, vision.max_cells);
     case Modality::kVideo:
-      return plan_frames(info, vision, vision.max_frame_cells, vision.max_frames);
+      return plan_video(info, vision);
     case Modality::kAudio:
       return plan_audio(info, options.audio);
   }

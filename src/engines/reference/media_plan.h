@@ -25,8 +25,15 @@ struct CellGrid {
 CellGrid cell_grid(std::uint32_t width, std::uint32_t height, std::uint32_t cell_pixels,
                    std::uint32_t max_cells);
 
-/// Positions of at most `max_frames` frames, each in the middle of its equal part of the video.
-std::vector<std::uint32_t> sampled_frames(std::uint32_t frames, std::uint32_t max_frames);
+/// Positions of the frames of a video that the encoder sees, in order. At `frame_rate_mhz`, they are
+/// the frames shown at 0, 1, 2, … of its periods, so that a clip which starts later by some periods
+/// has the same frames; 0: all. If that is more than `max_frames`, instead of them that many frames,
+/// each in the middle of its equal part of the video. Requires a frame and `max_frames` of at least 1.
+std::vector<std::uint32_t> sampled_frames(const MediaInfo& video, std::uint32_t frame_rate_mhz,
+                                          std::uint32_t max_frames);
+
+/// Frames that the encoder sees together. Slices do not see one another.
+inline constexpr std::uint32_t kFramesPerSlice = 2;
 
 inline constexpr std::uint32_t kAudioRateHz = 16'000;
 inline constexpr std::uint32_t kSamplesPerEmbedding = 1'280;  // 80 ms
@@ -34,7 +41,7 @@ inline constexpr std::uint32_t kSamplesPerEmbedding = 1'280;  // 80 ms
 /// What the encoder produces for one item, derived from the item's headers alone.
 struct PreprocessPlan {
   CellGrid grid;                      // image and video
-  std::vector<std::uint32_t> frames;  // video
+  std::vector<std::uint32_t> frames;  // video: slice by slice; the last may repeat its frame
   TokenCount embeddings{};            // for the whole item: the length of its span
 };
 

@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <vector>
+
 #include "testing/seeds.h"
 
 namespace afterimage {
@@ -47,12 +51,49 @@ TEST(CellGridProperty, StaysInBoundsAndTurnsWithTheImage) {
   });
 }
 
+MediaInfo video_of(std::uint32_t frames, double seconds = 0) {
+  return {.frames = frames, .length = Duration(static_cast<std::int64_t>(seconds * 1e9))};
+}
+
 TEST(SampledFrames, AreEvenAndWithoutRepeats) {
-  EXPECT_EQ(sampled_frames(1, 8), (std::vector<std::uint32_t>{0}));
-  EXPECT_EQ(sampled_frames(3, 8), (std::vector<std::uint32_t>{0, 1, 2}));
-  EXPECT_EQ(sampled_frames(8, 8), (std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
-  EXPECT_EQ(sampled_frames(9, 3), (std::vector<std::uint32_t>{1, 4, 7}));
-  EXPECT_EQ(sampled_frames(100, 1), (std::vector<std::uint32_t>{50}));
+  const auto sampled = [](std::uint32_t frames, std::uint32_t most) {
+    return sampled_frames(video_of(frames), 0, most);
+  };
+  EXPECT_EQ(sampled(1, 8), (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(sampled(3, 8), (std::vector<std::uint32_t>{0, 1, 2}));
+  EXPECT_EQ(sampled(8, 8), (std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(sampled(9, 3), (std::vector<std::uint32_t>{1, 4, 7}));
+  EXPECT_EQ(sampled(100, 1), (std::vector<std::uint32_t>{50}));
+}
+
+TEST(SampledFrames, AtARateAreThoseShownAtItsPeriods) {
+  // 30 frames a second, two of which are sampled.
+  EXPECT_EQ(sampled_frames(video_of(90, 3), 2'000, 8),
+            (std::vector<std::uint32_t>{0, 15, 30, 45, 60, 75}));
+  EXPECT_EQ(sampled_frames(video_of(91, 91.0 / 30), 2'000, 8),
+            (std::vector<std::uint32_t>{0, 15, 30, 45, 60, 75, 90}));
+  EXPECT_EQ(sampled_frames(video_of(3, 3), 2'000, 8), (std::vector<std::uint32_t>{0, 1, 2}))
+      << "fewer frames than periods";
+  EXPECT_EQ(sampled_frames(video_of(900, 30), 2'000, 3),
+            (std::vector<std::uint32_t>{150, 450, 750}))
+      << "more than are allowed";
+  EXPECT_EQ(sampled_frames(video_of(5, 0), 2'000, 8).size(), 5U) << "no length";
+}
+
+TEST(SampledFramesProperty, AreIncreasingAndInside) {
+  for_each_seed(500, [](Rng& rng) {
+    const auto any = [&rng] {
+      return static_cast<std::uint32_t>(1 + rng.below(1ULL << (1 + rng.below(31))));
+    };
+    MediaInfo info{.frames = any()};
+    info.length = Duration(static_cast<std::int64_t>(rng.below(1ULL << rng.below(63))));
+    const std::uint32_t most = 1 + static_cast<std::uint32_t>(rng.below(64));
+    const auto frames = sampled_frames(info, any(), most);
+    ASSERT_GE(frames.size(), 1U);
+    ASSERT_LE(frames.size(), most);
+    ASSERT_LT(frames.back(), info.frames);
+    ASSERT_TRUE(std::ranges::adjacent_find(frames, std::ranges::greater_equal()) == frames.end());
+  });
 }
 
 TEST(MediaPlan, CountsEmbeddings) {
@@ -64,8 +105,10 @@ TEST(MediaPlan, CountsEmbeddings) {
     std::uint32_t expected;
   } kCases[] = {
       {"image", Modality::kImage, {.width = 64, .height = 32, .frames = 1}, 4 * 2},
-      {"video of two frames", Modality::kVideo, {.width = 64, .height = 64, .frames = 2}, 2 * 4},
-      {"longer video", Modality::kVideo, {.width = 64, .height = 32, .frames = 90}, 4 * 2},
+      {"one frame", Modality::kVideo, {.width = 64, .height = 64, .frames = 1}, 4},
+      {"two frames", Modality::kVideo, {.width = 64, .height = 64, .frames = 2}, 4},
+      {"three frames", Modality::kVideo, {.width = 64, .height = 64, .frames = 3}, 2 * 4},
+      {"longer video", Modality::kVideo, {.width = 64, .height = 32, .frames = 90}, 2 * 2},
       {"one sample", Modality::kAudio, {.sample_rate_hz = 48'000, .samples = 1}, 1},
       {"80 ms", Modality::kAudio, {.sample_rate_hz = 48'000, .samples = 3840}, 1},
       {"a little more", Modality::kAudio, {.sample_rate_hz = 48'000, .samples = 3843}, 2},

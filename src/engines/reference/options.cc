@@ -134,7 +134,7 @@ ReferenceOptions ReferenceOptions::small() {
                     .patch = 14,
                     .max_cells = 12,
                     .max_frame_cells = 6,
-                    .max_frames = 8};
+                    .max_frames = 32};
   options.audio = {.stack = {.layers = 4, .width = 256, .heads = 8, .mlp = 1024},
                    .max_embeddings = 375};
   return options;

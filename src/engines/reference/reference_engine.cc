@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "afterimage/identity.h"
 #include "engines/reference/audio_encoder.h"
 #include "engines/reference/decoder.h"
 #include "engines/reference/identity.h"
@@ -26,16 +27,50 @@
 namespace afterimage {
 namespace {
 
-Tensor tensor_of(std::span<const Matrix> parts) {
+Tensor tensor_of(std::span<const Matrix* const> parts) {
   std::size_t rows = 0;
-  for (const Matrix& part : parts) rows += part.rows();
-  Tensor tensor{.dtype = DType::kF32, .shape = {rows, parts.front().columns()}, .bytes = {}};
-  for (const Matrix& part : parts) {
-    const auto bytes = std::as_bytes(part.all());
+  for (const Matrix* part : parts) rows += part->rows();
+  Tensor tensor{.dtype = DType::kF32, .shape = {rows, parts.front()->columns()}, .bytes = {}};
+  for (const Matrix* part : parts) {
+    const auto bytes = std::as_bytes(part->all());
     tensor.bytes.insert(tensor.bytes.end(), bytes.begin(), bytes.end());
   }
   return tensor;
 }
+
+/// One tensor a plane: the rows of every element of `encoded`, in order.
+EncoderOutput joined(std::span<const std::vector<Matrix>> encoded) {
+  EncoderOutput output;
+  for (std::size_t plane = 0; plane < encoded.front().size(); ++plane) {
+    std::vector<const Matrix*> parts;
+    for (const std::vector<Matrix>& planes : encoded) parts.push_back(&planes[plane]);
+    output.push_back(tensor_of(parts));
+  }
+  return output;
+}
+
+/// A video as its encoder sees it: slices of two frames.
+class VideoSlices final : public SplitMedia {
+ public:
+  VideoSlices(CellGrid grid, std::vector<Image> slices) : grid_(grid), slices_(std::move(slices)) {
+    for (const Image& slice : slices_) {
+      const Pixels pixels{.width = slice.width,
+                          .height = slice.height,
+                          .format = "rgb, two frames",
+                          .data = std::as_bytes(std::span(slice.rgb))};
+      parts_.push_back(
+          {.input = decoded_digest(pixels), .rows = TokenCount(grid.columns * grid.rows)});
+    }
+  }
+  [[nodiscard]] std::span<const MediaPart> parts() const override { return parts_; }
+  [[nodiscard]] CellGrid grid() const { return grid_; }
+  [[nodiscard]] std::span<const Image> slices() const { return slices_; }
+
+ private:
+  CellGrid grid_;
+  std::vector<Image> slices_;
+  std::vector<MediaPart> parts_;
+};
 
 TokenCount token_count(std::size_t count) { return TokenCount(static_cast<std::uint32_t>(count)); }
 
@@ -58,8 +93,10 @@ struct ReferenceEngine::Model {
         vision(options.vision, options.decoder.hidden, kernels, weights.split(2)),
         audio(options.audio, options.decoder.hidden, kernels, weights.split(3)) {}
 
-  [[nodiscard]] EncoderOutput encode_frames(std::span<const Image* const> frames,
-                                            CellGrid grid) const;
+  /// Of a video: the sampled frames at the encoder's size, two in one image.
+  [[nodiscard]] Result<std::vector<Image>> slices_of(const MediaItem& item,
+                                                     const PreprocessPlan& plan) const;
+  [[nodiscard]] Result<EncoderOutput> encode_part(const PartToEncode& part) const;
   [[nodiscard]] Matrix prefill(DecoderState& state, std::span<const InputRow> rows,
                                const KvWanted& wanted, KvSlice& kv, KvBuffers& buffers) const;
   Result<void> decode(DecoderState& state, Matrix logits, const Sequence& prompt,
@@ -129,36 +166,75 @@ Result<EncoderOutput> ReferenceEngine::encode(const MediaItem& item) const {
   if (item.modality == Modality::kAudio) {
     AFI_TRY(const Samples samples, decode_audio(item, limits));
     const Matrix rows = model_->audio.encode(samples, plan.embeddings.value());
-    return EncoderOutput{tensor_of({&rows, 1})};
+    const Matrix* const only = &rows;
+    return EncoderOutput{tensor_of({&only, 1})};
   }
   if (item.modality == Modality::kImage) {
     AFI_TRY(const Image image, decode_image(item, limits));
-    const Image* const only = &image;
-    return model_->encode_frames({&only, 1}, plan.grid);
+    const Image fitted = resize(image, model_->vision.pixels(plan.grid.columns),
+                                model_->vision.pixels(plan.grid.rows));
+    const std::vector<Matrix> planes = model_->vision.encode(fitted, plan.grid);
+    return joined({&planes, 1});
   }
-  AFI_TRY(const std::vector<Frame> frames, decode_video(item, limits));
-  std::vector<const Image*> chosen;
-  for (const std::uint32_t index : plan.frames) {
-    if (index >= frames.size()) {
-      return fail(ErrorCode::kCorruption, item.name + ": " + std::to_string(frames.size()) +
-                                              " frames, fewer than its header says");
-    }
-    chosen.push_back(&frames[index].image);
+  AFI_TRY(const std::vector<Image> slices, model_->slices_of(item, plan));
+  std::vector<std::vector<Matrix>> encoded;
+  for (const Image& slice : slices) {
+    encoded.push_back(model_->vision.encode_slice(slice, plan.grid));
   }
-  return model_->encode_frames(chosen, plan.grid);
+  return joined(encoded);
 }
 
-EncoderOutput ReferenceEngine::Model::encode_frames(std::span<const Image* const> frames,
-                                                    CellGrid grid) const {
-  std::vector<std::vector<Matrix>> tensors(1 + options.vision.deepstack_planes);
-  for (const Image* frame : frames) {
-    const Image fitted = resize(*frame, vision.pixels(grid.columns), vision.pixels(grid.rows));
-    std::vector<Matrix> planes = vision.encode(fitted, grid);
-    for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].push_back(std::move(planes[i]));
+Result<std::shared_ptr<const SplitMedia>> ReferenceEngine::split(const MediaItem& item) const {
+  if (item.modality != Modality::kVideo) return std::shared_ptr<const SplitMedia>();
+  AFI_TRY(const PreprocessPlan plan, plan_of(item, model_->options));
+  AFI_TRY(std::vector<Image> slices, model_->slices_of(item, plan));
+  return std::make_shared<const VideoSlices>(plan.grid, std::move(slices));
+}
+
+void ReferenceEngine::encode_parts(
+    std::span<const PartToEncode> parts,
+    const std::function<void(std::vector<Encoded>)>& on_encoded) const {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::vector<Encoded> one;
+    one.push_back({.item = i, .output = model_->encode_part(parts[i])});
+    on_encoded(std::move(one));
   }
-  EncoderOutput output;
-  for (const auto& parts : tensors) output.push_back(tensor_of(parts));
-  return output;
+}
+
+Result<EncoderOutput> ReferenceEngine::Model::encode_part(const PartToEncode& part) const {
+  const auto* const video = dynamic_cast<const VideoSlices*>(part.item);
+  if (video == nullptr || part.part >= video->slices().size()) {
+    return fail(ErrorCode::kInvalidArgument, "not a part of a video that this engine split");
+  }
+  const Image& slice = video->slices()[part.part];
+  const CellGrid grid = video->grid();
+  if (slice.width != vision.pixels(grid.columns) || slice.height != 2 * vision.pixels(grid.rows)) {
+    return fail(ErrorCode::kInvalidArgument, "a slice that an engine of other options split");
+  }
+  const std::vector<Matrix> planes = vision.encode_slice(slice, grid);
+  return joined({&planes, 1});
+}
+
+Result<std::vector<Image>> ReferenceEngine::Model::slices_of(const MediaItem& item,
+                                                             const PreprocessPlan& plan) const {
+  std::vector<std::uint32_t> wanted = plan.frames;
+  const auto repeated = std::ranges::unique(wanted);
+  wanted.erase(repeated.begin(), repeated.end());
+  AFI_TRY(const std::vector<Frame> frames, decode_frames(item, wanted, options.limits));
+  std::vector<Image> slices;
+  for (std::size_t i = 0; i < plan.frames.size(); ++i) {
+    // The padding of an odd count repeats the last frame.
+    const Image& frame = frames.at(std::min(i, frames.size() - 1)).image;
+    Image fitted = resize(frame, vision.pixels(plan.grid.columns), vision.pixels(plan.grid.rows));
+    if (i % kFramesPerSlice == 0) {
+      slices.push_back(std::move(fitted));
+      continue;
+    }
+    Image& slice = slices.back();
+    slice.height += fitted.height;
+    slice.rgb.insert(slice.rgb.end(), fitted.rgb.begin(), fitted.rgb.end());
+  }
+  return slices;
 }
 
 Result<Completion> ReferenceEngine::generate(const Sequence& prompt,

@@ -9,6 +9,7 @@ namespace afterimage {
 namespace {
 
 constexpr std::size_t kPatchesPerCell = 4;
+constexpr std::uint64_t kSecondFrame = 100;  // of the random streams; the others are small numbers
 
 PackedWeights patch_embedding(const VisionOptions& options, Rng rng) {
   return PackedWeights::random(3ULL * options.patch * options.patch, options.stack.width, rng);
@@ -44,6 +45,7 @@ VisionEncoder::VisionEncoder(const VisionOptions& options, std::size_t hidden,
       planes_(options.deepstack_planes),
       kernels_(&kernels),
       embedding_(patch_embedding(options, rng.split(1))),
+      second_(patch_embedding(options, rng.split(kSecondFrame))),
       stack_(options.stack, kernels, rng.split(2)) {
   for (std::size_t i = 0; i <= planes_; ++i) {
     projectors_.emplace_back(kPatchesPerCell * options.stack.width, hidden, kernels,
@@ -53,7 +55,18 @@ VisionEncoder::VisionEncoder(const VisionOptions& options, std::size_t hidden,
 
 std::vector<Matrix> VisionEncoder::encode(const Image& image, CellGrid grid) const {
   AFI_CHECK(image.width == pixels(grid.columns) && image.height == pixels(grid.rows));
-  Matrix x = embedding_.times(patches(image, grid), *kernels_);
+  return encode_patches(embedding_.times(patches(image, grid), *kernels_), grid);
+}
+
+std::vector<Matrix> VisionEncoder::encode_slice(const Image& both, CellGrid grid) const {
+  const std::uint32_t height = pixels(grid.rows);
+  AFI_CHECK(both.width == pixels(grid.columns) && both.height == 2 * height);
+  Matrix x = embedding_.times(patches(both, grid), *kernels_);
+  add(x, second_.times(patches(both, grid, height), *kernels_));
+  return encode_patches(std::move(x), grid);
+}
+
+std::vector<Matrix> VisionEncoder::encode_patches(Matrix x, CellGrid grid) const {
   add_positions(x, grid);
   std::vector<Matrix> result(1);
   for (std::size_t layer = 0; layer < stack_.layers(); ++layer) {
@@ -67,13 +80,14 @@ std::vector<Matrix> VisionEncoder::encode(const Image& image, CellGrid grid) con
   return result;
 }
 
-Matrix VisionEncoder::patches(const Image& image, CellGrid grid) const {
+Matrix VisionEncoder::patches(const Image& image, CellGrid grid, std::size_t below) const {
   Matrix x(patch_count(grid), 3 * patch_ * patch_);
   for (std::size_t i = 0; i < x.rows(); ++i) {
     const PatchPlace place = place_of(i, grid);
     float* to = x.row(i);
     for (std::size_t y = 0; y < patch_; ++y) {
-      const std::size_t first = (place.row * patch_ + y) * image.width + place.column * patch_;
+      const std::size_t first =
+          (below + place.row * patch_ + y) * image.width + place.column * patch_;
       const std::uint8_t* from = image.rgb.data() + 3 * first;
       for (std::size_t c = 0; c < 3 * patch_; ++c) {
         *to++ = static_cast<float>(from[c]) / 127.5F - 1.0F;

@@ -12,8 +12,9 @@
 
 namespace afterimage {
 
-/// A vision transformer and its projector: pixels in [-1, 1], patches, two-dimensional sine
-/// positions, encoder blocks, cells of 2 x 2 patches projected to the decoder's width.
+/// A vision transformer and its projector: pixels in [-1, 1], patches of one image or of a slice of
+/// two frames, two-dimensional sine positions, encoder blocks, cells of 2 x 2 patches projected to
+/// the decoder's width.
 class VisionEncoder {
  public:
   VisionEncoder(const VisionOptions& options, std::size_t hidden, const Kernels& kernels, Rng rng);
@@ -26,15 +27,21 @@ class VisionEncoder {
   /// Shape: 1 + deepstack_planes matrices of [grid.columns * grid.rows, hidden], cells row by row.
   /// The first is the last layer's; plane i is taken after block (i + 1) * layers / (planes + 1).
   [[nodiscard]] std::vector<Matrix> encode(const Image& image, CellGrid grid) const;
+  /// The same for two frames of a video, the second below the first in one image of twice the height.
+  /// They become one grid: each patch is of both.
+  [[nodiscard]] std::vector<Matrix> encode_slice(const Image& both, CellGrid grid) const;
 
  private:
-  [[nodiscard]] Matrix patches(const Image& image, CellGrid grid) const;
+  [[nodiscard]] std::vector<Matrix> encode_patches(Matrix x, CellGrid grid) const;
+  /// Of the grid that starts `below` pixels under the top.
+  [[nodiscard]] Matrix patches(const Image& image, CellGrid grid, std::size_t below = 0) const;
   void add_positions(Matrix& x, CellGrid grid) const;
 
   std::size_t patch_;
   std::size_t planes_;
   const Kernels* kernels_;
   PackedWeights embedding_;  // [patch * patch * 3, width]
+  PackedWeights second_;     // the same for the second frame of a slice
   EncoderStack stack_;
   std::vector<Projector> projectors_;  // the last layer's first, then the planes'
 };

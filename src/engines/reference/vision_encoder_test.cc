@@ -58,6 +58,24 @@ TEST(VisionEncoder, EveryPixelMatters) {
   }
 }
 
+TEST(VisionEncoder, EveryPixelOfBothFramesOfASliceMatters) {
+  const VisionEncoder encoder = vision(1);
+  const CellGrid grid{.columns = 2, .rows = 1};
+  const Image both = noise(encoder.pixels(2), 2 * encoder.pixels(1));
+  const auto expected = encoder.encode_slice(both, grid);
+  ASSERT_EQ(expected.size(), 2U);
+  EXPECT_EQ(expected[0].rows(), 2U) << "two frames become one grid";
+  for (std::size_t at = 0; at < both.rgb.size(); at += 7) {
+    Image changed = both;
+    changed.rgb[at] ^= 0x80U;
+    ASSERT_FALSE(same_bits(expected[0], encoder.encode_slice(changed, grid)[0])) << "byte " << at;
+  }
+  Image swapped = both;
+  std::rotate(swapped.rgb.begin(), swapped.rgb.begin() + std::ssize(swapped.rgb) / 2,
+              swapped.rgb.end());
+  EXPECT_FALSE(same_bits(expected[0], encoder.encode_slice(swapped, grid)[0])) << "frame order";
+}
+
 TEST(VisionEncoder, PatchPositionsMatter) {
   const VisionEncoder encoder = vision(0);
   const std::uint32_t side = encoder.pixels(1);

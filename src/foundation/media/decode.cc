@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "afterimage/check.h"
@@ -13,15 +16,20 @@ namespace afterimage {
 
 namespace {
 
-Result<std::vector<MediaFile>> probed_files(const MediaItem& item, Modality modality,
-                                            const MediaLimits& limits) {
-  AFI_TRY(std::vector<MediaFile> files, files_of(item, limits));
+Result<MediaInfo> probed(const MediaItem& item, Modality modality,
+                         const std::vector<MediaFile>& files, const MediaLimits& limits) {
   if (item.modality != modality) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}: declared as {}, but decoded as {}", files[0].name,
                             to_string(item.modality), to_string(modality)));
   }
-  AFI_TRY_VOID(probe(item, limits));
+  return probe(item, limits);
+}
+
+Result<std::vector<MediaFile>> probed_files(const MediaItem& item, Modality modality,
+                                            const MediaLimits& limits) {
+  AFI_TRY(std::vector<MediaFile> files, files_of(item, limits));
+  AFI_TRY_VOID(probed(item, modality, files, limits));
   return files;
 }
 
@@ -52,11 +60,11 @@ Result<Image> decode_still(const MediaFile& file) {
 }
 
 Result<std::vector<Frame>> decode_folder(const std::vector<MediaFile>& files,
-                                         std::uint32_t frame_rate_mhz) {
+                                         std::uint32_t frame_rate_mhz,
+                                         std::span<const std::uint32_t> positions) {
   std::vector<Frame> frames;
-  for (const MediaFile& file : files) {
-    AFI_TRY(Image image, decode_still(file));
-    const auto index = static_cast<std::int64_t>(frames.size());
+  for (const std::int64_t index : positions) {
+    AFI_TRY(Image image, decode_still(files[static_cast<std::size_t>(index)]));
     frames.push_back({.image = std::move(image),
                       .at = Duration(index * kMillihertzNanoseconds / frame_rate_mhz)});
   }
@@ -73,6 +81,18 @@ Result<std::vector<Frame>> decode_animation(const MediaFile& file) {
   return frames;
 }
 
+/// Of a video file, more frames are decoded than are kept at a time.
+Result<void> check_kept(const MediaFile& file, const MediaInfo& info, std::size_t kept,
+                        const MediaLimits& limits) {
+  const std::uint64_t pixels = std::uint64_t{info.width} * info.height;
+  if (kept <= limits.max_frames && kept <= limits.max_total_pixels / pixels) return {};
+  return fail(ErrorCode::kLimitExceeded,
+              fmt::format("{}: {} frames of {}x{} pixels; at most {} frames and {} pixels in total "
+                          "are allowed",
+                          file.name, kept, info.width, info.height, limits.max_frames,
+                          limits.max_total_pixels));
+}
+
 }  // namespace
 
 Result<Image> decode_image(const MediaItem& item, const MediaLimits& limits) {
@@ -86,10 +106,35 @@ Result<Samples> decode_audio(const MediaItem& item, const MediaLimits& limits) {
   return decode_sound(files[0], header);
 }
 
+Result<std::vector<Frame>> decode_frames(const MediaItem& item,
+                                         std::span<const std::uint32_t> positions,
+                                         const MediaLimits& limits) {
+  AFI_TRY(const std::vector<MediaFile> files, files_of(item, limits));
+  AFI_TRY(const MediaInfo info, probed(item, Modality::kVideo, files, limits));
+  AFI_CHECK(std::ranges::adjacent_find(positions, std::ranges::greater_equal()) == positions.end());
+  if (!positions.empty() && positions.back() >= info.frames) {
+    return corrupt(files[0], fmt::format("frame {} of {}", positions.back() + 1, info.frames));
+  }
+  if (is_folder_of_frames(item)) return decode_folder(files, item.frame_rate_mhz, positions);
+  if (is_video_file(info.format)) {
+    AFI_TRY_VOID(check_kept(files[0], info, positions.size(), limits));
+    return decode_video_file(files[0], positions, limits);
+  }
+  AFI_TRY(std::vector<Frame> all, decode_animation(files[0]));
+  if (!positions.empty() && positions.back() >= all.size()) {
+    return corrupt(files[0], fmt::format("{} frames, fewer than its header says", all.size()));
+  }
+  std::vector<Frame> kept;
+  for (const std::uint32_t position : positions) kept.push_back(std::move(all[position]));
+  return kept;
+}
+
 Result<std::vector<Frame>> decode_video(const MediaItem& item, const MediaLimits& limits) {
-  AFI_TRY(const std::vector<MediaFile> files, probed_files(item, Modality::kVideo, limits));
-  return is_folder_of_frames(item) ? decode_folder(files, item.frame_rate_mhz)
-                                   : decode_animation(files[0]);
+  AFI_TRY(const std::vector<MediaFile> files, files_of(item, limits));
+  AFI_TRY(const MediaInfo info, probed(item, Modality::kVideo, files, limits));
+  std::vector<std::uint32_t> all(info.frames);
+  std::iota(all.begin(), all.end(), 0U);
+  return decode_frames(item, all, limits);
 }
 
 }  // namespace afterimage

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "afterimage/media.h"
@@ -40,6 +42,16 @@ Result<Samples> decode_audio(const MediaItem& item, const MediaLimits& limits = 
 /// Frames of an animated GIF or WebP as a player shows them (each composited over those before), or
 /// the files of a folder in order, one per period of `frame_rate_mhz`.
 Result<std::vector<Frame>> decode_video(const MediaItem& item, const MediaLimits& limits = {});
+
+/// Only these frames of the same, whose positions are strictly increasing. Of an MP4, WebM or Matroska
+/// file every frame up to the last is decoded, one after the other, and these are kept: it may have
+/// more frames than MediaLimits::max_frames. kCorruption: there is no such frame.
+Result<std::vector<Frame>> decode_frames(const MediaItem& item,
+                                         std::span<const std::uint32_t> positions,
+                                         const MediaLimits& limits = {});
+
+/// Names the libraries that decide which pixels a video file has: part of a preprocessing recipe.
+std::string video_decoder();
 
 /// Resizes by area averaging (down) or bilinear interpolation (up). Deterministic on every machine.
 /// Requires that no side, old or new, is zero.

@@ -50,6 +50,16 @@ struct PictureHeader {
   Orientation orientation = Orientation::kUpright;
 };
 
+/// Of a video file, as stored.
+struct VideoHeader {
+  FileFormat format = FileFormat::kUnknown;
+  std::uint32_t width = 0;
+  std::uint32_t height = 0;
+  std::uint32_t frames = 0;
+  Duration length{0};
+  Orientation orientation = Orientation::kUpright;
+};
+
 struct SoundHeader {
   FileFormat format = FileFormat::kUnknown;
   std::uint32_t sample_rate_hz = 0;
@@ -64,6 +74,12 @@ Result<PictureHeader> read_gif_header(const MediaFile& file);
 Result<SoundHeader> read_wav_header(const MediaFile& file);
 Result<SoundHeader> read_flac_header(const MediaFile& file);
 
+/// Whether an MP4 or Matroska file is as long as its outermost structure says.
+Result<void> check_container(const MediaFile& file);
+/// Of MP4, WebM and Matroska. Reads the file without decoding it, since only the packets tell the
+/// number of frames, and checks the limits on the way.
+Result<VideoHeader> read_video_header(const MediaFile& file, const MediaLimits& limits);
+
 /// Reads the header of any of the four image formats.
 Result<PictureHeader> read_picture_header(const MediaFile& file);
 /// Reads the header of either audio format.
@@ -76,6 +92,11 @@ std::string name_of(const MediaItem& item);
 /// large.
 Result<std::vector<MediaFile>> files_of(const MediaItem& item, const MediaLimits& limits);
 
+/// MP4, and Matroska with WebM.
+constexpr bool is_video_file(FileFormat format) {
+  return format == FileFormat::kMp4 || format == FileFormat::kMatroska;
+}
+
 /// Whether the item is a video given as a folder of still frames rather than as one animation.
 bool is_folder_of_frames(const MediaItem& item);
 
@@ -86,6 +107,10 @@ Result<std::vector<Frame>> decode_webp_animation(const MediaFile& file,
                                                  const PictureHeader& header);
 /// Also decodes still images, which are animations of one frame.
 Result<std::vector<Frame>> decode_gif(const MediaFile& file, const PictureHeader& header);
+/// The frames at these positions, strictly increasing and below the header's count.
+Result<std::vector<Frame>> decode_video_file(const MediaFile& file,
+                                             std::span<const std::uint32_t> positions,
+                                             const MediaLimits& limits);
 /// WAV and FLAC.
 Result<Samples> decode_sound(const MediaFile& file, const SoundHeader& header);
 

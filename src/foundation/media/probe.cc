@@ -29,8 +29,7 @@ bool has(std::span<const std::byte> file, const Signature& signature) {
 /// Names unsupported formats for error messages.
 std::string_view foreign_format(std::span<const std::byte> file) {
   static constexpr std::pair<Signature, std::string_view> kForeign[] = {
-      {{4, "ftyp"}, "an MP4, HEIC or AVIF file"},
-      {{0, "\x1A\x45\xDF\xA3"}, "a Matroska or WebM file"},
+      {{4, "ftyp"}, "a HEIC or AVIF file"},
       {{0, "ID3"}, "an MP3 file"},
       {{0, "\xFF\xFB"}, "an MP3 file"},
       {{0, "OggS"}, "an Ogg file"},
@@ -67,7 +66,8 @@ std::string describe_start(std::span<const std::byte> file) {
 
 Error not_of_modality(const MediaFile& file, FileFormat format, std::string_view given_as,
                       std::string_view allowed) {
-  std::string found = fmt::format("a {} file", to_string(format));
+  const std::string_view article = format == FileFormat::kMp4 ? "an" : "a";
+  std::string found = fmt::format("{} {} file", article, to_string(format));
   if (format == FileFormat::kUnknown) found = describe_start(file.bytes);
   return {ErrorCode::kInvalidArgument,
           fmt::format("{}: {}, given as {}; {} are read", file.name, found, given_as, allowed)};
@@ -91,6 +91,13 @@ bool is_sound(FileFormat format) {
 
 bool may_move(FileFormat format) {
   return format == FileFormat::kWebp || format == FileFormat::kGif;
+}
+
+bool is_image_brand(std::span<const std::byte> file) {
+  static constexpr std::string_view kBrands[] = {"heic", "heix", "heim", "heis", "hevc", "hevx",
+                                                 "mif1", "msf1", "avif", "avis", "crx "};
+  return std::ranges::any_of(kBrands,
+                             [&](std::string_view brand) { return has(file, {8, brand}); });
 }
 
 Result<void> check_picture(const MediaFile& file, const PictureHeader& header,
@@ -145,11 +152,24 @@ Result<PictureHeader> probe_still(const MediaFile& file, std::string_view given_
   return header;
 }
 
-Result<MediaInfo> probe_animation(const MediaFile& file, const MediaLimits& limits) {
+Result<MediaInfo> probe_video_file(const MediaFile& file, const MediaLimits& limits) {
+  AFI_TRY(const VideoHeader header, read_video_header(file, limits));
+  MediaInfo info{.format = header.format,
+                 .width = header.width,
+                 .height = header.height,
+                 .frames = header.frames,
+                 .length = header.length};
+  if (swaps_sides(header.orientation)) std::swap(info.width, info.height);
+  return info;
+}
+
+Result<MediaInfo> probe_video(const MediaFile& file, const MediaLimits& limits) {
   const FileFormat format = sniff(file.bytes);
+  if (is_video_file(format)) return probe_video_file(file, limits);
   if (!may_move(format)) {
-    return std::unexpected(not_of_modality(file, format, "a video",
-                                           "animated GIF and WebP, and folders of still frames"));
+    return std::unexpected(
+        not_of_modality(file, format, "a video",
+                        "MP4, WebM, Matroska, animated GIF and WebP, and folders of still frames"));
   }
   AFI_TRY(PictureHeader header, read_picture_header(file));
   AFI_TRY_VOID(check_picture(file, header, limits));
@@ -229,6 +249,10 @@ std::string_view to_string(FileFormat format) {
       return "WAV";
     case FileFormat::kFlac:
       return "FLAC";
+    case FileFormat::kMp4:
+      return "MP4";
+    case FileFormat::kMatroska:
+      return "Matroska";
   }
   return "unknown";
 }
@@ -241,6 +265,8 @@ FileFormat sniff(std::span<const std::byte> file) {
   if (has(file, {0, "GIF87a"}) || has(file, {0, "GIF89a"})) return FileFormat::kGif;
   if (riff && has(file, {8, "WAVE"})) return FileFormat::kWav;
   if (has(file, {0, "fLaC"})) return FileFormat::kFlac;
+  if (has(file, {4, "ftyp"}) && !is_image_brand(file)) return FileFormat::kMp4;
+  if (has(file, {0, "\x1A\x45\xDF\xA3"})) return FileFormat::kMatroska;
   return FileFormat::kUnknown;
 }
 
@@ -260,7 +286,7 @@ Result<MediaInfo> probe(const MediaItem& item, const MediaLimits& limits) {
     case Modality::kAudio:
       return probe_sound(files[0], limits);
     case Modality::kVideo:
-      return probe_animation(files[0], limits);
+      return probe_video(files[0], limits);
   }
   return fail(ErrorCode::kInvalidArgument, fmt::format("{}: unknown modality", files[0].name));
 }

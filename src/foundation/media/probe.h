@@ -12,9 +12,19 @@
 
 namespace afterimage {
 
-enum class FileFormat : unsigned char { kUnknown, kJpeg, kPng, kWebp, kGif, kWav, kFlac };
+enum class FileFormat : unsigned char {
+  kUnknown,
+  kJpeg,
+  kPng,
+  kWebp,
+  kGif,
+  kWav,
+  kFlac,
+  kMp4,
+  kMatroska
+};
 
-/// "JPEG", "PNG", "WebP", "GIF", "WAV", "FLAC", "unknown".
+/// "JPEG", "PNG", "WebP", "GIF", "WAV", "FLAC", "MP4", "Matroska", "unknown".
 std::string_view to_string(FileFormat format);
 
 /// Detects the format from the first bytes. The file's name and declared MIME type are ignored.
@@ -32,10 +42,11 @@ struct MediaInfo {
   std::uint64_t samples = 0;         // audio only, per channel
 };
 
-/// Reads headers only: the cost grows with the headers (for an animation, with its frame headers),
-/// not with the pixels. Allocates nothing whose size the file controls.
+/// Decodes nothing: the cost grows with the headers (for an animation, with its frame headers; for an
+/// MP4, WebM or Matroska file, with the file), not with the pixels. Allocates nothing whose size the
+/// file controls, except that libavformat may allocate up to 256 MiB for a table of frames.
 ///
-/// A video is one GIF or WebP, or a folder of still frames of one size: an item with a frame rate.
+/// A video is one GIF or WebP, one MP4, WebM or Matroska file, or a folder of still frames of one size: an item with a frame rate.
 /// An animation of several frames is not an image.
 ///
 /// Errors   kInvalidArgument: empty, of an unknown format, or not of the given modality;

@@ -138,11 +138,16 @@ TEST(Probe, RefusesAnotherModalityAndNamesTheFormat) {
       {"animation as image", image_of(moving), "a GIF animation of 2 frames, given as an image"},
       {"HTML", image_of(text_file("<!DOCTYPE html>\n<p>404 not found</p>")),
        "cat.jpg: text that starts with \"<!DOCTYPE html> <p>404 n\", given as an image"},
-      {"MP4",
-       video_of(text_file(std::string_view("\0\0\0\x18"
+      {"MP4 as image",
+       image_of(text_file(std::string_view("\0\0\0\x18"
                                            "ftypmp42",
                                            12))),
-       "an MP4"},
+       "an MP4 file, given as an image"},
+      {"HEIC",
+       video_of(text_file(std::string_view("\0\0\0\x18"
+                                           "ftypheic",
+                                           12))),
+       "a HEIC or AVIF file"},
       {"AVI", video_of(text_file(std::string_view("RIFF\0\0\0\0AVI LIST", 16))),
        "a RIFF file of another kind"},
       {"bytes", image_of(text_file("\x01\x02\xFE")), "bytes that start with 01 02 fe"},

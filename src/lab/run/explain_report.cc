@@ -188,6 +188,7 @@ std::string media_outcome(const ExplainedMedia& item) {
     case MediaSource::kCovered:
       return "lies in the reused prefix: needs no encoder";
     case MediaSource::kReused:
+      if (item.first_asked_by.empty()) return "all of its parts reused from other items";
       return "encoder output reused; first encoded for " + on_one_line(item.first_asked_by);
     case MediaSource::kRepeated:
       return "also occurs earlier in this request: one output serves both";
@@ -203,6 +204,8 @@ std::string media_outcome(const ExplainedMedia& item) {
       return "encoder output loaded from a lower tier";
     case MediaSource::kDeclined:
       return "encoded again: loading its output from a lower tier would take longer";
+    case MediaSource::kPartly:
+      return "some of its parts were encoded, the others reused";
   }
   return "unknown";
 }

@@ -30,6 +30,8 @@ Answers run_pass(const Workload& workload, std::string_view name, const RunProgr
 
 void count(const Served& served, PassReport& report) {
   report.encoder_calls += served.encoder_calls;
+  report.parts += served.parts;
+  report.encoded_parts += served.encoded_parts;
   report.prefilled += served.completion.prefilled.value();
   report.encoding += served.encoding;
   report.ttft.push_back(served.time_to_first_token);

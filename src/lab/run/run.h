@@ -64,8 +64,10 @@ struct FailedRequest {
 /// One pass over the workload.
 struct PassReport {
   std::uint64_t encoder_calls = 0;
-  std::uint64_t prefilled = 0;  // prompt tokens computed
-  std::uint64_t right = 0;      // answers that are the expected ones, apart from space around them
+  std::uint64_t parts = 0;  // of media that the engine splits: those needed; with reuse only
+  std::uint64_t encoded_parts = 0;  // of them
+  std::uint64_t prefilled = 0;      // prompt tokens computed
+  std::uint64_t right = 0;  // answers that are the expected ones, apart from space around them
   Duration encoding{0};
   Duration total{0};
   std::vector<Duration> ttft;     // of each answered request, in order

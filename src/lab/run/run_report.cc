@@ -38,11 +38,15 @@ void time_row(Rows& rows, std::string what, const RunReport& report,
                   readable(warm), saved(cold, warm)});
 }
 
+void count_row(Rows& rows, std::string what, std::uint64_t cold, std::uint64_t encode_once,
+               std::uint64_t warm) {
+  rows.push_back({std::move(what), std::to_string(cold), std::to_string(encode_once),
+                  std::to_string(warm), saved(Duration(cold), Duration(warm))});
+}
 void count_row(Rows& rows, std::string what, const RunReport& report,
                std::uint64_t PassReport::* measure) {
-  rows.push_back({std::move(what), std::to_string(report.cold.*measure),
-                  std::to_string(report.encode_once.*measure), std::to_string(report.warm.*measure),
-                  saved(Duration(report.cold.*measure), Duration(report.warm.*measure))});
+  count_row(rows, std::move(what), report.cold.*measure, report.encode_once.*measure,
+            report.warm.*measure);
 }
 
 std::string most_shared(const RunReport& report) {
@@ -329,6 +333,11 @@ OrderedJson cache_json(const ReuseStats& stats) {
 std::vector<std::vector<std::string>> savings_rows(const RunReport& report) {
   Rows rows = {{"", "without reuse", "encode once", "+ prefill once", "saved"}};
   count_row(rows, "encoder calls", report, &PassReport::encoder_calls);
+  if (report.encode_once.parts > 0) {
+    // Without reuse, all that are needed.
+    count_row(rows, "parts of media encoded", report.encode_once.parts,
+              report.encode_once.encoded_parts, report.warm.encoded_parts);
+  }
   count_row(rows, "prompt tokens computed", report, &PassReport::prefilled);
   if (report.judged > 0) {
     const auto share = [&](const PassReport& pass) {
@@ -365,6 +374,10 @@ std::string to_json(const RunReport& report) {
                             {"media_items", report.media_items},
                             {"distinct_media", report.distinct_media},
                             {"encoder_calls", in_each_run(report, &PassReport::encoder_calls)},
+                            {"media_parts",
+                             {{"needed", report.encode_once.parts},
+                              {"encode_once", report.encode_once.encoded_parts},
+                              {"warm", report.warm.encoded_parts}}},
                             {"prompt_tokens_computed", in_each_run(report, &PassReport::prefilled)},
                             {"answers_judged", report.judged},
                             {"answers_right", in_each_run(report, &PassReport::right)},
@@ -377,6 +390,7 @@ std::string to_json(const RunReport& report) {
                               {"warm", pass_json(report.warm)}}},
                             {"encoding_ms",
                              {{"cold", to_milliseconds(report.cold.encoding)},
+                              {"encode_once", to_milliseconds(report.encode_once.encoding)},
                               {"warm", to_milliseconds(report.warm.encoding)}}},
                             {"total_ms",
                              {{"cold", to_milliseconds(report.cold.total)},

@@ -44,6 +44,10 @@ bool is_declared_as(FileFormat format, const std::string& subtype) {
       return subtype == "wav" || subtype == "x-wav" || subtype == "wave";
     case FileFormat::kFlac:
       return subtype == "flac" || subtype == "x-flac";
+    case FileFormat::kMp4:
+      return subtype == "mp4" || subtype == "quicktime" || subtype == "x-m4v" || subtype == "3gpp";
+    case FileFormat::kMatroska:
+      return subtype == "webm" || subtype == "x-matroska" || subtype == "matroska";
     case FileFormat::kUnknown:
       break;
   }

@@ -128,6 +128,21 @@ void Engine::encode_all(std::span<const MediaItem* const> items,
   }
 }
 
+Result<std::shared_ptr<const SplitMedia>> Engine::split(const MediaItem& /*item*/) const {
+  return std::shared_ptr<const SplitMedia>();
+}
+
+void Engine::encode_parts(std::span<const PartToEncode> parts,
+                          const std::function<void(std::vector<Encoded>)>& on_encoded) const {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::vector<Encoded> one;
+    one.push_back(
+        {.item = i,
+         .output = fail(ErrorCode::kUnsupported, "this engine encodes no parts of media")});
+    on_encoded(std::move(one));
+  }
+}
+
 Result<Generation> Engine::run(const Sequence& /*prompt*/,
                                std::span<const TensorViews> /*embeddings*/,
                                const GenerateOptions& /*options*/, const KvUse& /*use*/) const {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "afterimage/check.h"
 #include "afterimage/plan.h"
+#include "foundation/platform/fault_points.h"
 #include "runtime/reuse/media_plan_state.h"
 
 namespace afterimage {
@@ -26,6 +29,8 @@ std::string_view to_string(MediaSource source) {
       return "loaded";
     case MediaSource::kDeclined:
       return "declined";
+    case MediaSource::kPartly:
+      return "partly";
   }
   return "unknown";
 }
@@ -37,20 +42,43 @@ MediaPlan& MediaPlan::operator=(MediaPlan&& other) noexcept = default;
 MediaPlan::~MediaPlan() = default;
 
 std::vector<std::size_t> MediaPlan::to_encode() const {
-  std::vector<std::size_t> items;
-  for (std::size_t i = 0; i < state_->items.size(); ++i) {
-    if (State::is_leader(state_->items[i]) && !state_->items[i].elsewhere) items.push_back(i);
+  std::vector<std::size_t> missing;
+  for (std::size_t at = 0; at < state_->outputs.size(); ++at) {
+    const State::Output& output = state_->outputs[at];
+    if (State::is_leader(output) && !output.elsewhere) missing.push_back(at);
   }
-  return items;
+  return missing;
 }
 
-bool MediaPlan::State::is_leader(const Item& item) {
-  return item.claim.has_value() && std::holds_alternative<FlightLeader>(*item.claim);
+PlannedOutput MediaPlan::output(std::size_t at) const { return state_->outputs.at(at).of; }
+
+bool MediaPlan::State::is_leader(const Output& output) {
+  return output.claim.has_value() && std::holds_alternative<FlightLeader>(*output.claim);
 }
 
-Result<void> MediaPlan::commit(std::size_t item, EncoderOutput output, Duration cost) {
-  State::Item& entry = state_->items.at(item);
-  AFI_CHECK(entry.claim.has_value() && std::holds_alternative<FlightLeader>(*entry.claim));
+namespace {
+
+/// A part with other rows would shift every row after it.
+Result<void> check_rows(const PlannedOutput& of, TokenCount rows, const EncoderOutput& output) {
+  if (!of.part.has_value()) return {};
+  const bool fits =
+      !output.empty() && output[0].shape.rank() > 0 && output[0].shape[0] == rows.value();
+  if (AFI_GUARD("part.rows", fits)) return {};
+  return fail(ErrorCode::kCorruption,
+              "the engine declared " + std::to_string(rows.value()) + " rows for part " +
+                  std::to_string(*of.part) + " of a media item and encoded it to " +
+                  (output.empty() ? "nothing" : to_string(output[0].shape)));
+}
+
+}  // namespace
+
+Result<void> MediaPlan::commit(std::size_t at, EncoderOutput output, Duration cost) {
+  State::Output& entry = state_->outputs.at(at);
+  AFI_CHECK(State::is_leader(entry));
+  if (const auto checked = check_rows(entry.of, entry.rows, output); !checked.has_value()) {
+    fail(at, checked.error());
+    return checked;
+  }
   FlightLeader leader = std::get<FlightLeader>(*std::move(entry.claim));
   entry.claim.reset();
   const EncoderEntryFacts facts{
@@ -66,52 +94,54 @@ Result<void> MediaPlan::commit(std::size_t item, EncoderOutput output, Duration 
   return {};
 }
 
-void MediaPlan::State::load(Item& item) {
-  if (archive == nullptr || !is_leader(item)) return;
+void MediaPlan::State::load(Output& output) {
+  if (archive == nullptr || !is_leader(output)) return;
   LoadChoice choice{.steps = 1};
-  publish_loaded(item, archive->load(item.key, &choice));
-  item.declined = choice.steps == 0;
+  publish_loaded(output, archive->load(output.key, &choice));
+  output.declined = choice.steps == 0;
   // An item that is encoded sooner than loaded is not waited for, either.
-  if (leases == nullptr || !is_leader(item) || item.declined) return;
-  item.lease_loop = LeaseLoop();
+  if (leases == nullptr || !is_leader(output) || output.declined) return;
+  output.lease_loop = LeaseLoop();
   const auto next =
-      item.lease_loop.step([&] { return leases->claim(EncoderArchive::place(item.key)); },
-                           [&] { return load_again(item); });
+      output.lease_loop.step([&] { return leases->claim(EncoderArchive::place(output.key)); },
+                             [&] { return load_again(output); });
   AFI_CHECK(next.has_value());  // a failed load is a miss
-  item.elsewhere = *next == LeaseLoop::Next::kWait;
-  item.lease = item.lease_loop.take_lease();
+  output.elsewhere = *next == LeaseLoop::Next::kWait;
+  output.lease = output.lease_loop.take_lease();
 }
 
-Result<LeaseLoop::Found> MediaPlan::State::load_again(Item& item) {
-  publish_loaded(item, archive->load_again(item.key));
-  return is_leader(item) ? LeaseLoop::Found::kNothing : LeaseLoop::Found::kAll;
+Result<LeaseLoop::Found> MediaPlan::State::load_again(Output& output) {
+  publish_loaded(output, archive->load_again(output.key));
+  return is_leader(output) ? LeaseLoop::Found::kNothing : LeaseLoop::Found::kAll;
 }
 
-void MediaPlan::State::publish_loaded(Item& item, std::optional<EncoderArchive::Loaded> loaded) {
+void MediaPlan::State::publish_loaded(Output& output,
+                                      std::optional<EncoderArchive::Loaded> loaded) {
   if (!loaded.has_value()) return;
-  FlightLeader leader = std::get<FlightLeader>(*std::move(item.claim));
+  if (!check_rows(output.of, output.rows, loaded->output).has_value()) return;  // encode it again
+  FlightLeader leader = std::get<FlightLeader>(*std::move(output.claim));
   auto embeddings =
-      std::move(leader).publish(std::move(loaded->output), {.modality = item.modality,
+      std::move(leader).publish(std::move(loaded->output), {.modality = output.modality,
                                                             .cost = loaded->cost,
                                                             .labels = std::move(loaded->labels),
-                                                            .content = item.content});
+                                                            .content = output.content});
   AFI_CHECK(embeddings.has_value());  // its tensors were views of such a size before
-  item.source = MediaSource::kLoaded;
-  item.claim = *std::move(embeddings);
+  output.source = MediaSource::kLoaded;
+  output.claim = *std::move(embeddings);
 }
 
-Result<void> MediaPlan::State::await_lease_holder(Item& item, const std::stop_token& stop) {
-  AFI_TRY_VOID(item.lease_loop.run(
-      *leases, [&] { return leases->claim(EncoderArchive::place(item.key)); },
-      [&] { return load_again(item); }, stop));
-  item.elsewhere = false;
-  item.lease = item.lease_loop.take_lease();
+Result<void> MediaPlan::State::await_lease_holder(Output& output, const std::stop_token& stop) {
+  AFI_TRY_VOID(output.lease_loop.run(
+      *leases, [&] { return leases->claim(EncoderArchive::place(output.key)); },
+      [&] { return load_again(output); }, stop));
+  output.elsewhere = false;
+  output.lease = output.lease_loop.take_lease();
   return {};
 }
 
-void MediaPlan::fail(std::size_t item, const Error& error) {
-  State::Item& entry = state_->items.at(item);
-  AFI_CHECK(entry.claim.has_value() && std::holds_alternative<FlightLeader>(*entry.claim));
+void MediaPlan::fail(std::size_t at, const Error& error) {
+  State::Output& entry = state_->outputs.at(at);
+  AFI_CHECK(State::is_leader(entry));
   std::get<FlightLeader>(*std::move(entry.claim)).fail(error);
   entry.claim.reset();
   entry.lease.reset();
@@ -122,35 +152,54 @@ Result<bool> MediaPlan::await(const std::stop_token& stop) {
   AFI_CHECK(to_encode().empty());
   // Items that other processes encode come first: requests of this process wait for this one to
   // load them, so it must not wait for those requests in the meantime.
-  for (State::Item& item : state_->items) {
-    if (item.elsewhere) AFI_TRY_VOID(state_->await_lease_holder(item, stop));
+  for (State::Output& output : state_->outputs) {
+    if (output.elsewhere) AFI_TRY_VOID(state_->await_lease_holder(output, stop));
   }
   if (!to_encode().empty()) return false;
-  for (State::Item& item : state_->items) {
-    if (!item.claim.has_value() || !std::holds_alternative<FlightWaiter>(*item.claim)) continue;
-    FlightWaiter waiter = std::get<FlightWaiter>(*std::move(item.claim));
-    item.claim.reset();
+  for (State::Output& output : state_->outputs) {
+    if (!output.claim.has_value() || !std::holds_alternative<FlightWaiter>(*output.claim)) continue;
+    FlightWaiter waiter = std::get<FlightWaiter>(*std::move(output.claim));
+    output.claim.reset();
     AFI_TRY(auto outcome, std::move(waiter).wait(stop));
     if (FlightLeader* leader = std::get_if<FlightLeader>(&outcome)) {
-      item.claim = std::move(*leader);
-      state_->load(item);
-      if (!State::is_leader(item)) continue;
-      if (!item.elsewhere) return false;
+      output.claim = std::move(*leader);
+      state_->load(output);
+      if (!State::is_leader(output)) continue;
+      if (!output.elsewhere) return false;
       return await(stop);  // that other process first, as above
     }
-    item.source = MediaSource::kAwaited;
-    item.claim = std::get<Embeddings>(std::move(outcome));
+    output.source = MediaSource::kAwaited;
+    output.claim = std::get<Embeddings>(std::move(outcome));
   }
+  for (State::Item& item : state_->items) AFI_TRY_VOID(state_->join(item));
   state_->note_request();
   return true;
+}
+
+std::span<const TensorView> MediaPlan::State::tensors_of(const Output& output) const {
+  const auto& claim = outputs[output.same_as].claim;
+  AFI_CHECK(claim.has_value() && std::holds_alternative<Embeddings>(*claim));
+  return std::get<Embeddings>(*claim).tensors();
+}
+
+Result<void> MediaPlan::State::join(Item& item) const {
+  if (!item.is_split || !item.joined.empty()) return {};
+  std::vector<TensorViews> parts;
+  for (std::size_t i = 0; i < item.count; ++i) {
+    const auto tensors = tensors_of(outputs[item.first + i]);
+    parts.emplace_back(tensors.begin(), tensors.end());
+  }
+  AFI_TRY(item.joined, join_parts(parts));
+  AFI_TRY(item.views, views_of(item.joined));
+  return {};
 }
 
 void MediaPlan::State::note_request() {
   if (front == nullptr) return;
   std::vector<const Embeddings*> used;
-  for (const Item& item : items) {
-    if (!item.claim.has_value()) continue;
-    used.push_back(&std::get<Embeddings>(*item.claim));
+  for (const Output& output : outputs) {
+    if (!output.claim.has_value()) continue;
+    used.push_back(&std::get<Embeddings>(*output.claim));
   }
   std::exchange(front, nullptr)->note_request(facts, used);
 }
@@ -159,25 +208,76 @@ std::vector<TensorViews> MediaPlan::embeddings() const {
   std::vector<TensorViews> all;
   all.reserve(state_->items.size());
   for (const State::Item& item : state_->items) {
-    if (item.source == MediaSource::kCovered) {
+    const State::Output& first = state_->outputs[item.first];
+    if (first.source == MediaSource::kCovered) {
       all.emplace_back();
-      continue;
+    } else if (item.is_split) {
+      AFI_CHECK(!item.views.empty());
+      all.push_back(item.views);
+    } else {
+      const auto tensors = state_->tensors_of(first);
+      all.emplace_back(tensors.begin(), tensors.end());
     }
-    const auto& claim = state_->items[item.same_as].claim;
-    AFI_CHECK(claim.has_value() && std::holds_alternative<Embeddings>(*claim));
-    const auto tensors = std::get<Embeddings>(*claim).tensors();
-    all.emplace_back(tensors.begin(), tensors.end());
   }
   return all;
+}
+
+MediaSource MediaPlan::State::source_of(const Item& item) const {
+  std::vector<MediaSource> sources;
+  for (std::size_t i = item.first; i < item.first + item.count; ++i) {
+    sources.push_back(outputs[i].same_as == i ? outputs[i].source : MediaSource::kRepeated);
+  }
+  const auto has = [&sources](MediaSource wanted) {
+    return std::ranges::find(sources, wanted) != sources.end();
+  };
+  if (std::ranges::count(sources, sources.front()) == std::ssize(sources)) return sources.front();
+  // A part that occurs twice in the item is where its first occurrence is.
+  const bool encoded =
+      has(MediaSource::kEncoded) || has(MediaSource::kUncached) || has(MediaSource::kDeclined);
+  const bool found =
+      has(MediaSource::kReused) || has(MediaSource::kAwaited) || has(MediaSource::kLoaded);
+  if (encoded && found) return MediaSource::kPartly;
+  for (const MediaSource source :
+       {MediaSource::kUncached, MediaSource::kDeclined, MediaSource::kEncoded,
+        MediaSource::kAwaited, MediaSource::kLoaded}) {
+    if (has(source)) return source;
+  }
+  return MediaSource::kReused;
 }
 
 std::vector<MediaSource> MediaPlan::sources() const {
   std::vector<MediaSource> all;
   all.reserve(state_->items.size());
-  for (std::size_t i = 0; i < state_->items.size(); ++i) {
-    all.push_back(state_->items[i].same_as == i ? state_->items[i].source : MediaSource::kRepeated);
-  }
+  for (const State::Item& item : state_->items) all.push_back(state_->source_of(item));
   return all;
+}
+
+std::optional<std::size_t> MediaPlan::split_item() const {
+  const auto found = std::ranges::find_if(state_->items, &State::Item::is_split);
+  if (found == state_->items.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - state_->items.begin());
+}
+
+std::uint64_t MediaPlan::parts() const {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < state_->outputs.size(); ++i) {
+    const State::Output& output = state_->outputs[i];
+    count += output.of.part.has_value() && output.same_as == i ? 1 : 0;
+  }
+  return count;
+}
+
+std::uint64_t MediaPlan::encoded_parts() const {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < state_->outputs.size(); ++i) {
+    const State::Output& output = state_->outputs[i];
+    if (!output.of.part.has_value() || output.same_as != i) continue;
+    count += output.source == MediaSource::kEncoded || output.source == MediaSource::kUncached ||
+                     output.source == MediaSource::kDeclined
+                 ? 1
+                 : 0;
+  }
+  return count;
 }
 
 }  // namespace afterimage

@@ -15,48 +15,9 @@
 #include "afterimage/reuse.h"
 #include "caches/prefix/captured_kv.h"
 #include "caches/prefix/prefix_archive.h"
-#include "runtime/reuse/running_requests.h"
-#include "storage/memory/lease_loop.h"
-#include "storage/memory/lease_service.h"
+#include "runtime/reuse/plan_state.h"
 
 namespace afterimage {
-
-struct Plan::State {
-  State(Reuse& its_reuse, const RequestIdentity& its_identity, const RequestFacts& its_facts)
-      : running(its_reuse.running().begin()),
-        reuse(&its_reuse),
-        identity(&its_identity),
-        facts(its_facts) {}
-
-  Result<void> add_answer(const std::stop_token& stop);
-  Result<void> load_prefix(PrefixArchive::Look look, const std::stop_token& stop);
-  Result<void> lease_prefix(const std::stop_token& stop);
-  Result<std::uint64_t> prefetch_prefix(const Sequence& sequence, const KvLayout& its_layout,
-                                        const std::stop_token& stop);
-  void commit_prefix(KvSlice kv);
-  void commit_end(KvSlice kv, std::span<const TokenId> fed_back);
-  [[nodiscard]] TokenCount capture_from(TokenCount at) const;
-  [[nodiscard]] TokenCount resume() const;
-
-  RunningRequests::Token running;  // first: until everything else is gone
-  Reuse* reuse;
-  const RequestIdentity* identity;
-  RequestFacts facts;
-
-  AnswerLookup lookup;
-  std::optional<AnswerLeader> answer_leader;
-  Duration answer_began{0};
-
-  const Sequence* prompt = nullptr;
-  const KvLayout* layout = nullptr;
-  std::optional<ArchivedPrompt> archived;  // nullopt: KV is cached in memory only
-  std::optional<PrefillLeader> leader;
-  std::unique_ptr<Lease> lease;  // nullptr: no other process waits for this prefix
-  KvSlice resume_from;           // kept alive by the match of the leader
-  Duration prefill_began{0};
-
-  std::optional<MediaPlan> media;
-};
 
 namespace {
 
@@ -318,15 +279,6 @@ Result<std::uint64_t> Plan::State::prefetch_prefix(const Sequence& sequence,
 void Plan::restart() {
   state_->leader->start_over();
   state_->media.reset();
-}
-
-// The media.
-
-void Plan::add_media(const Sequence& prompt) {
-  const std::size_t covered = prompt.spans.size() - media_to_encode(prompt.spans, resume()).size();
-  const RequestIdentity& identity = *state_->identity;
-  state_->media =
-      state_->reuse->plan_media(identity.prints, identity.request->agent, covered, state_->facts);
 }
 
 }  // namespace afterimage

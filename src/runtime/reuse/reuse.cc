@@ -18,6 +18,7 @@
 #include "policy/eviction/governed_policy.h"
 #include "runtime/reuse/media_plan_state.h"
 #include "runtime/reuse/running_requests.h"
+#include "runtime/reuse/split_memory.h"
 #include "storage/memory/load_or_compute.h"
 
 namespace afterimage {
@@ -75,6 +76,7 @@ struct Reuse::State {
         leases(options.leases),
         transfer(transfer_bytes(options)),
         budget(options.budget - transfer_bytes(options)) {
+    if (options.parts) splits = std::make_unique<SplitMemory>();
     if (options.tier == nullptr) return;
     if (options.weigh_loads) load_or_compute = std::make_unique<LoadOrCompute>(clock);
     LoadOrCompute* const quicker = load_or_compute.get();
@@ -109,6 +111,7 @@ struct Reuse::State {
   std::unique_ptr<LoadOrCompute> load_or_compute;  // nullptr: always load
   std::unique_ptr<EncoderArchive> encoder_archive;
   std::unique_ptr<PrefixArchive> prefix_archive;
+  std::unique_ptr<SplitMemory> splits;  // nullptr: media are cached as wholes
   std::unique_ptr<EncoderCache> cache;
   std::unique_ptr<PrefixCache> prefixes;
   std::unique_ptr<PrefillOnce> prefill;
@@ -142,6 +145,7 @@ const Secret& Reuse::secret() const { return state_->root; }
 const Clock& Reuse::clock() const { return state_->clock; }
 RunningRequests& Reuse::running() { return state_->running; }
 PrefixArchive* Reuse::prefix_archive() { return state_->prefix_archive.get(); }
+SplitMemory* Reuse::splits() { return state_->splits.get(); }
 LeaseService* Reuse::leases() { return state_->leases; }
 
 Result<Namespace> Reuse::space(const ModelIdentity& model, const TenantId& tenant) const {
@@ -214,37 +218,16 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
 }
 
 MediaPlan Reuse::plan_media(const Fingerprint& prints, const std::string& agent,
-                            std::size_t covered, const RequestFacts& facts) {
+                            std::size_t covered, const RequestFacts& facts,
+                            const PartsOfMedia& parts) {
   RunningRequests::Token running = state_->running.begin();
-  const AgentId requester = state_->agent_id(agent);
-  std::vector<MediaPlan::State::Item> items;
-  items.reserve(prints.keys.size());
-  for (std::size_t i = 0; i < prints.keys.size(); ++i) {
-    MediaPlan::State::Item item;
-    item.modality = prints.modalities[i];
-    item.key = prints.keys[i];
-    if (i < covered) {
-      item.same_as = i;
-      item.source = MediaSource::kCovered;
-      items.push_back(std::move(item));
-      continue;
-    }
-    const auto first = std::find(prints.keys.begin() + static_cast<std::ptrdiff_t>(covered),
-                                 prints.keys.end(), prints.keys[i]);
-    item.same_as = static_cast<std::size_t>(first - prints.keys.begin());
-    // Only the first of equal items claims, so that a request never waits for itself.
-    if (item.same_as == i) item.claim = state_->front->claim(prints.keys[i], requester);
-    if (item.claim.has_value() && !std::holds_alternative<Embeddings>(*item.claim)) {
-      item.labels = prints.labels(i);
-      if (i < prints.contents.size()) item.content = prints.contents[i];
-    }
-    items.push_back(std::move(item));
-  }
-  auto plan = std::make_unique<MediaPlan::State>(std::move(running), *state_->front,
-                                                 state_->encoder_archive.get(), state_->leases,
-                                                 facts, std::move(items));
-  for (MediaPlan::State::Item& item : plan->items) {
-    if (item.claim.has_value()) plan->load(item);
+  MediaPlan::State::Needed needed = MediaPlan::State::needed(prints, covered, parts);
+  MediaPlan::State::claim(needed.outputs, prints, *state_->front, state_->agent_id(agent));
+  auto plan = std::make_unique<MediaPlan::State>(
+      std::move(running), *state_->front, state_->encoder_archive.get(), state_->leases, facts,
+      std::move(needed.items), std::move(needed.outputs));
+  for (MediaPlan::State::Output& output : plan->outputs) {
+    if (output.claim.has_value()) plan->load(output);
   }
   return MediaPlan(std::move(plan));
 }
@@ -292,6 +275,7 @@ Result<EraseReport> Reuse::erase(const EraseTarget& target, Duration timeout) {
 EraseReport Reuse::State::erase_now(const EraseTarget& target, const EntryFilter& filter) {
   EraseReport report;
   report.encoder_outputs = front->erase_matching(filter);
+  if (splits != nullptr) splits->forget_parts();
   if (prefill != nullptr && target.media.has_value()) {
     report.kv_tokens = prefill->erase_media(*target.media);
   } else if (prefill != nullptr) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "afterimage/plan.h"
@@ -51,47 +52,115 @@ struct ServeContext {
   Duration arrived;
 };
 
-/// Encodes and commits every missing item. An item is handed over as soon as it is encoded, so that
-/// its waiters do not wait for the others. Tries all, then returns the first error.
-Result<void> encode_missing(MediaPlan& plan, const ServeContext& context, Served& served) {
-  const auto missing = plan.to_encode();
-  std::vector<const MediaItem*> items;
-  for (const std::size_t item : missing) items.push_back(context.identity.media[item]);
-  Duration since = context.clock.now();
-  Result<void> outcome;
-  context.engine.encode_all(items, [&](std::vector<Encoded> batch) {
-    const Duration took = context.clock.now() - since;
-    served.encoder_calls += batch.size();
-    served.encoding += took;
-    for (Encoded& one : batch) {
-      const std::size_t item = missing[one.item];
-      if (!one.output.has_value()) plan.fail(item, one.output.error());
-      const auto committed = one.output.has_value()
-                                 ? plan.commit(item, *std::move(one.output), took / batch.size())
-                                 : std::unexpected(one.output.error());
-      if (outcome.has_value()) outcome = committed;
+/// Encodes and commits what the plan lacks, through one call of the engine. An output is handed over
+/// as soon as it is there, so that its waiters do not wait for the others. Tries all, then returns the
+/// first error.
+class Encoding {
+ public:
+  Encoding(Plan& plan, const ServeContext& context, Served& served)
+      : plan_(plan), context_(context), served_(served), since_(context.clock.now()) {}
+
+  Result<void> run() && {
+    sort_missing();
+    if (!wholes_.empty()) {
+      served_.encoder_calls += wholes_.size();
+      context_.engine.encode_all(
+          wholes_, [&](std::vector<Encoded> batch) { commit(whole_at_, std::move(batch)); });
     }
-    since = context.clock.now();
-  });
-  return outcome;
-}
+    if (!parts_.empty()) {
+      served_.encoder_calls += items_.size();
+      context_.engine.encode_parts(
+          parts_, [&](std::vector<Encoded> batch) { commit(part_at_, std::move(batch)); });
+    }
+    return outcome_;
+  }
+
+ private:
+  void sort_missing() {
+    for (const std::size_t at : plan_.media().to_encode()) {
+      const PlannedOutput output = plan_.media().output(at);
+      if (!output.part.has_value()) {
+        wholes_.push_back(context_.identity.media[output.item]);
+        whole_at_.push_back(at);
+        continue;
+      }
+      const auto split = plan_.split(output.item, context_.engine);
+      const auto checked =
+          split.has_value() ? check_part(**split, *output.part) : std::unexpected(split.error());
+      if (!checked.has_value()) {
+        plan_.media().fail(at, checked.error());
+        if (outcome_.has_value()) outcome_ = checked;
+        continue;
+      }
+      items_.insert(output.item);
+      parts_.push_back({.item = *split, .part = *output.part});
+      part_at_.push_back(at);
+    }
+  }
+  static Result<void> check_part(const SplitMedia& split, std::size_t part) {
+    if (part < split.parts().size()) return {};
+    return fail(ErrorCode::kCorruption,
+                "the engine split a media item into fewer parts than before");
+  }
+  void commit(const std::vector<std::size_t>& positions, std::vector<Encoded> batch) {
+    const Duration took = context_.clock.now() - since_;
+    served_.encoding += took;
+    for (Encoded& one : batch) {
+      const std::size_t at = positions[one.item];
+      if (!one.output.has_value()) plan_.media().fail(at, one.output.error());
+      const auto committed =
+          one.output.has_value()
+              ? plan_.media().commit(at, *std::move(one.output), took / batch.size())
+              : std::unexpected(one.output.error());
+      if (outcome_.has_value()) outcome_ = committed;
+    }
+    since_ = context_.clock.now();
+  }
+
+  Plan& plan_;
+  const ServeContext& context_;
+  Served& served_;
+  Duration since_;
+  Result<void> outcome_;
+  std::vector<const MediaItem*> wholes_;
+  std::vector<std::size_t> whole_at_;  // their positions in the plan
+  std::vector<PartToEncode> parts_;
+  std::vector<std::size_t> part_at_;
+  std::set<std::size_t> items_;  // those that the parts are of
+};
 
 /// Until every encoder output of the plan is there.
-Result<void> complete_media(MediaPlan& plan, const ServeContext& context, Served& served,
+Result<void> complete_media(Plan& plan, const ServeContext& context, Served& served,
                             const std::stop_token& stop) {
   for (bool done = false; !done;) {
-    AFI_TRY_VOID(encode_missing(plan, context, served));
-    AFI_TRY(done, plan.await(stop));
+    AFI_TRY_VOID(Encoding(plan, context, served).run());
+    AFI_TRY(done, plan.media().await(stop));
   }
   return {};
+}
+
+/// Until every encoder output is there, and what parts were joined to is known to equal the whole.
+Result<void> provide_media(Plan& plan, const ServeContext& context, Served& served,
+                           const std::stop_token& stop) {
+  AFI_TRY_VOID(plan.add_media(context.prompt, context.engine));
+  AFI_TRY_VOID(complete_media(plan, context, served, stop));
+  served.encoding += plan.split_time();
+  const auto item = plan.unconfirmed_item(context.engine);
+  if (!item.has_value()) return {};
+  const Duration began = context.clock.now();
+  AFI_TRY(const EncoderOutput whole, context.engine.encode(*context.identity.media[*item]));
+  served.encoding += context.clock.now() - began;
+  ++served.encoder_calls;
+  if (plan.confirm_parts(*item, whole, context.engine)) return {};
+  plan.add_media(context.prompt);
+  return complete_media(plan, context, served, stop);
 }
 
 /// Computes what the plan lacks: encoder outputs, then the prompt from where it resumes, then the
 /// answer.
 Result<Served> compute(Plan& plan, const ServeContext& context, const std::stop_token& stop) {
   Served served;
-  plan.add_media(context.prompt);
-  AFI_TRY_VOID(complete_media(plan.media(), context, served, stop));
+  AFI_TRY_VOID(provide_media(plan, context, served, stop));
   const Duration ready = context.clock.now();
   const auto embeddings = plan.media().embeddings();
   if (plan.has_prefix()) {
@@ -106,6 +175,8 @@ Result<Served> compute(Plan& plan, const ServeContext& context, const std::stop_
   }
   served.format = context.options.format;
   served.sources = plan.media().sources();
+  served.parts = plan.media().parts();
+  served.encoded_parts = plan.media().encoded_parts();
   served.time_to_first_token = ready - context.arrived + served.completion.first_token_after;
   return served;
 }

@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+//
+// MP4, WebM and Matroska through FFmpeg's libraries, versions 5.1 to 7. Everything that libavformat
+// reads comes from the file's bytes in memory: it can open nothing else.
+extern "C" {
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
+#include <libavutil/display.h>
+#include <libavutil/imgutils.h>
+#include <libavutil/log.h>
+#include <libavutil/mem.h>
+#include <libswscale/swscale.h>
+}
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <utility>
+
+#include "foundation/media/formats.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::size_t kMaxAllocation = 256UL << 20U;  // of libav: a header may claim any table
+constexpr int kMaxStreams = 32;
+constexpr int kReadBytes = 32 * 1024;
+constexpr AVRational kNanoseconds{1, 1'000'000'000};
+constexpr Duration kLongest = std::chrono::hours(24);
+constexpr Duration kShownAlone = std::chrono::milliseconds(40);  // a video of one frame
+
+void set_up_library() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    av_log_set_level(AV_LOG_QUIET);
+    av_max_alloc(kMaxAllocation);
+  });
+}
+
+std::string text_of(int error) {
+  char text[AV_ERROR_MAX_STRING_SIZE] = {};
+  av_strerror(error, text, sizeof text);
+  return text;
+}
+
+/// What libavformat reads from.
+struct Source {
+  std::span<const std::byte> bytes;
+  std::size_t at = 0;
+};
+
+int read_source(void* opaque, std::uint8_t* to, int size) {
+  Source& source = *static_cast<Source*>(opaque);
+  const std::size_t rest = source.bytes.size() - source.at;
+  if (rest == 0 || size <= 0) return AVERROR_EOF;
+  const std::size_t count = std::min(rest, static_cast<std::size_t>(size));
+  std::memcpy(to, source.bytes.data() + source.at, count);
+  source.at += count;
+  return static_cast<int>(count);
+}
+
+std::int64_t seek_source(void* opaque, std::int64_t offset, int whence) {
+  Source& source = *static_cast<Source*>(opaque);
+  const auto size = static_cast<std::int64_t>(source.bytes.size());
+  switch (whence & ~AVSEEK_FORCE) {
+    case AVSEEK_SIZE:
+      return size;
+    case SEEK_CUR:
+      offset += static_cast<std::int64_t>(source.at);
+      break;
+    case SEEK_END:
+      offset += size;
+      break;
+    default:
+      break;
+  }
+  if (offset < 0 || offset > size) return AVERROR(EINVAL);
+  source.at = static_cast<std::size_t>(offset);
+  return offset;
+}
+
+int open_nothing(AVFormatContext* /*context*/, AVIOContext** /*opened*/, const char* /*url*/,
+                 int /*flags*/, AVDictionary** /*options*/) {
+  return AVERROR(EPERM);
+}
+
+struct Free {
+  void operator()(AVFormatContext* context) const { avformat_close_input(&context); }
+  void operator()(AVIOContext* io) const {
+    av_freep(&io->buffer);
+    avio_context_free(&io);
+  }
+  void operator()(AVCodecContext* context) const { avcodec_free_context(&context); }
+  void operator()(AVPacket* packet) const { av_packet_free(&packet); }
+  void operator()(AVFrame* frame) const { av_frame_free(&frame); }
+  void operator()(SwsContext* context) const { sws_freeContext(context); }
+};
+template <typename T>
+using Owned = std::unique_ptr<T, Free>;
+
+Error no_memory() { return {ErrorCode::kNoSpace, "no memory to decode a video"}; }
+
+bool is_known_codec(AVCodecID codec) {
+  switch (codec) {
+    case AV_CODEC_ID_H264:
+    case AV_CODEC_ID_HEVC:
+    case AV_CODEC_ID_VP8:
+    case AV_CODEC_ID_VP9:
+    case AV_CODEC_ID_AV1:
+    case AV_CODEC_ID_MJPEG:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Turns of the display matrix by other than quarters, and mirrored ones, are not applied.
+Orientation orientation_of(const AVStream& stream) {
+#if LIBAVFORMAT_VERSION_INT >= AV_VERSION_INT(60, 15, 100)
+  const AVPacketSideData* const data =
+      av_packet_side_data_get(stream.codecpar->coded_side_data, stream.codecpar->nb_coded_side_data,
+                              AV_PKT_DATA_DISPLAYMATRIX);
+  const std::uint8_t* const matrix = data != nullptr && data->size >= 36 ? data->data : nullptr;
+#else
+  std::size_t size = 0;
+  const std::uint8_t* matrix = av_stream_get_side_data(&stream, AV_PKT_DATA_DISPLAYMATRIX, &size);
+  if (size < 36) matrix = nullptr;
+#endif
+  if (matrix == nullptr) return Orientation::kUpright;
+  std::int32_t numbers[9];
+  std::memcpy(numbers, matrix, sizeof numbers);
+  const double angle = -av_display_rotation_get(numbers);
+  if (!std::isfinite(angle)) return Orientation::kUpright;
+  switch ((static_cast<int>(std::lround(angle / 90)) % 4 + 4) % 4) {
+    case 1:
+      return Orientation::kTurnClockwise;
+    case 2:
+      return Orientation::kUpsideDown;
+    case 3:
+      return Orientation::kTurnCounterclockwise;
+    default:
+      return Orientation::kUpright;
+  }
+}
+
+/// An open file, at its first packet.
+class VideoFile {
+ public:
+  static Result<std::unique_ptr<VideoFile>> open(const MediaFile& file, const MediaLimits& limits);
+
+  [[nodiscard]] const AVStream& stream() const { return *format_->streams[stream_]; }
+  [[nodiscard]] std::uint32_t width() const { return to_size(stream().codecpar->width); }
+  [[nodiscard]] std::uint32_t height() const { return to_size(stream().codecpar->height); }
+  /// False: the file has ended.
+  Result<bool> next(AVPacket& packet);
+
+ private:
+  explicit VideoFile(const MediaFile& file) : file_(&file), source_{.bytes = file.bytes} {}
+  static std::uint32_t to_size(int side) { return side > 0 ? static_cast<std::uint32_t>(side) : 0; }
+  Result<void> open_container();
+  Result<void> choose_stream();
+  Result<void> check_size(const MediaLimits& limits) const;
+
+  const MediaFile* file_;
+  Source source_;
+  Owned<AVIOContext> io_;
+  Owned<AVFormatContext> format_;
+  unsigned stream_ = 0;
+};
+
+Result<std::unique_ptr<VideoFile>> VideoFile::open(const MediaFile& file,
+                                                   const MediaLimits& limits) {
+  set_up_library();
+  std::unique_ptr<VideoFile> video(new VideoFile(file));
+  AFI_TRY_VOID(video->open_container());
+  AFI_TRY_VOID(video->choose_stream());
+  AFI_TRY_VOID(video->check_size(limits));
+  return video;
+}
+
+Result<void> VideoFile::open_container() {
+  auto* const buffer = static_cast<unsigned char*>(av_malloc(kReadBytes));
+  if (buffer == nullptr) return std::unexpected(no_memory());
+  io_.reset(avio_alloc_context(buffer, kReadBytes, 0, &source_, read_source, nullptr, seek_source));
+  if (io_ == nullptr) {
+    av_free(buffer);
+    return std::unexpected(no_memory());
+  }
+  AVFormatContext* context = avformat_alloc_context();
+  if (context == nullptr) return std::unexpected(no_memory());
+  context->pb = io_.get();
+  context->flags |= AVFMT_FLAG_CUSTOM_IO | AVFMT_FLAG_BITEXACT;
+  context->io_open = open_nothing;
+  context->max_streams = kMaxStreams;
+  const bool is_mp4 = sniff(file_->bytes) == FileFormat::kMp4;
+  const AVInputFormat* const format = av_find_input_format(is_mp4 ? "mov" : "matroska");
+  // On failure it frees the context.
+  const int opened = avformat_open_input(&context, nullptr, format, nullptr);
+  if (opened < 0) {
+    return corrupt(*file_, fmt::format("its header cannot be read: {}", text_of(opened)));
+  }
+  format_.reset(context);
+  return {};
+}
+
+Result<void> VideoFile::choose_stream() {
+  bool found = false;
+  for (unsigned i = 0; i < format_->nb_streams; ++i) {
+    AVStream& stream = *format_->streams[i];
+    const bool is_video = stream.codecpar->codec_type == AVMEDIA_TYPE_VIDEO &&
+                          (stream.disposition & AV_DISPOSITION_ATTACHED_PIC) == 0;
+    if (is_video && !found) {
+      found = true;
+      stream_ = i;
+    } else {
+      stream.discard = AVDISCARD_ALL;
+    }
+  }
+  if (!found) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{}: no video track among its {} tracks",
+                                                         file_->name, format_->nb_streams));
+  }
+  const AVCodecID codec = stream().codecpar->codec_id;
+  if (!is_known_codec(codec) || avcodec_find_decoder(codec) == nullptr) {
+    return unsupported(*file_, fmt::format("a video coded as \"{}\"; H.264, HEVC, VP8, VP9, AV1 "
+                                           "and Motion JPEG are read",
+                                           avcodec_get_name(codec)));
+  }
+  const AVRational base = stream().time_base;
+  if (base.num <= 0 || base.den <= 0) return corrupt(*file_, "a video without a unit of time");
+  return {};
+}
+
+Result<void> VideoFile::check_size(const MediaLimits& limits) const {
+  if (width() == 0 || height() == 0) {
+    return corrupt(*file_, fmt::format("a video of {}x{} pixels", width(), height()));
+  }
+  const std::uint64_t pixels = std::uint64_t{width()} * height();
+  if (std::max(width(), height()) > limits.max_side || pixels > limits.max_pixels) {
+    return fail(ErrorCode::kLimitExceeded,
+                fmt::format("{}: a video of {}x{} pixels; at most {} per side and {} in total are "
+                            "allowed",
+                            file_->name, width(), height(), limits.max_side, limits.max_pixels));
+  }
+  return {};
+}
+
+Result<bool> VideoFile::next(AVPacket& packet) {
+  for (;;) {
+    av_packet_unref(&packet);
+    const int read = av_read_frame(format_.get(), &packet);
+    if (read == AVERROR_EOF) return false;
+    if (read < 0) return corrupt(*file_, fmt::format("it cannot be read on: {}", text_of(read)));
+    if (packet.stream_index != static_cast<int>(stream_)) continue;
+    if ((packet.flags & AV_PKT_FLAG_CORRUPT) != 0) {
+      return corrupt(*file_, "a frame is cut off or damaged");
+    }
+    return true;
+  }
+}
+
+/// When each frame is shown, in the stream's unit, in order of time.
+Result<std::vector<std::int64_t>> times_of(VideoFile& video, const MediaFile& file,
+                                           const MediaLimits& limits) {
+  const Owned<AVPacket> packet(av_packet_alloc());
+  if (packet == nullptr) return std::unexpected(no_memory());
+  const std::uint64_t pixels = std::uint64_t{video.width()} * video.height();
+  const std::uint64_t most =
+      std::min<std::uint64_t>(limits.max_video_frames, limits.max_decoded_pixels / pixels);
+  std::vector<std::int64_t> times;
+  for (;;) {
+    AFI_TRY(const bool more, video.next(*packet));
+    if (!more) break;
+    if ((packet->flags & AV_PKT_FLAG_DISCARD) != 0) continue;  // decoded, and not shown
+    if (packet->pts == AV_NOPTS_VALUE) return corrupt(file, "a frame without a time");
+    times.push_back(packet->pts);
+    if (times.size() <= most) continue;
+    return fail(ErrorCode::kLimitExceeded,
+                fmt::format("{}: more than {} frames of {}x{} pixels; at most {} frames and {} "
+                            "pixels in total are decoded of a video: send a shorter clip",
+                            file.name, most, video.width(), video.height(), limits.max_video_frames,
+                            limits.max_decoded_pixels));
+  }
+  if (times.empty()) return corrupt(file, "a video without frames");
+  std::ranges::sort(times);
+  return times;
+}
+
+Result<Duration> length_of(const std::vector<std::int64_t>& times, AVRational base,
+                           const MediaFile& file) {
+  if (times.size() == 1) return kShownAlone;
+  const std::uint64_t ticks =
+      static_cast<std::uint64_t>(times.back()) - static_cast<std::uint64_t>(times.front());
+  const double seconds = static_cast<double>(ticks) * base.num / base.den;
+  if (seconds > std::chrono::duration<double>(kLongest).count()) {
+    return corrupt(file, fmt::format("its frames are {:.0f} seconds apart", seconds));
+  }
+  const std::int64_t shown = av_rescale_q(static_cast<std::int64_t>(ticks), base, kNanoseconds);
+  const auto frames = static_cast<std::int64_t>(times.size());
+  return Duration(shown + shown / (frames - 1));
+}
+
+Result<Owned<AVCodecContext>> open_decoder(const VideoFile& video, const MediaFile& file,
+                                           const MediaLimits& limits) {
+  const AVCodecParameters& parameters = *video.stream().codecpar;
+  const AVCodec* const codec = avcodec_find_decoder(parameters.codec_id);
+  Owned<AVCodecContext> decoder(avcodec_alloc_context3(codec));
+  if (decoder == nullptr) return std::unexpected(no_memory());
+  int done = avcodec_parameters_to_context(decoder.get(), &parameters);
+  decoder->thread_count = 1;
+  decoder->flags |= AV_CODEC_FLAG_BITEXACT;
+  decoder->err_recognition = AV_EF_EXPLODE;
+  decoder->error_concealment = 0;
+  decoder->max_pixels = static_cast<std::int64_t>(limits.max_pixels);
+  decoder->pkt_timebase = video.stream().time_base;
+  if (done >= 0) done = avcodec_open2(decoder.get(), codec, nullptr);
+  if (done < 0) return corrupt(file, fmt::format("its decoder refuses it: {}", text_of(done)));
+  return decoder;
+}
+
+int matrix_of(AVColorSpace space) {
+  switch (space) {
+    case AVCOL_SPC_BT709:
+      return SWS_CS_ITU709;
+    case AVCOL_SPC_BT2020_NCL:
+    case AVCOL_SPC_BT2020_CL:
+      return SWS_CS_BT2020;
+    case AVCOL_SPC_FCC:
+      return SWS_CS_FCC;
+    case AVCOL_SPC_SMPTE240M:
+      return SWS_CS_SMPTE240M;
+    default:
+      return SWS_CS_ITU601;  // also where the file does not say: the library's own default
+  }
+}
+
+/// Converts frames to RGB without scaling, the same on every machine.
+class ToRgb {
+ public:
+  Result<Image> convert(const AVFrame& frame, const MediaFile& file) {
+    const auto format = static_cast<AVPixelFormat>(frame.format);
+    constexpr int kFlags =
+        SWS_BILINEAR | SWS_ACCURATE_RND | SWS_BITEXACT | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP;
+    if (sws_isSupportedInput(format) == 0) return unsupported(file, "an unknown pixel format");
+    context_.reset(sws_getCachedContext(context_.release(), frame.width, frame.height, format,
+                                        frame.width, frame.height, AV_PIX_FMT_RGB24, kFlags,
+                                        nullptr, nullptr, nullptr));
+    if (context_ == nullptr) return unsupported(file, "a pixel format without a conversion");
+    const bool full = frame.color_range == AVCOL_RANGE_JPEG || format == AV_PIX_FMT_YUVJ420P ||
+                      format == AV_PIX_FMT_YUVJ422P || format == AV_PIX_FMT_YUVJ444P;
+    sws_setColorspaceDetails(context_.get(), sws_getCoefficients(matrix_of(frame.colorspace)),
+                             full ? 1 : 0, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
+                             1 << 16);
+    const auto width = static_cast<std::size_t>(frame.width);
+    const auto height = static_cast<std::size_t>(frame.height);
+    const std::size_t stride = (3 * width + 127) / 64 * 64;  // it writes whole blocks of pixels
+    padded_.resize(stride * height + 64);
+    std::uint8_t* const to[4] = {padded_.data(), nullptr, nullptr, nullptr};
+    const int strides[4] = {static_cast<int>(stride), 0, 0, 0};
+    const int rows =
+        sws_scale(context_.get(), frame.data, frame.linesize, 0, frame.height, to, strides);
+    if (rows != frame.height) return corrupt(file, "a frame cannot be converted to RGB");
+    Image image{.width = static_cast<std::uint32_t>(width),
+                .height = static_cast<std::uint32_t>(height),
+                .rgb = {}};
+    image.rgb.reserve(3 * width * height);
+    for (std::size_t y = 0; y < height; ++y) {
+      const auto row = padded_.begin() + static_cast<std::ptrdiff_t>(y * stride);
+      image.rgb.insert(image.rgb.end(), row, row + static_cast<std::ptrdiff_t>(3 * width));
+    }
+    return image;
+  }
+
+ private:
+  Owned<SwsContext> context_;
+  std::vector<std::uint8_t> padded_;
+};
+
+/// Takes decoded frames in order of time and keeps, for each wanted time, the one shown then.
+class FrameKeeper {
+ public:
+  FrameKeeper(const MediaFile& file, std::vector<std::int64_t> wanted, AVRational base,
+              std::int64_t start, Orientation orientation)
+      : file_(&file),
+        wanted_(std::move(wanted)),
+        base_(base),
+        start_(start),
+        orientation_(orientation) {}
+
+  [[nodiscard]] bool is_done() const { return kept_.size() == wanted_.size(); }
+
+  Result<void> take(const AVFrame& frame, std::uint32_t width, std::uint32_t height) {
+    if ((frame.flags & AV_FRAME_FLAG_CORRUPT) != 0 || frame.decode_error_flags != 0) {
+      return corrupt(*file_, "a frame is damaged");
+    }
+    if (frame.width != static_cast<int>(width) || frame.height != static_cast<int>(height)) {
+      return unsupported(*file_, fmt::format("a frame of {}x{} pixels in a video of {}x{}",
+                                             frame.width, frame.height, width, height));
+    }
+    const std::int64_t at = frame.best_effort_timestamp;
+    if (at == AV_NOPTS_VALUE) return corrupt(*file_, "a frame without a time");
+    while (!is_done() && wanted_[kept_.size()] < at)
+      AFI_TRY_VOID(keep(last_ != nullptr ? *last_ : frame));
+    while (!is_done() && wanted_[kept_.size()] == at) AFI_TRY_VOID(keep(frame));
+    if (last_ == nullptr) last_.reset(av_frame_alloc());
+    if (last_ == nullptr) return std::unexpected(no_memory());
+    av_frame_unref(last_.get());
+    if (av_frame_ref(last_.get(), &frame) < 0) return std::unexpected(no_memory());
+    return {};
+  }
+  Result<std::vector<Frame>> finish() && {
+    while (!is_done()) {
+      if (last_ == nullptr) return corrupt(*file_, "none of its frames can be decoded");
+      AFI_TRY_VOID(keep(*last_));
+    }
+    return std::move(kept_);
+  }
+
+ private:
+  Result<void> keep(const AVFrame& frame) {
+    AFI_TRY(Image image, to_rgb_.convert(frame, *file_));
+    const std::int64_t since = wanted_[kept_.size()] - start_;
+    kept_.push_back({.image = turn_upright(std::move(image), orientation_),
+                     .at = Duration(av_rescale_q(since, base_, kNanoseconds))});
+    return {};
+  }
+
+  const MediaFile* file_;
+  std::vector<std::int64_t> wanted_;  // increasing
+  AVRational base_;
+  std::int64_t start_;
+  Orientation orientation_;
+  ToRgb to_rgb_;
+  Owned<AVFrame> last_;
+  std::vector<Frame> kept_;
+};
+
+/// Hands every frame that the decoder has ready to `keeper`.
+Result<void> drain(AVCodecContext& decoder, AVFrame& frame, const VideoFile& video,
+                   const MediaFile& file, FrameKeeper& keeper) {
+  while (!keeper.is_done()) {
+    const int received = avcodec_receive_frame(&decoder, &frame);
+    if (received == AVERROR(EAGAIN) || received == AVERROR_EOF) return {};
+    if (received < 0) {
+      return corrupt(file, fmt::format("a frame cannot be decoded: {}", text_of(received)));
+    }
+    const auto taken = keeper.take(frame, video.width(), video.height());
+    av_frame_unref(&frame);
+    AFI_TRY_VOID(taken);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<VideoHeader> read_video_header(const MediaFile& file, const MediaLimits& limits) {
+  AFI_TRY_VOID(check_container(file));
+  AFI_TRY(const auto video, VideoFile::open(file, limits));
+  AFI_TRY(const std::vector<std::int64_t> times, times_of(*video, file, limits));
+  AFI_TRY(const Duration length, length_of(times, video->stream().time_base, file));
+  return VideoHeader{.format = sniff(file.bytes),
+                     .width = video->width(),
+                     .height = video->height(),
+                     .frames = static_cast<std::uint32_t>(times.size()),
+                     .length = length,
+                     .orientation = orientation_of(video->stream())};
+}
+
+Result<std::vector<Frame>> decode_video_file(const MediaFile& file,
+                                             std::span<const std::uint32_t> positions,
+                                             const MediaLimits& limits) {
+  AFI_TRY(const auto scanned, VideoFile::open(file, limits));
+  AFI_TRY(const std::vector<std::int64_t> times, times_of(*scanned, file, limits));
+  std::vector<std::int64_t> wanted;
+  for (const std::uint32_t position : positions) wanted.push_back(times.at(position));
+  AFI_TRY(const auto video, VideoFile::open(file, limits));
+  AFI_TRY(const Owned<AVCodecContext> decoder, open_decoder(*video, file, limits));
+  FrameKeeper keeper(file, std::move(wanted), video->stream().time_base, times.front(),
+                     orientation_of(video->stream()));
+  const Owned<AVPacket> packet(av_packet_alloc());
+  const Owned<AVFrame> frame(av_frame_alloc());
+  if (packet == nullptr || frame == nullptr) return std::unexpected(no_memory());
+  for (bool more = true; more && !keeper.is_done();) {
+    AFI_TRY(more, video->next(*packet));
+    const int sent = avcodec_send_packet(decoder.get(), more ? packet.get() : nullptr);
+    if (sent < 0) {
+      return corrupt(file, fmt::format("a frame cannot be decoded: {}", text_of(sent)));
+    }
+    AFI_TRY_VOID(drain(*decoder, *frame, *video, file, keeper));
+  }
+  return std::move(keeper).finish();
+}
+
+std::string video_decoder() {
+  return fmt::format("lavc {}, lsws {}", avcodec_version(), swscale_version());
+}
+
+}  // namespace afterimage

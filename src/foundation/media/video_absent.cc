@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+//
+// In place of video.cc where FFmpeg's libraries are not linked.
+#include "foundation/media/formats.h"
+
+namespace afterimage {
+namespace {
+
+std::unexpected<Error> absent(const MediaFile& file) {
+  return unsupported(file,
+                     "this build reads no MP4, WebM or Matroska files; build it with "
+                     "AFTERIMAGE_VIDEO, or send an animated GIF or WebP");
+}
+
+}  // namespace
+
+Result<VideoHeader> read_video_header(const MediaFile& file, const MediaLimits& /*limits*/) {
+  return absent(file);
+}
+
+Result<std::vector<Frame>> decode_video_file(const MediaFile& file,
+                                             std::span<const std::uint32_t> /*positions*/,
+                                             const MediaLimits& /*limits*/) {
+  return absent(file);
+}
+
+std::string video_decoder() { return "none"; }
+
+}  // namespace afterimage
