@@ -297,7 +297,7 @@ class OtherTenants(ProtocolTestCase):
             self.assertEqual(reply.status, 401, reply.body)
 
 
-class BuiltIn(ProtocolTestCase):
+class EngineOfTheGateway(ProtocolTestCase):
     """No address is fetched, and no file opened, that a chat may not name."""
 
     @classmethod
