@@ -24,7 +24,7 @@ enum class MessagesUse : unsigned char { kAnswer, kCount };
 
 /// Translates the body of POST /v1/messages, or of its count_tokens.
 ///
-/// Markers of cache_control are ignored: what is reused is found by its content.
+/// Markers of cache_control are ignored: the cache finds entries by content.
 ///
 /// Errors   kInvalidArgument: not such a request. kUnsupported: a chat completion cannot ask this.
 ///          kNotFound: no such file. All name the field.

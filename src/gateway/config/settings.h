@@ -139,6 +139,7 @@ struct MediaSettings {
   std::uint32_t max_items = 64;      // in one request
   Duration timeout = std::chrono::seconds(10);
   std::uint32_t max_redirects = 3;  // each target is checked like the first address
+  Bytes memory = 64_MiB;            // of fetched files, to ask their servers whether they changed
 
   bool operator==(const MediaSettings&) const = default;
 };

@@ -609,6 +609,11 @@ void add_limits(std::vector<Setting<Settings>>& table) {
   add({"media.max_redirects",
        "Maximum redirects of one fetch; each target is checked like the first address."},
       kAtReload, media(&MediaSettings::max_redirects), between(0U, 20U));
+  add({"media.memory",
+       "Maximum memory for fetched files; their servers are asked whether they changed. 0 B: none "
+       "is "
+       "kept."},
+      kAtStart, media(&MediaSettings::memory), between(0_B, Bytes(1ULL << 50U)));
 
   add({"limits.body", "Maximum size of one request body."}, kAtReload, limits(&LimitSettings::body),
       between(1_KiB, 4_GiB));

@@ -320,8 +320,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("similarity", a, b, c, d, e, f, g);
   }
   {
-    const auto& [a, b, c, d, e, f, g] = s.media;
-    count("media", a, b, c, d, e, f, g);
+    const auto& [a, b, c, d, e, f, g, h] = s.media;
+    count("media", a, b, c, d, e, f, g, h);
   }
   {
     const auto& [a, b] = s.files;
@@ -430,6 +430,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"media.max_items", "1"},
       {"media.timeout", R"("1 s")"},
       {"media.max_redirects", "0"},
+      {"media.memory", R"("1 MiB")"},
       {"files.size", R"("1 MiB")"},
       {"files.ttl", R"("1 h")"},
       {"responses.size", R"("1 MiB")"},

@@ -12,7 +12,7 @@ Result<std::optional<std::string>> with_uploaded_files(std::string_view body,
   if (!body.contains("file_id")) return std::nullopt;  // few do
   JsonReader json;
   const auto root = json.read(body);
-  if (!root.has_value()) return std::nullopt;  // whoever reads it next says so
+  if (!root.has_value()) return std::nullopt;  // read_api_request() reports it
   std::string text;
   std::size_t copied = 0;
   std::size_t index = 0;

@@ -80,6 +80,7 @@ Gateway::Gateway(GatewayParts parts, std::shared_ptr<const ConfigSnapshot> confi
       config_(std::move(config)),
       counts_(parts.metrics),
       spaces_(parts.root),
+      media_(parts.caller, config_.load()->settings.media.memory, parts.clock),
       files_(config_.load()->settings.files.size, config_.load()->settings.files.ttl, parts.clock),
       stored_responses_(config_.load()->settings.responses.size,
                         config_.load()->settings.responses.ttl, parts.clock),

@@ -26,6 +26,7 @@
 #include "gateway/proxy/counts.h"
 #include "gateway/proxy/decisions.h"
 #include "gateway/proxy/id_generator.h"
+#include "gateway/proxy/media_fetch.h"
 #include "gateway/proxy/shared_responses.h"
 #include "gateway/proxy/spaces.h"
 #include "gateway/responses/response_store.h"
@@ -98,6 +99,7 @@ class Gateway {
   [[nodiscard]] SharedResponses& responses() { return responses_; }
   [[nodiscard]] Spaces& spaces() { return spaces_; }
   [[nodiscard]] FileStore& files() { return files_; }
+  [[nodiscard]] MediaFetcher& media() { return media_; }
   /// The files that this tenant uploaded.
   [[nodiscard]] FileLookup files_of(const Tenant& tenant);
   [[nodiscard]] ResponseStore& stored_responses() { return stored_responses_; }
@@ -132,6 +134,7 @@ class Gateway {
   AnswerHistory history_;
   SharedResponses responses_;
   Spaces spaces_;
+  MediaFetcher media_;
   FileStore files_;
   ResponseStore stored_responses_;
   std::atomic<bool> draining_ = false;

@@ -239,8 +239,8 @@ Result<std::optional<GatewayRequest::Refusal>> GatewayRequest::read_body() {
 GatewayRequest::Next GatewayRequest::on_fetching_media() {
   IoThreads& threads = gateway_.parts().threads;
   threads.post(threads.here_or_next(), [self = shared_from_this()] {
-    fetch_media(
-        self->api_->media, self->config_->settings.media, self->gateway_.parts().caller,
+    self->gateway_.media().fetch(
+        self->tenant_.id, self->api_->media, self->config_->settings.media,
         [self](Result<std::vector<ApiMedia>> fetched) { self->media_fetched(std::move(fetched)); });
   });
   return std::nullopt;

@@ -89,7 +89,9 @@ TEST(ProtocolRoutes, DecisionsNameTheProtocol) {
 }
 
 TEST(ProtocolRoutes, ErrorsHaveTheFormOfTheApi) {
-  Running running("[tenancy]\nunknown_keys = \"refuse\"\n");
+  Running running(
+      "[tenancy]\nunknown_keys = \"refuse\"\n[[tenancy.tenants]]\nname = \"a\"\nkey_sha256 = [\"" +
+      std::string(64, 'a') + "\"]\n");
   const Said unknown = post(running, "/v1/messages", messages("Q"), "x-api-key: k\r\n");
   EXPECT_EQ(unknown.status, 401U);
   EXPECT_EQ(json::parse(unknown.body)["error"]["type"], "authentication_error");
