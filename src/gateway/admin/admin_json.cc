@@ -11,6 +11,7 @@
 
 #include "afterimage/governor.h"
 #include "afterimage/reuse_stats.h"
+#include "gateway/admin/fleet_json.h"
 #include "gateway/proxy/durations.h"
 
 namespace afterimage {
@@ -344,7 +345,7 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
 
 json decision_json(const Decision& decision) {
   const bool is_stored = decision.stored == StoreResult::kStored;
-  return {
+  json said = {
       {"id", decision.id},
       {"at_ms",
        std::chrono::floor<std::chrono::milliseconds>(decision.at).time_since_epoch().count()},
@@ -362,6 +363,8 @@ json decision_json(const Decision& decision) {
       {"status", decision.status},
       {"request_id", decision.request_id},
       {"question", decision.question}};
+  if (decision.route != nullptr) said["replica"] = decision.route->replica;
+  return said;
 }
 
 json similar_json(const SimilarStep& step) {
@@ -394,6 +397,7 @@ void add_explanation(json& into, const Decision& decision) {
                      {"digest", item.digest},
                      {"bytes", item.bytes.value()}});
   }
+  if (decision.route != nullptr) into["route"] = route_json(*decision.route);
   into["ladder"] = std::move(ladder);
   into["media"] = std::move(media);
   into["scope"] = decision.scope;
@@ -550,7 +554,7 @@ Result<json> erase(Gateway& gateway, const json& asked) {
   // Clients and the engine may know its model by two names.
   const Settings& settings = gateway.config()->settings;
   EraseTarget& target = erasure.target;
-  if (settings.upstream.url.empty() && target.model == settings.engine.model) {
+  if (!settings.upstream.is_set() && target.model == settings.engine.model) {
     AFI_TRY(const EraseReport by_alias, parts.reuse.erase(target));
     answers += by_alias.answers;
     target.model = parts.backend.identity(*target.model).model;
