@@ -66,6 +66,11 @@ Result<void> choose_demo_model(EngineArgs& engine) {
                           (program / kDemoFolders.back()).lexically_normal().string()));
 }
 
+std::string upstream_name(const UpstreamSettings& upstream) {
+  if (!upstream.url.empty()) return upstream.url;
+  return fmt::format("{} ({} replicas)", upstream.fleet, upstream.replicas.size());
+}
+
 /// The settings file with the command line's overrides.
 Result<Settings> settings_of(const ServeArgs& args, const Files& files) {
   std::string text;
@@ -79,12 +84,16 @@ Result<Settings> settings_of(const ServeArgs& args, const Files& files) {
             parse_settings("upstream.url = '''" + args.upstream + "'''", "--upstream"));
   }
   AFI_TRY(Settings settings, parse_settings(text, args.config.empty() ? "defaults" : args.config));
-  if (!args.upstream.empty()) settings.upstream.url = args.upstream;
+  if (!args.upstream.empty()) {  // the command line takes precedence over the file
+    settings.upstream.url = args.upstream;
+    settings.upstream.replicas.clear();
+  }
   if (args.engine.engine == "llama") {
-    if (!settings.upstream.url.empty()) {
+    if (settings.upstream.is_set()) {
       return fail(ErrorCode::kInvalidArgument,
                   std::string(args.demo ? "--demo" : "--engine llama") + " and the upstream '" +
-                      settings.upstream.url + "' exclude each other: remove one of them");
+                      upstream_name(settings.upstream) +
+                      "' exclude each other: remove one of them");
     }
     if (settings.engine.model == EngineSettings().model) {
       settings.engine.model = std::filesystem::path(args.engine.llama.model).stem().string();
@@ -166,7 +175,7 @@ ExitCode serve_requests(ServeArgs& args, World& world) {
                          .wants_to_end = [] { kill(getpid(), SIGTERM); },
                          .version = AFTERIMAGE_VERSION,
                          .demo = args.demo};
-  if (settings->upstream.url.empty()) {
+  if (!settings->upstream.is_set()) {
     auto engine = make_engine(args.engine, world.clock);
     if (!engine.has_value()) return report_error("serve", engine.error(), ExitCode::kUsageError);
     options.engine = *std::move(engine);
@@ -189,8 +198,8 @@ ExitCode serve_requests(ServeArgs& args, World& world) {
     return report_error("serve", service.error(),
                         is_usage_error ? ExitCode::kUsageError : ExitCode::kProblem);
   }
-  const std::string name(settings->upstream.url.empty() ? args.engine.name()
-                                                        : settings->upstream.url);
+  const std::string name(settings->upstream.is_set() ? upstream_name(settings->upstream)
+                                                     : args.engine.name());
   fmt::print("listening on {}/v1, backend: {}\n",
              address_of(settings->listen.address, (*service)->port()), name);
   fmt::print("admin: {}/ (dashboard and metrics{})\n",

@@ -12,6 +12,7 @@
 
 #include "afterimage/secret.h"
 #include "gateway/admin/admin_json.h"
+#include "gateway/admin/fleet_json.h"
 
 namespace afterimage {
 namespace {
@@ -23,6 +24,7 @@ constexpr std::string_view kInvalidate = "/admin/api/invalidate";
 constexpr std::string_view kErase = "/admin/api/erase";
 constexpr std::string_view kWrong = "/admin/api/wrong";
 constexpr std::string_view kAsk = "/admin/api/ask";
+constexpr std::string_view kFleet = "/admin/api/fleet";
 
 HttpReply json_reply(unsigned status, const json& body) {
   return {.status = status,
@@ -161,8 +163,10 @@ HttpReply Admin::answer(const HttpRequest& request) {
     json stats =
         stats_json(gateway, gateway.parts().clock.now() - started_, parts_.version, parts_.tiers);
     stats["demo"] = parts_.demo;
+    if (parts_.fleet != nullptr) stats["fleet"] = fleet_json(*parts_.fleet);
     return json_reply(200, stats);
   }
+  if (path == kFleet && parts_.fleet != nullptr) return json_reply(200, fleet_json(*parts_.fleet));
   if (path == "/admin/api/decisions") return reply_of(decisions_json(gateway, query));
   if (path == "/admin/api/media") return reply_of(media_json(gateway, query));
   if (path == "/admin/api/entries") return reply_of(entries_json(gateway, query));
@@ -192,6 +196,9 @@ HttpReply Admin::change(std::string_view path, std::string_view body) {
   if (path == "/admin/api/drain") {
     parts_.drain();
     return json_reply(200, {{"draining", true}});
+  }
+  if (path.starts_with(kFleet) && parts_.fleet != nullptr) {
+    return reply_of(change_fleet(*parts_.fleet, path.substr(kFleet.size()), asked));
   }
   if (path == "/admin/api/reload") {
     const auto done = parts_.reload();

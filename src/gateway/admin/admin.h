@@ -11,6 +11,7 @@
 #include "afterimage/result.h"
 #include "foundation/http/server.h"
 #include "gateway/admin/admin_json.h"
+#include "gateway/fleet/fleet_backend.h"
 #include "gateway/proxy/gateway.h"
 
 namespace afterimage {
@@ -36,8 +37,9 @@ class Admin {
     std::function<Result<Reloaded>()> reload;
     std::function<void()> drain;
     std::string version;
-    std::vector<NamedTier> tiers;  // they outlive it
-    bool demo = false;             // the page can ask the model
+    std::vector<NamedTier> tiers;   // they outlive it
+    FleetBackend* fleet = nullptr;  // nullptr: there are no replicas
+    bool demo = false;              // the page can ask the model
   };
   explicit Admin(Parts parts);
 
@@ -68,6 +70,8 @@ void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerS
 
 class AnswerArchive;
 class SharedStore;
+/// The same for the replicas.
+void publish_fleet(Metrics& metrics, FleetBackend& fleet);
 /// The same for the tiers below memory; nullptr: there is none.
 void publish_tiers(Metrics& metrics, const Tier* gpu, const Tier* disk, const SharedStore* remote,
                    const AnswerArchive* archive);

@@ -11,6 +11,7 @@
 
 #include "afterimage/governor.h"
 #include "afterimage/reuse_stats.h"
+#include "gateway/admin/fleet_json.h"
 #include "gateway/proxy/durations.h"
 #include "gateway/proxy/erasure.h"
 #include "gateway/proxy/protocol_routes.h"
@@ -353,7 +354,7 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
 
 json decision_json(const Decision& decision) {
   const bool is_stored = decision.stored == StoreResult::kStored;
-  return {
+  json said = {
       {"id", decision.id},
       {"at_ms",
        std::chrono::floor<std::chrono::milliseconds>(decision.at).time_since_epoch().count()},
@@ -372,6 +373,8 @@ json decision_json(const Decision& decision) {
       {"status", decision.status},
       {"request_id", decision.request_id},
       {"question", decision.question}};
+  if (decision.route != nullptr) said["replica"] = decision.route->replica;
+  return said;
 }
 
 json similar_json(const SimilarStep& step) {
@@ -404,6 +407,7 @@ void add_explanation(json& into, const Decision& decision) {
                      {"digest", item.digest},
                      {"bytes", item.bytes.value()}});
   }
+  if (decision.route != nullptr) into["route"] = route_json(*decision.route);
   into["ladder"] = std::move(ladder);
   into["media"] = std::move(media);
   into["scope"] = decision.scope;

@@ -16,6 +16,7 @@
 
 #include "foundation/text/ascii.h"
 #include "gateway/config/host_pattern.h"
+#include "gateway/config/replica_setting.h"
 #include "gateway/config/settings_table.h"
 
 namespace afterimage {
@@ -181,6 +182,13 @@ bool share_an_address(std::string_view one, std::string_view other) {
          (is_loopback(one) && is_loopback(other));
 }
 
+bool is_own_address(const std::string& url, const ListenSettings& listen) {
+  const auto upstream = canonical_url(url);
+  return upstream.has_value() && upstream->port == std::to_string(listen.port) &&
+         (upstream->host == listen.address || is_loopback(upstream->host)) &&
+         share_an_address(upstream->host, listen.address);
+}
+
 void check_servers(SettingsReader& reader) {
   const Settings& settings = reader.settings();
   const ListenSettings& listen = settings.listen;
@@ -198,12 +206,31 @@ void check_servers(SettingsReader& reader) {
                                               "different ports",
                                               admin.port));
   }
-  const auto upstream = canonical_url(settings.upstream.url);
-  if (upstream.has_value() && upstream->port == std::to_string(listen.port) &&
-      (upstream->host == listen.address || is_loopback(upstream->host)) &&
-      share_an_address(upstream->host, listen.address)) {
+  if (is_own_address(settings.upstream.url, listen)) {
     reader.complain("upstream.url",
                     "this server itself listens at this address: name the model server");
+  }
+}
+
+void check_replicas(SettingsReader& reader) {
+  const UpstreamSettings& upstream = reader.settings().upstream;
+  if (!upstream.url.empty() && !upstream.replicas.empty()) {
+    reader.complain("upstream.replicas",
+                    "upstream.url is also set: remove it, or write it as one of the replicas");
+  }
+  std::set<std::string> names;
+  for (const std::string& text : upstream.replicas) {
+    const auto replica = parse_replica(text);
+    if (!replica.has_value()) continue;
+    if (is_own_address(replica->url, reader.settings().listen)) {
+      reader.complain("upstream.replicas", fmt::format("this server itself listens at {}: name "
+                                                       "the model servers",
+                                                       replica->name));
+    }
+    if (!names.insert(replica->name).second) {
+      reader.complain("upstream.replicas",
+                      fmt::format("two replicas are named {}: give one a name=", replica->name));
+    }
   }
 }
 
@@ -302,6 +329,7 @@ Result<Settings> parse_settings(std::string_view toml, std::string_view file) {
   // A rejected value leaves its default, so a conflict with it would only be misleading.
   if (reader.problems().empty()) {
     check_servers(reader);
+    check_replicas(reader);
     check_answers(reader);
     check_tenancy(reader);
   }

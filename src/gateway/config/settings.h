@@ -40,9 +40,19 @@ struct UpstreamSettings {
   std::string epoch;    // version of the weights: change it when they change under the same name
   Duration connect_timeout = std::chrono::seconds(5);
   Duration idle_timeout = std::chrono::seconds(300);  // between two pieces of a response
-  std::uint32_t max_connections = 1024;
+  std::uint32_t max_connections = 1024;               // to `url`, or to each replica
+  std::vector<std::string> replicas;  // several servers instead of `url`: see ReplicaSetting
+  std::string fleet = "fleet";        // names the replicas as one: answers are cached under it
+  std::string routing = "content";    // which replica: "content", "least-loaded", "round-robin"
+  std::uint32_t queue = 1024;         // requests that may wait for a replica; more are refused
+  Duration queue_timeout = std::chrono::seconds(30);
+  double retry_budget = 0.2;  // retries on another replica, as a share of the requests
+  std::string health_path = "/health";
+  Duration health_interval = std::chrono::seconds(5);
 
   bool operator==(const UpstreamSettings&) const = default;
+  /// Another server computes, and not the engine of this process.
+  [[nodiscard]] bool is_set() const { return !url.empty() || !replicas.empty(); }
 };
 
 struct EngineSettings {  // the built-in engine

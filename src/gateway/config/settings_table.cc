@@ -19,6 +19,7 @@
 #include "foundation/text/ascii.h"
 #include "foundation/text/quantities.h"
 #include "gateway/config/host_pattern.h"
+#include "gateway/config/replica_setting.h"
 #include "storage/redis/remote_address.h"
 
 namespace afterimage {
@@ -246,17 +247,15 @@ Result<void> check_folder(const std::string& path) {
   return invalid_value("'/' would allow every file on this machine: name a folder");
 }
 
-Result<void> check_upstream(const std::string& url) {
-  constexpr std::string_view kSecure = "https://";
-  const bool secure = url.starts_with(kSecure);
-  const auto parsed = canonical_url(secure ? "http://" + url.substr(kSecure.size()) : url);
-  if (parsed.has_value() && url.find_first_of("?#\\") == std::string::npos) {
-    return {};
-  }
-  // The message does not repeat the URL: it may contain a password.
-  return invalid_value(
-      "this is not the URL of a server: write http://host, http://host:8000 or "
-      "http://host:8000/base, without a user, '?' or '#'");
+Result<void> check_replica(const std::string& text) {
+  AFI_TRY_VOID(parse_replica(text));
+  return {};
+}
+
+Result<void> check_path(const std::string& path) {
+  const bool plain = std::ranges::all_of(path, [](char c) { return c > ' ' && c < 0x7F; });
+  if (plain && path.starts_with('/')) return {};
+  return invalid_value(fmt::format("'{}' is not a path: write /health", path));
 }
 
 Result<void> check_embedder(const std::string& embedder) {
@@ -374,6 +373,36 @@ const auto kTimeoutRange = between<Duration>(1ms, std::chrono::days(1));
 const auto kTtlRange = between<Duration>(1s, kTenYears);
 const auto kFraction = between(0.0, 1.0);
 
+void add_replicas(std::vector<Setting<Settings>>& table) {
+  const auto upstream = [](auto member) { return at(&Settings::upstream, member); };
+  const auto add = [&](Text text, TakesEffect effect, auto get, auto check) {
+    table.push_back(setting(text, effect, get, std::move(check)));
+  };
+  add({"upstream.replicas",
+       "Several servers instead of url: \"http://a:8000 weight=2 models=qwen*\", …: docs/fleet.md.",
+       R"(["http://10.0.0.1:8000", "http://10.0.0.2:8000 weight=2"])"},
+      kAtReload, upstream(&UpstreamSettings::replicas), each(check_replica));
+  add({"upstream.fleet",
+       "Name of the replicas as one; it is part of the identity of cached answers."},
+      kAtStart, upstream(&UpstreamSettings::fleet), check_not_empty);
+  add({"upstream.routing",
+       "Which replica: content (soonest done, given what its caches hold), least-loaded, "
+       "round-robin."},
+      kAtReload, upstream(&UpstreamSettings::routing),
+      one_of({"content", "least-loaded", "round-robin"}));
+  add({"upstream.queue", "Requests that may wait for a replica; more are refused with 429."},
+      kAtReload, upstream(&UpstreamSettings::queue), between(0U, kMaxCount));
+  add({"upstream.queue_timeout", "How long a request may wait for a replica before 503."},
+      kAtReload, upstream(&UpstreamSettings::queue_timeout), kTimeoutRange);
+  add({"upstream.retry_budget",
+       "Retries on another replica, as a share of the requests of the last minute; 0: none."},
+      kAtReload, upstream(&UpstreamSettings::retry_budget), kFraction);
+  add({"upstream.health_path", "Path that tells whether a replica is well: any answer below 500."},
+      kAtReload, upstream(&UpstreamSettings::health_path), check_path);
+  add({"upstream.health_interval", "How often each replica is asked for it."}, kAtReload,
+      upstream(&UpstreamSettings::health_interval), kTimeoutRange);
+}
+
 void add_servers(std::vector<Setting<Settings>>& table) {
   const auto listen = [](auto member) { return at(&Settings::listen, member); };
   const auto admin = [](auto member) { return at(&Settings::admin, member); };
@@ -407,7 +436,7 @@ void add_servers(std::vector<Setting<Settings>>& table) {
 
   add({"upstream.url",
        "Base URL of the model server, http or https; empty: use the built-in engine."},
-      kAtStart, upstream(&UpstreamSettings::url), or_empty(check_upstream));
+      kAtStart, upstream(&UpstreamSettings::url), or_empty(check_server_url));
   add({"upstream.key_env",
        "Environment variable with the API key of the upstream; empty: forward the client's key."},
       kAtStart, upstream(&UpstreamSettings::key_env), AnyValue());
@@ -419,8 +448,9 @@ void add_servers(std::vector<Setting<Settings>>& table) {
   add({"upstream.idle_timeout", "Maximum time between two pieces of an upstream response."},
       kAtStart, upstream(&UpstreamSettings::idle_timeout), kTimeoutRange);
   add({"upstream.max_connections",
-       "Maximum number of concurrent requests to the upstream; more are refused."},
+       "Maximum number of concurrent requests to the upstream, or to each replica."},
       kAtStart, upstream(&UpstreamSettings::max_connections), between(1U, kMaxCount));
+  add_replicas(table);
 
   add({"engine.model", "Model name of the built-in engine."}, kAtStart,
       engine(&EngineSettings::model), check_not_empty);

@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "gateway/config/replica_setting.h"
 #include "gateway/config/settings_table.h"
 #include "testing/seeds.h"
 
@@ -162,6 +163,20 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
       {"[upstream]\nurl = \"http://127.1/\"", "upstream.url: this is not the URL"},
       {"[upstream]\nurl = \"http://[localhost]/\"", "upstream.url: this is not the URL"},
       {"[upstream]\nurl = \"https://\"", "upstream.url: this is not the URL"},
+      {"[upstream]\nreplicas = [\"a\"]", "upstream.replicas: this is not the URL of a server"},
+      {"[upstream]\nreplicas = [\"http://a weight=0\"]",
+       "weight=0 is not a number between 0.01 and 100"},
+      {"[upstream]\nreplicas = [\"http://a weight=nan\"]", "weight=nan is not a number between"},
+      {"[upstream]\nreplicas = [\"http://a limit=0\"]", "limit=0 is not a whole number between 1"},
+      {"[upstream]\nreplicas = [\"http://a models=,\"]", "models= names no model"},
+      {"[upstream]\nreplicas = [\"http://a name=a/b\"]", "'a/b' is not a name"},
+      {"[upstream]\nreplicas = [\"http://a wait=1\"]", "'wait=' is unknown: a replica has name"},
+      {"[upstream]\nreplicas = [\"http://a fast\"]", "after the URL write key=value"},
+      {"[upstream]\nreplicas = [\" \"]", "a replica begins with the URL of its server"},
+      {"[upstream]\nreplicas = [\"http://a events=b\"]", "events= is not a host and a port"},
+      {"[upstream]\nreplicas = [\"http://a replay=b:1\"]", "replay= needs events="},
+      {"[upstream]\nrouting = \"random\"", "upstream.routing: 'random' is not one of content, "},
+      {"[upstream]\nhealth_path = \"health\"", "upstream.health_path: 'health' is not a path"},
       {"[engine]\nmodel = \"\"", "engine.model: the value must not be empty"},
       {"[limits]\nthreads = 257", "limits.threads: 257 is not between 0 and 256"},
       {"[limits]\nidle_timeout = \"0 s\"", "limits.idle_timeout: \"0 s\" is not between \"1 ms\""},
@@ -216,6 +231,12 @@ TEST(Settings, RefusesSettingsThatConflict) {
        "a.toml: admin.port: 8081 is also listen.port"},
       {"[upstream]\nurl = \"http://localhost:8080\"", "a.toml:2: upstream.url: this server itself"},
       {"[upstream]\nurl = \"http://127.0.0.1:8080/v1\"", "this server itself listens"},
+      {"[upstream]\nurl = \"http://a\"\nreplicas = [\"http://b\"]",
+       "a.toml:3: upstream.replicas: upstream.url is also set"},
+      {"[upstream]\nreplicas = [\"http://a\", \"http://a/b\"]",
+       "a.toml:2: upstream.replicas: two replicas are named a: give one a name="},
+      {"[upstream]\nreplicas = [\"http://127.0.0.1:8080\"]",
+       "this server itself listens at 127.0.0.1:8080"},
       {"[answers]\nttl = \"2 h\"\nmax_ttl = \"1 h\"", "a.toml:2: answers.ttl: it exceeds "},
       {"[memory]\nbudget = \"2 MiB\"", "a.toml: answers.max_answer: it exceeds memory.budget"},
       {"[limits]\nbody = \"2 GiB\"", "a.toml:2: limits.body: it exceeds limits.bodies"},
@@ -236,6 +257,35 @@ TEST(Settings, RefusesSettingsThatConflict) {
   }
 }
 
+TEST(ReplicaSetting, ReadsEveryOption) {
+  EXPECT_EQ(parse_replica("http://10.0.0.1:8000/v1").value().name, "10.0.0.1:8000");
+  const ReplicaSetting expected{.url = "http://a:1",
+                                .name = "first",
+                                .weight = 2.5,
+                                .models = {"qwen*", "llava"},
+                                .limit = 7,
+                                .events = "a:5557",
+                                .replay = "a:5558"};
+  EXPECT_EQ(parse_replica(" http://a:1  name=first weight=2.5 models=qwen*,llava limit=7 "
+                          "events=tcp://a:5557 replay=a:5558")
+                .value(),
+            expected);
+}
+
+TEST(ReplicaSetting, PatternsDecideWhichModelsItServes) {
+  const auto serves = [](std::vector<std::string> models, std::string_view model) {
+    return serves_model({.url = {}, .name = {}, .models = std::move(models)}, model);
+  };
+  EXPECT_TRUE(serves({}, "anything"));
+  EXPECT_TRUE(serves({"qwen*"}, "qwen3-vl"));
+  EXPECT_TRUE(serves({"a", "*vl*"}, "qwen3-vl-8b"));
+  EXPECT_TRUE(serves({"a*b*c"}, "aXbXbXc"));
+  EXPECT_FALSE(serves({"qwen*"}, "Qwen3"));
+  EXPECT_FALSE(serves({"a*b*c"}, "aXbXbX"));
+  EXPECT_FALSE(serves({"qwen"}, "qwen3"));
+  EXPECT_FALSE(serves({""}, "qwen3"));
+}
+
 TEST(Settings, AcceptsSettingsThatDoNotConflict) {
   for (const std::string toml :
        {"[admin]\naddress = \"0.0.0.0\"\ntoken = \"0123456789abcdef\"",
@@ -244,6 +294,8 @@ TEST(Settings, AcceptsSettingsThatDoNotConflict) {
         "[upstream]\nurl = \"http://localhost:8000\"",
         "[upstream]\nurl = \"https://api.example.org/v1\"",
         "[upstream]\nurl = \"http://[::1]:8000/base\"",
+        "[upstream]\nreplicas = [\"http://a\", \"http://a/b name=b weight=0.5 limit=7\"]",
+        "[upstream]\nreplicas = [\"http://a:1 models=q*,m events=a:5557 replay=tcp://a:5558\"]",
         "[answers]\nttl = \"1 h\"\nmax_ttl = \"1 h\"", "[upstream]\nurl = \"http://10.0.0.9:8080\"",
         "[memory]\ndisk = \"/var/cache/afterimage\"", "[tenancy]\ntenants = []"}) {
     EXPECT_EQ(complaint(toml), "nothing") << toml;
@@ -296,8 +348,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("admin", a, b, c, d);
   }
   {
-    const auto& [a, b, c, d, e, f] = s.upstream;
-    count("upstream", a, b, c, d, e, f);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = s.upstream;
+    count("upstream", a, b, c, d, e, f, g, h, i, j, k, l, m, n);
   }
   {
     const auto& [a, b, c, d, e, file] = s.engine;  // `file` is read from the command line
@@ -381,6 +433,14 @@ const std::map<std::string_view, std::string>& other_values() {
       {"upstream.connect_timeout", R"("1 s")"},
       {"upstream.idle_timeout", R"("1 s")"},
       {"upstream.max_connections", "1"},
+      {"upstream.replicas", R"(["http://a.org"])"},
+      {"upstream.fleet", R"("gpus")"},
+      {"upstream.routing", R"("round-robin")"},
+      {"upstream.queue", "1"},
+      {"upstream.queue_timeout", R"("1 s")"},
+      {"upstream.retry_budget", "0.1"},
+      {"upstream.health_path", R"("/ping")"},
+      {"upstream.health_interval", R"("1 s")"},
       {"engine.model", R"("m")"},
       {"engine.max_tokens", "1"},
       {"engine.seed", "1"},
@@ -556,6 +616,11 @@ Settings random_settings(Rng& rng) {
   Settings s;
   s.listen.port = static_cast<std::uint16_t>(1 + rng.below(8079));
   s.upstream.epoch = random_text(rng);
+  for (std::size_t i = rng.below(4); i > 0; --i) {
+    s.upstream.replicas.push_back(fmt::format("http://r{}:8000 weight={}", i, 1 + rng.below(9)));
+  }
+  s.upstream.queue = static_cast<std::uint32_t>(rng.below(1000));
+  s.upstream.retry_budget = rng.uniform();
   s.engine.model = "m" + random_text(rng);
   s.memory.disk = "/" + random_text(rng) + "x";
   s.memory.gpu_size = Bytes(rng.below(1ULL << 40U));

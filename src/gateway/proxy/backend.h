@@ -17,6 +17,7 @@
 #include "foundation/http/message.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/request.h"
+#include "gateway/proxy/route.h"
 
 namespace afterimage {
 
@@ -54,12 +55,19 @@ class BackendListener : public HttpListener {
   /// Instead of on_head(): on_record() comes before the last bytes.
   virtual void on_recorded_head(unsigned status, HttpHeaders headers) = 0;
   virtual void on_record(ApiRecord record) = 0;
+  /// Before the head or the error, from a backend of several replicas.
+  virtual void on_route(std::shared_ptr<const Route> /*route*/) {}
 };
 
 /// How a call on its way is slowed down or cancelled.
 struct BackendCall {
   std::function<void()> cancel = [] {};
   HttpCallHandle handle = {};
+  /// Instead of `handle`, where the call is not always the same: true stops reading.
+  std::function<void(bool)> hold = {};
+
+  void pause() const { hold ? hold(true) : handle.pause(); }
+  void resume() const { hold ? hold(false) : handle.resume(); }
 };
 
 /// What computes the answers that are not in the cache: another server, or an engine of this
@@ -98,6 +106,11 @@ class Backend {
   /// Whether it is known to sample requests that name no temperature. Their answers are not cached,
   /// whatever the operator assumes.
   [[nodiscard]] virtual bool samples_by_default() const { return false; }
+  /// Which replica would get the request, and why. nullptr: there is one server.
+  [[nodiscard]] virtual std::shared_ptr<const Route> route(
+      const BackendRequest& /*request*/) const {
+    return nullptr;
+  }
   virtual BackendCall ask(BackendRequest request, std::shared_ptr<BackendListener> listener) = 0;
 };
 

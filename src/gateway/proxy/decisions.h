@@ -18,6 +18,7 @@
 #include "foundation/platform/mutex.h"
 #include "gateway/access/cache_control.h"
 #include "gateway/proxy/answer_history.h"
+#include "gateway/proxy/route.h"
 #include "gateway/proxy/store_result.h"
 
 namespace afterimage {
@@ -81,6 +82,7 @@ struct Decision {
   std::vector<MatchStep> ladder;
   std::optional<SimilarStep> similar = std::nullopt;  // the rung below the ladder's
   std::vector<DecidedMedia> media;
+  std::shared_ptr<const Route> route = nullptr;  // nullptr: no replica was chosen
   std::shared_ptr<const Answered> answered =
       nullptr;  // nullptr: no stored answer has to do with it
 };

@@ -58,7 +58,7 @@ Result<GatewayEraseReport> erase_here(Gateway& gateway, EraseTarget target) {
   erase_stored(gateway, target, done);
   EraseReport by_alias;
   const Settings& settings = gateway.config()->settings;
-  if (settings.upstream.url.empty() && target.model == settings.engine.model) {
+  if (!settings.upstream.is_set() && target.model == settings.engine.model) {
     AFI_TRY(by_alias, parts.reuse.erase(target));
     target.model = parts.backend.identity(*target.model).model;
   }

@@ -78,6 +78,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   [[nodiscard]] bool has_left();
 
   // gateway_request_lookup.cc: what is asked, and whether its answer is stored.
+  void explain_answer();
   Next on_looking_up();
   Next on_looking_up_archive();
   Next on_looking_up_similar();

@@ -165,6 +165,7 @@ GatewayRequest::Next GatewayRequest::on_responding() {
 }
 
 GatewayRequest::Next GatewayRequest::respond_with_failure() {
+  decision_.route = response().route();
   const Error& error = response().error();
   const bool late = error.message.ends_with("in time");
   decision_.reason = late ? "upstream-timeout" : "upstream-failed";
@@ -174,6 +175,7 @@ GatewayRequest::Next GatewayRequest::respond_with_failure() {
 
 GatewayRequest::Next GatewayRequest::respond_from_backend() {
   const SharedResponse& from = response();
+  decision_.route = from.route();
   const bool is_whole = from.state() == SharedResponse::State::kWhole;
   CacheReport report{.outcome = CacheOutcome::kMiss, .detail = decision_.reason};
   if (decision_.outcome == Outcome::kBypass) report.outcome = CacheOutcome::kBypass;
@@ -192,6 +194,8 @@ GatewayRequest::Next GatewayRequest::respond_from_backend() {
   decision_.first_byte = gateway_.parts().clock.now() - arrived_;
   HttpHeaders headers = end_to_end(from.headers());
   if (!leads_) headers.remove("set-cookie");  // it is the other client's
+  // It tells what others have sent.
+  if (hides_hits()) headers.remove("x-afterimage-route");
   if (is_whole) {
     reply(from.status(), std::move(headers), from.whole(), report);
     return RequestStage::kDone;

@@ -298,9 +298,17 @@ Duration GatewayRequest::hit_delay(Duration saved) const {
 }
 
 Decision GatewayRequest::explain() {
+  explain_answer();
+  const bool asks = decision_.outcome == Outcome::kMiss || decision_.outcome == Outcome::kBypass ||
+                    decision_.outcome == Outcome::kRefresh;
+  if (asks) decision_.route = gateway_.parts().backend.route(backend_request());
+  return decision_;
+}
+
+void GatewayRequest::explain_answer() {
   if (const auto refusal = admit()) {
     refuse(*refusal);
-    return decision_;
+    return;
   }
   if (const auto refusal = translate_body()) {
     refuse(*refusal);
@@ -309,22 +317,22 @@ Decision GatewayRequest::explain() {
   const auto read = read_body();
   if (!read.has_value()) {
     bypass("unreadable", read.error().message);
-    return decision_;
+    return;
   }
   if (read->has_value()) {
     refuse(**read);
-    return decision_;
+    return;
   }
   if (std::ranges::any_of(api_->media, [](const auto& item) { return item.bytes == nullptr; })) {
     bypass("media-by-address", "media by address can only be identified once they are fetched");
-    return decision_;
+    return;
   }
-  if (!identify_request()) return decision_;
+  if (!identify_request()) return;
   decide_eligibility();
-  if (!may_reuse_) return decision_;
+  if (!may_reuse_) return;
   if (directives_.no_cache) {
     note_refresh();
-    return decision_;
+    return;
   }
   const AnswerLookup found = gateway_.parts().reuse.answer_cache()->peek(*question_, rules_);
   decision_.ladder = found.steps;
@@ -343,7 +351,6 @@ Decision GatewayRequest::explain() {
   }
   if (hit) decision_.rung = to_string(found.steps.back().rung);
   decision_.saved = found.saved;
-  return decision_;
 }
 
 void GatewayRequest::explain_similar() {

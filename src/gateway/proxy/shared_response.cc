@@ -84,7 +84,7 @@ void SharedResponse::on_bytes(std::string_view bytes) {
     }
     pause = !options_.shared && !gathers_ && bytes_.size() > kUnread && !paused_;
     paused_ |= pause;
-    if (pause && call_.has_value()) call_->handle.pause();
+    if (pause && call_.has_value()) call_->pause();
   }
   if (gathers_) {
     const MutexLock lock(mutex_);
@@ -287,7 +287,7 @@ BodySource::Piece SharedResponse::read(std::size_t from, std::function<void()> w
     base_ = from;
     if (paused_ && bytes_.size() < kUnread / 2) {
       paused_ = false;
-      if (call_.has_value()) call_->handle.resume();
+      if (call_.has_value()) call_->resume();
     }
   }
   return piece;

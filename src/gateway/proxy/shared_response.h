@@ -55,6 +55,7 @@ class SharedResponse final : public BackendListener,
   void on_head(unsigned status, HttpHeaders headers) override;
   void on_recorded_head(unsigned status, HttpHeaders headers) override;
   void on_record(ApiRecord record) override;
+  void on_route(std::shared_ptr<const Route> route) override { route_ = std::move(route); }
   void on_bytes(std::string_view bytes) override;
   void on_end() override;
   void on_error(const Error& error) override;
@@ -74,6 +75,8 @@ class SharedResponse final : public BackendListener,
   [[nodiscard]] unsigned status() const { return status_; }
   [[nodiscard]] const HttpHeaders& headers() const { return headers_; }
   [[nodiscard]] const Error& error() const { return *error_; }
+  /// nullptr: the backend has no replicas.
+  [[nodiscard]] std::shared_ptr<const Route> route() const { return route_; }
   /// Drops all callbacks without calling them: at the end of the process, requests and responses
   /// that hold each other would never be freed.
   void forget_all();
@@ -142,6 +145,7 @@ class SharedResponse final : public BackendListener,
   bool events_ = false;   // it is a stream of events
   bool gathers_ = false;  // it is passed on when it is whole
   std::optional<Error> error_;
+  std::shared_ptr<const Route> route_;
   std::shared_ptr<const std::string> whole_;
 };
 

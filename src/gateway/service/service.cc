@@ -15,6 +15,7 @@
 #include "foundation/platform/environment.h"
 #include "foundation/platform/files.h"
 #include "gateway/engine_backend/engine_backend.h"
+#include "gateway/fleet/fleet_backend.h"
 #include "gateway/proxy/erasure.h"
 #include "gateway/proxy/upstream.h"
 #include "gateway/service/make_similar_answers.h"
@@ -127,6 +128,7 @@ struct Service::State {
   Result<void> erase_own_copies();
   [[nodiscard]] Result<std::optional<SimilarStorage>> similar_storage();
   void open_archive();
+  Result<void> open_backend();
   Result<void> start();
   Result<void> listen();
 
@@ -153,6 +155,7 @@ struct Service::State {
   std::unique_ptr<IoThreads> threads;
   std::unique_ptr<HttpCaller> caller;
   std::unique_ptr<Backend> backend;
+  FleetBackend* fleet = nullptr;  // the backend, if it has replicas
   std::unique_ptr<SimilarAnswers> similar;
   std::unique_ptr<Gateway> gateway;
   std::unique_ptr<Admin> admin;
@@ -321,6 +324,24 @@ void Service::State::open_archive() {
   }
 }
 
+Result<void> Service::State::open_backend() {
+  const Settings& settings = options.settings;
+  if (!settings.upstream.is_set()) {
+    backend = std::make_unique<EngineBackend>(settings.engine, *options.engine, *reuse, ids, clock,
+                                              threads_of(settings.limits));
+    return {};
+  }
+  AFI_TRY(const std::string key, key_in("upstream.key_env", settings.upstream.key_env));
+  if (settings.upstream.replicas.empty()) {
+    AFI_TRY(backend, Upstream::create(settings.upstream, key, *caller));
+    return {};
+  }
+  AFI_TRY(auto several, FleetBackend::create(settings.upstream, key, *caller, *threads, clock));
+  fleet = several.get();
+  backend = std::move(several);
+  return {};
+}
+
 Result<void> Service::State::start() {
   const Settings& settings = options.settings;
   AFI_TRY(gauges, gauges_of(settings.memory, files));
@@ -349,13 +370,7 @@ Result<void> Service::State::start() {
   threads = std::make_unique<IoThreads>(threads_of(settings.limits));
   caller = std::make_unique<HttpCaller>(
       HttpCaller::Options{.max_idle = settings.upstream.max_connections}, *threads);
-  if (!settings.upstream.url.empty()) {
-    AFI_TRY(const std::string key, key_in("upstream.key_env", settings.upstream.key_env));
-    AFI_TRY(backend, Upstream::create(settings.upstream, key, *caller));
-  } else {
-    backend = std::make_unique<EngineBackend>(settings.engine, *options.engine, *reuse, ids, clock,
-                                              threads_of(settings.limits));
-  }
+  AFI_TRY_VOID(open_backend());
   AFI_TRY(const std::string similarity_key,
           key_in("similarity.key_env", settings.similarity.key_env));
   AFI_TRY(const auto storage, similar_storage());
@@ -405,8 +420,10 @@ Result<void> Service::State::listen() {
                                                .drain = options.wants_to_end,
                                                .version = options.version,
                                                .tiers = std::move(below),
+                                               .fleet = fleet,
                                                .demo = options.demo});
   publish_stats(metrics, *gateway, connections, options.version);
+  if (fleet != nullptr) publish_fleet(metrics, *fleet);
   publish_tiers(metrics, gpu, disk, remote, archive.get());
   const auto public_handler = [this](HttpRequest request, Responder responder) {
     gateway->handle(std::move(request), std::move(responder));
@@ -451,11 +468,18 @@ Result<Reloaded> Service::reload() {
   // Settings that still need a restart are named again.
   Reloaded done{.applied = {}, .needs_restart = needs_restart(s.options.settings, next)};
   const std::vector<std::string> not_now = needs_restart(now, next);
+  if ((s.fleet != nullptr) == next.upstream.replicas.empty()) {
+    done.needs_restart.emplace_back("upstream.replicas");
+  } else if (s.fleet != nullptr) {
+    AFI_TRY_VOID(s.fleet->apply(next.upstream));
+  }
   AFI_TRY_VOID(s.gateway->apply(next));
   s.server->set_limits(limits_of(next.limits));
   s.log.set_level(parse_log_level(next.log.level).value_or(LogLevel::kInfo));
   for (const std::string& key : changed_settings(now, next)) {
-    if (std::ranges::find(not_now, key) == not_now.end()) done.applied.push_back(key);
+    const bool waits = std::ranges::find(not_now, key) != not_now.end() ||
+                       std::ranges::find(done.needs_restart, key) != done.needs_restart.end();
+    if (!waits) done.applied.push_back(key);
   }
   s.log.info("settings_reloaded",
              {{"applied", done.applied.size()}, {"needs_restart", done.needs_restart.size()}});

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "afterimage/digest.h"
+#include "gateway/openai/request.h"
+
+namespace afterimage {
+
+/// Identifies everything of a prompt up to one place: two prompts with the same key there begin with
+/// the same content.
+using ChainKey = Digest<struct ChainKeyTag>;
+
+struct ChainLink {
+  ChainKey key = {};
+  std::uint32_t text_bytes = 0;  // that this link adds
+  bool is_media = false;
+  ContentDigest media = {};  // zeros: the media are known by their address only
+};
+
+/// The content of a request as a chain: each key is the SHA-256 of the one before it and of what
+/// follows. The first covers model, tools and template values, then roles, text in blocks and
+/// media in their places. Tenants and sampling parameters are no part of it: an engine's prefix
+/// cache does not know them, except a cache_salt, which is.
+///
+/// Unit     Blocks of 256 bytes in the first 64 KiB of a prompt, 1 KiB in its first MiB, then 16 KiB.
+struct ContentChain {
+  std::vector<ChainLink> links;
+};
+
+/// Cost     Linear in the request: each byte is hashed once, except media, which have digests.
+/// Threads  Any.
+[[nodiscard]] ContentChain content_chain(const ApiRequest& request);
+
+}  // namespace afterimage

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/fleet/content_chain.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "afterimage/identity.h"
+
+namespace afterimage {
+namespace {
+
+ApiRequest read(const std::string& body, ApiOperation operation = ApiOperation::kChat) {
+  ApiRequest request = read_api_request(operation, body, ApiReader::kOtherServer).value();
+  for (ApiMedia& item : request.media) {
+    if (item.bytes == nullptr) continue;
+    item.digest = content_digest({.modality = item.modality, .files = {item.bytes}});
+  }
+  return request;
+}
+
+std::string chat(const std::string& messages, const std::string& more = "") {
+  return R"({"model":"m","messages":[)" + messages + "]" + more + "}";
+}
+
+std::string says(const std::string& role, const std::string& text) {
+  return R"({"role":")" + role + R"(","content":")" + text + "\"}";
+}
+
+std::string picture(const std::string& base64, const std::string& text) {
+  return R"({"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,)" +
+         base64 + R"("}},{"type":"text","text":")" + text + "\"}]}";
+}
+
+/// How many links the two begin with in common.
+std::size_t common(const std::string& one, const std::string& other) {
+  const ContentChain a = content_chain(read(one));
+  const ContentChain b = content_chain(read(other));
+  std::size_t count = 0;
+  while (count < a.links.size() && count < b.links.size() &&
+         a.links[count].key == b.links[count].key) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(ContentChain, TheNextTurnOfAConversationBeginsWithTheLast) {
+  const std::string first = says("system", "Be brief.") + "," + says("user", "One?");
+  const std::string second = first + "," + says("assistant", "1") + "," + says("user", "Two?");
+  EXPECT_EQ(content_chain(read(chat(first))).links.size(), 2U);
+  EXPECT_EQ(content_chain(read(chat(second))).links.size(), 4U);
+  EXPECT_EQ(common(chat(first), chat(second)), 2U);
+}
+
+TEST(ContentChain, WhatComesBeforeChangesEveryKeyAfterIt) {
+  const std::string ask = says("user", "One?");
+  EXPECT_EQ(common(chat(says("system", "A") + "," + ask), chat(says("system", "B") + "," + ask)),
+            0U);
+  EXPECT_EQ(common(chat(ask), R"({"model":"n","messages":[)" + ask + "]}"), 0U);
+  EXPECT_EQ(common(chat(says("user", "One?")), chat(says("assistant", "One?"))), 0U);
+  EXPECT_EQ(common(chat(ask), chat(ask, R"(,"tools":[{"type":"function"}])")), 0U);
+  EXPECT_EQ(common(chat(ask), chat(ask, R"(,"cache_salt":"x")")), 0U);
+  EXPECT_EQ(common(chat(ask), chat(ask, R"(,"chat_template_kwargs":{"enable_thinking":false})")),
+            0U);
+}
+
+TEST(ContentChain, SamplingAndTenantsAreNoPartOfIt) {
+  const std::string ask = says("user", "One?");
+  EXPECT_EQ(common(chat(ask), chat(ask, R"(,"temperature":0,"max_tokens":5,"user":"u","seed":1)")),
+            1U);
+}
+
+TEST(ContentChain, TextIsCutIntoBlocksFromItsBeginning) {
+  const std::string text(1000, 'a');
+  EXPECT_EQ(content_chain(read(chat(says("user", text)))).links.size(), 4U);
+  EXPECT_EQ(common(chat(says("user", text)), chat(says("user", text + "b"))), 3U);
+  EXPECT_EQ(common(chat(says("user", text)), chat(says("user", "b" + text))), 0U);
+  EXPECT_EQ(common(chat(says("user", text + std::string(600, 'b'))),
+                   chat(says("user", text + std::string(600, 'b')))),
+            7U);
+}
+
+TEST(ContentChain, LongTextsHaveFewLinks) {
+  const auto links = [](std::size_t bytes) {
+    return content_chain(read(chat(says("user", std::string(bytes, 'a'))))).links.size();
+  };
+  EXPECT_EQ(links(64UL * 1024), 256U);
+  EXPECT_EQ(links(1024UL * 1024), 256U + 960U);
+  EXPECT_LT(links(16UL * 1024 * 1024), 2300U);
+}
+
+TEST(ContentChain, TheSameTextInOtherPartsIsOtherContent) {
+  const std::string joined = R"({"role":"user","content":[{"type":"text","text":"ab"}]})";
+  const std::string parted =
+      R"({"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]})";
+  EXPECT_EQ(common(chat(joined), chat(parted)), 0U);
+}
+
+TEST(ContentChain, MediaCountByTheirContentAndPlace) {
+  EXPECT_EQ(common(chat(picture("AAAA", "What?")), chat(picture("AAAA", "Why?"))), 1U);
+  EXPECT_EQ(common(chat(picture("AAAA", "What?")), chat(picture("AAAB", "What?"))), 0U);
+  const ContentChain chain = content_chain(read(chat(picture("AAAA", "What?"))));
+  ASSERT_EQ(chain.links.size(), 2U);
+  EXPECT_TRUE(chain.links[0].is_media);
+  EXPECT_NE(chain.links[0].media, ContentDigest());
+  EXPECT_EQ(chain.links[1].text_bytes, 5U);
+}
+
+TEST(ContentChain, MediaByAddressHaveNoDigest) {
+  const auto by_address = [](const std::string& url) {
+    return chat(R"({"role":"user","content":[{"type":"image_url","image_url":{"url":")" + url +
+                "\"}}]}");
+  };
+  const ContentChain chain = content_chain(read(by_address("http://a/1.png")));
+  ASSERT_EQ(chain.links.size(), 1U);
+  EXPECT_EQ(chain.links[0].media, ContentDigest());
+  EXPECT_EQ(common(by_address("http://a/1.png"), by_address("http://a/2.png")), 0U);
+  EXPECT_EQ(common(by_address("http://a/1.png"), by_address("http://a/1.png")), 1U);
+}
+
+TEST(ContentChain, CompletionsAndListsOfPromptsHaveContent) {
+  const auto links = [](const std::string& body) {
+    return content_chain(read(body, ApiOperation::kCompletion)).links;
+  };
+  ASSERT_EQ(links(R"({"model":"m","prompt":"Once"})").size(), 1U);
+  ASSERT_EQ(links(R"({"model":"m","prompt":["Once","Twice"]})").size(), 1U);
+  EXPECT_NE(links(R"({"model":"m","prompt":["Once","Twice"]})")[0].key,
+            links(R"({"model":"m","prompt":["Once","Thrice"]})")[0].key);
+}
+
+}  // namespace
+}  // namespace afterimage

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/fleet/kv_events.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "gateway/fleet/msgpack_reader.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::uint32_t kMostBlockTokens = 65'536;
+constexpr std::uint8_t kGpu = 1;
+
+std::uint64_t mixed(std::uint64_t value) {
+  value ^= value >> 30U;
+  value *= 0xBF58476D1CE4E5B9ULL;
+  value ^= value >> 27U;
+  value *= 0x94D049BB133111EBULL;
+  return value ^ (value >> 31U);
+}
+
+/// Block hashes are numbers or bytes, by the engine's version and settings.
+std::optional<std::uint64_t> read_block(MsgpackReader& in) {
+  if (const auto number = in.integer()) return mixed(*number);
+  const auto bytes = in.text();
+  if (!bytes.has_value()) return std::nullopt;
+  std::uint64_t hash = 0xCBF29CE484222325ULL;
+  for (const char c : *bytes) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
+  }
+  return mixed(hash);
+}
+
+std::uint8_t medium_of(std::string_view name) {
+  if (name == "GPU") return kGpu;
+  const auto hash =
+      mixed(name.size() * 131 + (name.empty() ? 0 : static_cast<unsigned char>(name[0])));
+  return static_cast<std::uint8_t>(2U << (hash % 7U));
+}
+
+/// An event in the making: fields come by position or by name.
+class EventFields {
+ public:
+  void set_kind(std::string_view tag) {
+    if (tag == "BlockStored") kind_ = KvEvent::Kind::kStored;
+    if (tag == "BlockRemoved") kind_ = KvEvent::Kind::kRemoved;
+    if (tag == "AllBlocksCleared") kind_ = KvEvent::Kind::kCleared;
+  }
+  void read(std::string_view field, MsgpackReader& in) {
+    if (field == "block_hashes") return read_blocks(in);
+    if (field == "block_size") {
+      if (const auto size = in.integer()) return set_tokens(*size);
+    }
+    if (field == "medium") {
+      if (const auto name = in.text()) {
+        event_.medium = medium_of(*name);
+        return;
+      }
+    }
+    if (field == "group_idx") {
+      if (const auto group = in.integer()) {
+        is_first_group_ = *group == 0;
+        return;
+      }
+    }
+    in.skip();
+  }
+  /// In the order of vLLM's array form, after the tag.
+  void read_at(std::size_t position, MsgpackReader& in) {
+    static constexpr std::array<std::string_view, 9> kStored{
+        "block_hashes", "parent", "token_ids", "block_size", "lora_id",
+        "medium",       "lora",   "extra",     "group_idx"};
+    static constexpr std::array<std::string_view, 3> kRemoved{"block_hashes", "medium",
+                                                              "group_idx"};
+    std::string_view field;
+    if (kind_ == KvEvent::Kind::kStored && position < kStored.size()) field = kStored.at(position);
+    if (kind_ == KvEvent::Kind::kRemoved && position < kRemoved.size()) {
+      field = kRemoved.at(position);
+    }
+    read(field, in);
+  }
+  /// nullopt: an event of no interest.
+  std::optional<KvEvent> take() {
+    if (!kind_.has_value() || !is_first_group_) return std::nullopt;
+    event_.kind = *kind_;
+    return std::move(event_);
+  }
+
+ private:
+  void read_blocks(MsgpackReader& in) {
+    const auto count = in.array();
+    if (!count.has_value()) return in.skip();
+    for (std::size_t i = 0; i < *count && !in.broken(); ++i) {
+      const auto block = read_block(in);
+      if (block.has_value()) {
+        event_.blocks.push_back(*block);
+      } else {
+        in.skip();
+      }
+    }
+  }
+  void set_tokens(std::uint64_t tokens) {
+    event_.block_tokens =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, kMostBlockTokens));
+  }
+
+  std::optional<KvEvent::Kind> kind_;
+  KvEvent event_{.kind = {}, .blocks = {}, .block_tokens = 0, .medium = kGpu};
+  bool is_first_group_ = true;
+};
+
+std::optional<KvEvent> read_event(MsgpackReader& in) {
+  EventFields fields;
+  if (const auto size = in.array()) {
+    if (*size == 0) return std::nullopt;
+    const auto tag = in.text();
+    if (!tag.has_value()) in.skip();
+    fields.set_kind(tag.value_or(""));
+    for (std::size_t i = 1; i < *size && !in.broken(); ++i) fields.read_at(i - 1, in);
+    return fields.take();
+  }
+  const auto pairs = in.map();
+  if (!pairs.has_value()) {
+    in.skip();
+    return std::nullopt;
+  }
+  for (std::size_t i = 0; i < *pairs && !in.broken(); ++i) {
+    const auto name = in.text();
+    if (!name.has_value()) in.skip();
+    if (name == "type") {
+      const auto tag = in.text();
+      if (!tag.has_value()) in.skip();
+      fields.set_kind(tag.value_or(""));
+    } else {
+      fields.read(name.value_or(""), in);
+    }
+  }
+  return fields.take();
+}
+
+void read_events(MsgpackReader& in, KvEventBatch& batch) {
+  const auto count = in.array();
+  if (!count.has_value()) return in.skip();
+  for (std::size_t i = 0; i < *count && !in.broken(); ++i) {
+    if (auto event = read_event(in)) {
+      batch.events.push_back(*std::move(event));
+    } else {
+      ++batch.unknown;
+    }
+  }
+}
+
+}  // namespace
+
+Result<KvEventBatch> parse_kv_events(std::span<const std::byte> payload) {
+  MsgpackReader in(payload);
+  KvEventBatch batch;
+  if (const auto size = in.array()) {
+    for (std::size_t i = 0; i < *size && !in.broken(); ++i) {
+      if (i == 1) {
+        read_events(in, batch);
+      } else {
+        in.skip();
+      }
+    }
+  } else if (const auto pairs = in.map()) {
+    for (std::size_t i = 0; i < *pairs && !in.broken(); ++i) {
+      const auto name = in.text();
+      if (!name.has_value()) in.skip();
+      if (name == "events") {
+        read_events(in, batch);
+      } else {
+        in.skip();
+      }
+    }
+  } else {
+    return fail(ErrorCode::kCorruption, "this is not a batch of KV events");
+  }
+  if (in.broken() || !in.at_end()) {
+    return fail(ErrorCode::kCorruption, "a batch of KV events is not valid MessagePack");
+  }
+  return batch;
+}
+
+void EngineBlocks::store(const KvEvent& event) {
+  for (const std::uint64_t id : event.blocks) {
+    const auto it = blocks_.find(id);
+    if (it != blocks_.end()) {
+      it->second.media |= event.medium;
+      continue;
+    }
+    if (blocks_.size() >= kMostBlocks) return;  // the rest is not counted
+    blocks_.emplace(id, Block{.tokens = event.block_tokens, .media = event.medium});
+    tokens_ += event.block_tokens;
+  }
+}
+
+double EngineBlocks::remove(const KvEvent& event) {
+  double gone = 0;
+  for (const std::uint64_t id : event.blocks) {
+    const auto it = blocks_.find(id);
+    if (it == blocks_.end()) continue;
+    it->second.media &= static_cast<std::uint8_t>(~event.medium);
+    if (it->second.media != 0) continue;
+    gone += it->second.tokens;
+    blocks_.erase(it);
+  }
+  tokens_ -= gone;
+  return gone;
+}
+
+EngineBlocks::Effect EngineBlocks::apply(const KvEventBatch& batch) {
+  Effect effect;
+  double gone = 0;
+  double most = tokens_;
+  for (const KvEvent& event : batch.events) {
+    switch (event.kind) {
+      case KvEvent::Kind::kStored:
+        store(event);
+        most = std::max(most, tokens_);
+        break;
+      case KvEvent::Kind::kRemoved:
+        gone += remove(event);
+        break;
+      case KvEvent::Kind::kCleared:
+        clear();
+        effect.cleared = true;
+        gone = 0;
+        most = 0;
+        break;
+    }
+  }
+  if (most > 0) effect.evicted_share = std::min(gone / most, 1.0);
+  return effect;
+}
+
+void EngineBlocks::clear() {
+  blocks_.clear();
+  tokens_ = 0;
+}
+
+KvSequence::Step KvSequence::see(std::uint64_t sequence) const {
+  if (!next_.has_value() || sequence == *next_) return Step::kNext;
+  return sequence > *next_ ? Step::kGap : Step::kRestarted;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/fleet/residency.h"
+
+#include <algorithm>
+#include <set>
+
+#include "afterimage/check.h"
+
+namespace afterimage {
+namespace {
+
+/// Fewer tokens than this say nothing: prompts share their template.
+constexpr double kTelling = 64;
+/// A capacity that was learnt too small grows until evictions show again.
+constexpr double kRelaxed = 1.002;
+
+ChainKey media_key(const ContentDigest& digest) { return ChainKey{digest.bytes}; }
+bool is_known(const ContentDigest& digest) { return digest != ContentDigest(); }
+
+}  // namespace
+
+const Residency::Entry* Residency::find_link(const ChainKey& key) const {
+  const auto it = links_.find(key);
+  return it == links_.end() ? nullptr : &*it->second;
+}
+
+Resident Residency::find(const ContentChain& chain, std::span<const float> tokens,
+                         Duration now) const {
+  AFI_CHECK(tokens.size() == chain.links.size());
+  Resident found;
+  bool within = true;
+  for (std::size_t i = 0; i < chain.links.size(); ++i) {
+    const Entry* const entry = find_link(chain.links[i].key);
+    if (entry == nullptr || now - entry->used > limits_.max_age) break;
+    const double distance = computed_ - entry->stamp;
+    found.recorded_distance = std::max(found.recorded_distance, distance);
+    found.recorded_tokens += tokens[i];
+    within = within && distance <= capacity_;
+    if (!within) continue;
+    found.distance = std::max(found.distance, distance);
+    found.tokens += tokens[i];
+    if (entry->confirmed) found.confirmed_tokens += tokens[i];
+    ++found.links;
+  }
+  std::set<ContentDigest> counted;
+  for (std::size_t i = found.links; i < chain.links.size(); ++i) {
+    const ChainLink& link = chain.links[i];
+    if (!link.is_media || !is_known(link.media) || !counted.insert(link.media).second) continue;
+    const auto it = media_.find(media_key(link.media));
+    if (it != media_.end() && now - it->second->used <= limits_.max_age) ++found.media;
+  }
+  return found;
+}
+
+void Residency::use_media(const ContentDigest& digest, Duration now) {
+  if (!is_known(digest)) return;
+  const ChainKey key = media_key(digest);
+  if (const auto it = media_.find(key); it != media_.end()) {
+    it->second->used = now;
+    media_order_.splice(media_order_.begin(), media_order_, it->second);
+    return;
+  }
+  if (media_.size() >= limits_.media) {
+    media_.erase(media_order_.back().key);
+    media_order_.pop_back();
+  }
+  media_order_.push_front({.key = key, .used = now});
+  media_.emplace(key, media_order_.begin());
+}
+
+void Residency::assume(const ContentChain& chain, std::span<const float> tokens, Duration now) {
+  AFI_CHECK(tokens.size() == chain.links.size());
+  // More than the record holds would push out its own beginning.
+  const std::size_t count = std::min(chain.links.size(), limits_.links);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (find_link(chain.links[i].key) == nullptr) computed_ += tokens[i];
+  }
+  // From the end: the beginning is then the most recently used, and goes last.
+  for (std::size_t i = count; i-- > 0;) {
+    const ChainLink& link = chain.links[i];
+    if (link.is_media) use_media(link.media, now);
+    if (const auto it = links_.find(link.key); it != links_.end()) {
+      it->second->used = now;
+      it->second->stamp = computed_;
+      order_.splice(order_.begin(), order_, it->second);
+      continue;
+    }
+    if (links_.size() >= limits_.links) drop_oldest();
+    order_.push_front({.key = link.key, .tokens = tokens[i], .used = now, .stamp = computed_});
+    links_.emplace(link.key, order_.begin());
+    tokens_ += tokens[i];
+  }
+}
+
+void Residency::learn(const ContentChain& chain, std::span<const float> tokens,
+                      double cached_tokens, const Resident& before) {
+  // These were in the record and had to be computed all the same.
+  computed_ += std::max(0.0, before.recorded_tokens - cached_tokens);
+  double seen = 0;
+  for (std::size_t i = 0; i < chain.links.size(); ++i) {
+    seen += tokens[i];
+    const auto it = links_.find(chain.links[i].key);
+    if (it == links_.end()) break;
+    it->second->stamp = computed_;
+    it->second->confirmed = seen <= cached_tokens + kTelling;
+  }
+  capacity_ = std::min(capacity_ * kRelaxed, kUnlimited);
+  if (before.recorded_tokens >= kTelling && cached_tokens >= 0.8 * before.recorded_tokens) {
+    capacity_ = std::max(capacity_, 1.05 * before.recorded_distance);
+  } else if (before.tokens >= 2 * kTelling && cached_tokens < 0.5 * before.tokens) {
+    limit_capacity(std::min(capacity_, 0.9 * before.distance));
+  }
+}
+
+void Residency::drop_oldest() {
+  tokens_ -= order_.back().tokens;
+  links_.erase(order_.back().key);
+  order_.pop_back();
+}
+
+void Residency::forget_tokens(double tokens) {
+  while (tokens > 0 && !order_.empty()) {
+    tokens -= std::max(order_.back().tokens, 1.0F);
+    drop_oldest();
+  }
+}
+
+void Residency::clear() {
+  order_.clear();
+  links_.clear();
+  media_order_.clear();
+  media_.clear();
+  tokens_ = 0;
+  capacity_ = kUnlimited;
+}
+
+}  // namespace afterimage

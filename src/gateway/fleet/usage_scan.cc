@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/fleet/usage_scan.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace afterimage {
+namespace {
+
+constexpr std::size_t kKept = 64;
+constexpr std::string_view kMark = "_tokens\":";
+constexpr std::uint64_t kMost = 1'000'000'000;
+
+}  // namespace
+
+void UsageScan::feed(std::string_view bytes) {
+  // The seam first, then the piece itself: nothing is copied but the seam.
+  const std::size_t begin = std::min(bytes.size(), kKept);
+  if (!rest_.empty()) {
+    scan(rest_ + std::string(bytes.substr(0, begin)));
+  }
+  scan(bytes);
+  rest_.append(bytes.size() > kKept ? bytes.substr(bytes.size() - kKept) : bytes);
+  if (rest_.size() > kKept) rest_.erase(0, rest_.size() - kKept);
+}
+
+void UsageScan::scan(std::string_view bytes) {
+  for (std::size_t at = bytes.find(kMark); at != std::string_view::npos;
+       at = bytes.find(kMark, at + 1)) {
+    const std::string_view before = bytes.substr(0, at);
+    std::string_view value = bytes.substr(at + kMark.size(), kKept);
+    while (value.starts_with(' ')) value.remove_prefix(1);
+    std::uint64_t count = 0;
+    const char* const end = value.data() + value.size();
+    const auto read = std::from_chars(value.data(), end, count);
+    // A number at the very end of a piece may go on in the next.
+    if (read.ec != std::errc() || read.ptr == end || count > kMost) continue;
+    if (before.ends_with("\"prompt") || before.ends_with("\"input")) prompt_ = count;
+    if (before.ends_with("\"completion") || before.ends_with("\"output")) output_ = count;
+    if (before.ends_with("\"cached")) cached_ = count;
+  }
+}
+
+}  // namespace afterimage

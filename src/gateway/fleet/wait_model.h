@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gateway/fleet/content_chain.h"
+
+namespace afterimage {
+
+/// A linear model y = w·x with positive weights, learned one sample at a time (normalized least mean
+/// squares). A sample far from what is expected moves it no further than a bound, so that one slow
+/// response does not spoil it.
+///
+/// Threads  Not thread-safe.
+template <std::size_t kSize>
+class PositiveModel {
+ public:
+  using Vector = std::array<double, kSize>;
+  PositiveModel(const Vector& weights, const Vector& most, double step = 0.1)
+      : weights_(weights), most_(most), step_(step) {}
+
+  [[nodiscard]] double at(const Vector& x) const {
+    double y = 0;
+    for (std::size_t i = 0; i < kSize; ++i) y += weights_[i] * x[i];
+    return y;
+  }
+  void learn(const Vector& x, double y) {
+    double norm = 1e-9;
+    for (const double value : x) norm += value * value;
+    const double expected = at(x);
+    const double bound = 4 * expected + 1e-3;
+    const double error = std::min(std::max(y - expected, -bound), bound);
+    for (std::size_t i = 0; i < kSize; ++i) {
+      weights_[i] = std::min(std::max(weights_[i] + step_ * error * x[i] / norm, 1e-6), most_[i]);
+    }
+    ++samples_;
+  }
+  [[nodiscard]] const Vector& weights() const { return weights_; }
+  [[nodiscard]] std::uint64_t samples() const { return samples_; }
+
+ private:
+  Vector weights_;
+  Vector most_;
+  double step_;
+  std::uint64_t samples_ = 0;
+};
+
+/// What a request costs on a replica that does nothing else, learned from the responses of all.
+///
+/// Unit     Seconds and tokens.
+/// Threads  Not thread-safe.
+class CostModel {
+ public:
+  /// Estimated tokens of each link.
+  [[nodiscard]] std::vector<float> tokens_of(const ContentChain& chain) const;
+  /// The server's own count.
+  void learn_tokens(const ContentChain& chain, double prompt_tokens);
+
+  /// Prefill and encoding.
+  [[nodiscard]] double compute_s(double tokens, double media) const {
+    return prompt_.at({1, tokens / kTokens, media});
+  }
+  /// What compute_s() of all of it exceeds that of the rest by.
+  [[nodiscard]] double saved_s(double tokens, double media) const {
+    return prompt_.at({0, tokens / kTokens, media});
+  }
+  [[nodiscard]] double output_s(double tokens) const { return tokens * output_s_; }
+  /// Of a request that was alone on its replica.
+  void learn_compute(double tokens, double media, double took_s) {
+    prompt_.learn({1, tokens / kTokens, media}, took_s);
+  }
+  void learn_output(double tokens, double took_s);
+
+  [[nodiscard]] double bytes_per_token() const { return bytes_per_token_; }
+  [[nodiscard]] double tokens_per_media() const { return tokens_per_media_; }
+
+ private:
+  static constexpr double kTokens = 1000;
+  /// A request, a thousand tokens of prompt, a media item.
+  PositiveModel<3> prompt_{{0.01, 0.1, 0.1}, {10, 100, 100}};
+  double output_s_ = 0.01;
+  double bytes_per_token_ = 4;
+  double tokens_per_media_ = 576;
+};
+
+/// How long a request waits and computes on one replica, learned from its first bytes: its own cost,
+/// the prefill that is before it, and the answers that are generated meanwhile.
+class WaitModel {
+ public:
+  explicit WaitModel(double weight = 1)
+      : model_({1 / weight, 1 / weight, 0.002 / weight}, {100, 100, 10}) {}
+
+  struct Load {
+    double prefill_s = 0;   // expected cost of the requests that have no first byte yet
+    double generating = 0;  // requests that have one
+  };
+  [[nodiscard]] double compute_s(double cost_s) const { return model_.at({cost_s, 0, 0}); }
+  [[nodiscard]] double wait_s(const Load& load) const {
+    return model_.at({0, load.prefill_s, load.generating});
+  }
+  void learn(double cost_s, const Load& load, double took_s) {
+    model_.learn({cost_s, load.prefill_s, load.generating}, took_s);
+  }
+  /// Relative to what all replicas together learned.
+  [[nodiscard]] double slowness() const { return model_.weights()[0]; }
+
+ private:
+  PositiveModel<3> model_;
+};
+
+}  // namespace afterimage
