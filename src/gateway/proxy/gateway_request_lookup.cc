@@ -312,7 +312,7 @@ void GatewayRequest::explain_answer() {
   }
   if (const auto refusal = translate_body()) {
     refuse(*refusal);
-    return decision_;
+    return;
   }
   const auto read = read_body();
   if (!read.has_value()) {
