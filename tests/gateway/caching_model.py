@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""The mock model server with a prefix cache: it prefills one prompt after the other, block by block, skips the blocks that it
-has, and reports cached tokens. A block is a text of a message or a media item."""
+"""The mock model server with a prefix cache and an encoder cache: it computes one prompt after the other, block by block, skips
+the blocks that it has, encodes the pictures that it has not, and reports cached tokens. A block is a text of a message or a
+media item."""
 import collections
 import hashlib
 import json
@@ -14,12 +15,15 @@ TOKENS = 100  # of each block
 
 
 class CachingModel(MockModel):
-    def __init__(self, port=0, capacity=1000, prefill=0.0):
+    def __init__(self, port=0, capacity=1000, prefill=0.0, pictures=100, encode=0.0):
         super().__init__(port)
         self.capacity, self.prefill = capacity, prefill  # blocks; seconds for each
-        self.blocks = collections.OrderedDict()
-        self.cache_lock = threading.Lock()
+        self.pictures, self.encode = pictures, encode  # encoder outputs; seconds for each
+        self.blocks, self.outputs = collections.OrderedDict(), collections.OrderedDict()
+        self.cache_lock, self.computes = threading.Lock(), threading.Lock()
         self.asked = self.cached = 0  # blocks
+        self.seen = self.encoded = 0  # pictures
+        self.busy, self.queued = 0.0, 0.0  # seconds: ever, and before a new request
         model = self
 
         class Handler(self.server.RequestHandlerClass):
@@ -33,24 +37,51 @@ class CachingModel(MockModel):
 
         self.server.RequestHandlerClass = Handler
 
-    def read(self, body):
-        """(blocks that were cached, blocks) of a request, which are cached afterwards."""
-        keys, key = [], ""
+    @staticmethod
+    def keys_of(body):
+        """(the key of each block, in which everything before it is hashed; the keys of its pictures by their place)."""
+        keys, pictures, key = [], {}, ""
         for message in body.get("messages", []):
             content = message.get("content") or ""
             for part in [content] if isinstance(content, str) else content:
-                key = hashlib.sha256((key + message["role"] + json.dumps(part)).encode()).hexdigest()
+                text = json.dumps(part)
+                key = hashlib.sha256((key + message["role"] + text).encode()).hexdigest()
+                if not isinstance(part, str) and part.get("type") == "image_url":
+                    pictures[len(keys)] = hashlib.sha256(text.encode()).hexdigest()
                 keys.append(key)
+        return keys, pictures
+
+    def cost(self, keys, pictures):
+        """(blocks that are cached, pictures to encode, seconds to compute)."""
+        cached = 0
+        while cached < len(keys) and keys[cached] in self.blocks:
+            cached += 1
+        encodes = {one for place, one in pictures.items() if place >= cached and one not in self.outputs}
+        return cached, len(encodes), self.prefill * (len(keys) - cached) + self.encode * len(encodes)
+
+    def read(self, body):
+        """(blocks that were cached, blocks) of a request, which are cached afterwards."""
+        keys, pictures = self.keys_of(body)
         with self.cache_lock:
-            cached = 0
-            while cached < len(keys) and keys[cached] in self.blocks:
-                cached += 1
-            time.sleep(self.prefill * (len(keys) - cached))
-            for one in reversed(keys):
-                self.blocks[one] = True
-                self.blocks.move_to_end(one)
-            while len(self.blocks) > self.capacity:
-                self.blocks.popitem(last=False)
+            cached, encodes, seconds = self.cost(keys, pictures)
+            self.keep(self.blocks, reversed(keys), self.capacity)
+            self.keep(self.outputs, pictures.values(), self.pictures)
             self.asked += len(keys)
             self.cached += cached
+            self.seen += len(pictures)
+            self.encoded += encodes
+            self.busy += seconds
+            self.queued += seconds
+        with self.computes:  # one prompt after the other
+            time.sleep(seconds)
+        with self.cache_lock:
+            self.queued -= seconds
         return cached, len(keys)
+
+    @staticmethod
+    def keep(cache, keys, capacity):
+        for one in keys:
+            cache[one] = True
+            cache.move_to_end(one)
+        while len(cache) > capacity:
+            cache.popitem(last=False)

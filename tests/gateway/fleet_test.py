@@ -11,6 +11,7 @@ import unittest
 
 from caching_model import CachingModel
 from gateway_process import PATIENCE, GatewayProcess
+from kv_publisher import KvPublisher, removed, stored
 
 FILLER = "word " * 60  # a block of 300 bytes
 
@@ -26,7 +27,8 @@ def waits_for(holds, what, seconds=PATIENCE):
 class Fleet:
     """A gateway and its replicas, named a, b, …"""
 
-    def __init__(self, count, **upstream):
+    def __init__(self, count, options=None, **upstream):
+        self.options = options or {}
         self.upstream = {"health_interval": "200 ms", **upstream}
         self.stack = contextlib.ExitStack()
         self.models = {}
@@ -44,7 +46,7 @@ class Fleet:
         self.models[name] = self.stack.enter_context(CachingModel(port, prefill=0.002))
 
     def settings(self):
-        replicas = [f"{model.url} name={name} limit=8" for name, model in self.models.items()]
+        replicas = [f"{model.url} name={name} limit=8 {self.options.get(name, '')}" for name, model in self.models.items()]
         return {"upstream": {"replicas": replicas, **self.upstream}, "log": {"level": "off"}}
 
     def reload(self):
@@ -158,6 +160,39 @@ class FleetTest(unittest.TestCase):
                 then = fleet.ask(f"explained {session}", "yes", "two")
                 self.assertEqual(then.headers["X-Afterimage-Replica"], route["replica"])
                 self.assertEqual(then.headers["X-Afterimage-Route"], "prefix")
+
+    def test_kv_events_shorten_the_record_of_a_replica(self):
+        with KvPublisher() as engine, Fleet(1, {"a": f"events={engine.events} replay={engine.replay}"}) as fleet:
+            def events():
+                return fleet.replica("a")["kv_events"]
+
+            def resident():
+                return fleet.replica("a")["resident_tokens"]
+            engine.wait_for_subscriber()
+            for session in range(4):
+                fleet.ask(f"session {session}", "yes", "more")
+            all_of_it = resident()
+            self.assertGreater(all_of_it, 0)
+            engine.publish(stored(1, 2, 3, 4))
+            waits_for(lambda: events()["blocks"] == 4, "the blocks are counted")
+            self.assertEqual(resident(), all_of_it)
+            engine.publish(removed(1, 2))
+            waits_for(lambda: events()["blocks"] == 2, "the removed blocks are gone")
+            self.assertLess(resident(), 0.6 * all_of_it)
+            self.assertGreater(resident(), 0.3 * all_of_it)
+            kept = resident()
+            engine.publish(stored(5), lose=True)
+            engine.publish(stored(6))
+            waits_for(lambda: events()["blocks"] == 4, "the lost batch is replayed")
+            self.assertEqual((events()["gaps"], events()["bridged"], resident()), (1, 1, kept))
+            engine.publish(stored(7), forget=True)
+            engine.publish(stored(8))
+            waits_for(lambda: events()["gaps"] == 2 and events()["blocks"] == 1, "a gap that cannot be replayed clears the record")
+            self.assertEqual(resident(), 0)
+            fleet.ask("session 0", "yes", "more")
+            engine.publish({"type": "AllBlocksCleared"})
+            waits_for(lambda: resident() == 0, "a cleared cache clears the record")
+            self.assertTrue(events()["connected"])
 
 
 if __name__ == "__main__":

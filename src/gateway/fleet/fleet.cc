@@ -193,7 +193,7 @@ void Fleet::engine_evicted(std::string_view name, double share) {
   const MutexLock lock(mutex_);
   Replica* const replica = find(name);
   if (replica == nullptr) return;
-  // What goes is the least recently used, of prompts and answers alike.
+  // Engines evict the least recently used blocks, of prompts and answers alike.
   replica->residency.forget_tokens(share * replica->residency.tokens());
 }
 

@@ -247,7 +247,7 @@ void FleetBackend::Core::take_late(Calls& late) {
   const Duration now = clock_.now();
   std::erase_if(queue_, [&](const auto& call) AFI_REQUIRES(mutex_) {
     if (call->is_over()) return true;
-    const bool is_late = now - call->arrived() >= settings_.queue_timeout;
+    const bool is_late = now - call->waits_since() >= settings_.queue_timeout;
     if (is_late) late.push_back(call);
     return is_late;
   });

@@ -168,6 +168,7 @@ FleetCall::FleetCall(std::shared_ptr<FleetCallHost> host, BackendRequest request
       replayable_(is_replayable(request_)),
       arrived_(host_->now()),
       ask_(fleet_ask(request_)),
+      waits_since_(arrived_),
       listener_(std::move(listener)) {}
 
 bool FleetCall::is_over() const {
@@ -246,6 +247,7 @@ void FleetCall::retry(const std::string& failed) {
   if (left != nullptr) return left->on_error({ErrorCode::kCancelled, "the call was cancelled"});
   ask_.avoid.push_back(failed);
   ++ask_.attempt;
+  waits_since_ = host_->now();
   host_->place(shared_from_this());
 }
 

@@ -40,7 +40,8 @@ class FleetCall final : public std::enable_shared_from_this<FleetCall> {
             std::shared_ptr<BackendListener> listener);
 
   [[nodiscard]] const FleetAsk& ask() const { return ask_; }
-  [[nodiscard]] Duration arrived() const { return arrived_; }
+  /// When it began to wait for a replica.
+  [[nodiscard]] Duration waits_since() const { return waits_since_; }
   /// The client left, or it was answered: nothing is sent for it any more.
   [[nodiscard]] bool is_over() const;
 
@@ -70,6 +71,7 @@ class FleetCall final : public std::enable_shared_from_this<FleetCall> {
   const bool replayable_;
   const Duration arrived_;
   FleetAsk ask_;
+  Duration waits_since_;
 
   mutable Mutex mutex_;
   std::shared_ptr<BackendListener> listener_ AFI_GUARDED_BY(mutex_);  // nullptr: it is over

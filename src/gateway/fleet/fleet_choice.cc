@@ -131,7 +131,7 @@ void Fleet::pick(Choice& choice) const {
   const bool saves = by_content && picked.saved_s > indifferent;
   if (choice.attempt > 1) {
     route.reason = "retry";
-  } else if (ready == 1 && choice.options.size() > 1 && !others_hold_more && !saves) {
+  } else if (ready == 1 && !others_hold_more && !saves) {
     route.reason = "only";
   } else if (routing == Routing::kRoundRobin) {
     route.reason = "round-robin";

@@ -36,7 +36,7 @@ struct KvEventBatch {
 [[nodiscard]] Result<KvEventBatch> parse_kv_events(std::span<const std::byte> payload);
 
 /// The blocks that one engine says it holds. Which content a block holds is not known here: that
-/// takes the engine's tokenizer. What is known is how many there are, and that some went.
+/// takes the engine's tokenizer. Their number is known, and that some went.
 ///
 /// Threads  Not thread-safe.
 class EngineBlocks {

@@ -55,7 +55,7 @@ class Residency {
   /// request was sent. Confirms links, and learns how much the engine's cache holds.
   void learn(const ContentChain& chain, std::span<const float> tokens, double cached_tokens,
              const Resident& before);
-  /// The engine evicted this much: what was used least recently is no longer expected.
+  /// The engine evicted this much: the least recently used links are no longer expected.
   void forget_tokens(double tokens);
   /// The engine restarted or cleared its caches.
   void clear();
