@@ -166,7 +166,6 @@ TEST(Residency, ARestartClearsEverything) {
 TEST(ResidencyProperty, StaysWithinItsBounds) {
   testing::for_each_seed(200, [](Rng& rng) {
     Residency record({.links = 1 + rng.below(20), .media = 1 + rng.below(3)});
-    const ResidencyLimits limits;
     for (int step = 0; step < 200; ++step) {
       std::string letters;
       for (std::uint64_t i = 1 + rng.below(8); i > 0; --i) {
