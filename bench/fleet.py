@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/gate
 
 REPLICAS = 8
 BLOCKS, PICTURES = 400, 25  # each replica's caches
-PREFILL, ENCODE = 0.002, 0.02  # seconds for a block (100 tokens), and for a picture
+PREFILL, ENCODE = 0.01, 0.1  # seconds for a block (100 tokens), and for a picture
 SESSIONS, SYSTEMS, POPULAR = 48, 12, 150
 TURNS = 14
 FILLER = "word " * 78  # about 100 tokens

@@ -84,7 +84,7 @@ Fleet::Choice Fleet::weigh(const FleetAsk& ask, Duration now) const {
                                        .confirmed_tokens = resident.confirmed_tokens,
                                        .resident_media = resident.media,
                                        .compute_s = compute,
-                                       .saved_s = replica->wait.compute_s(cost_.saved_s(
+                                       .saved_s = replica->wait.saved_s(cost_.saved_s(
                                            resident.tokens, all_media - option.uncached_media)),
                                        .wait_s = wait});
     choice.options.push_back(std::move(option));

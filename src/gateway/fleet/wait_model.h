@@ -39,16 +39,17 @@ class PositiveModel {
     for (std::size_t i = 0; i < kSize; ++i) {
       weights_[i] = std::min(std::max(weights_[i] + step_ * error * x[i] / norm, 1e-6), most_[i]);
     }
-    ++samples_;
+  }
+  /// Moves one weight a part of the way to a value.
+  void pull(std::size_t weight, double to, double part) {
+    weights_[weight] += part * (to - weights_[weight]);
   }
   [[nodiscard]] const Vector& weights() const { return weights_; }
-  [[nodiscard]] std::uint64_t samples() const { return samples_; }
 
  private:
   Vector weights_;
   Vector most_;
   double step_;
-  std::uint64_t samples_ = 0;
 };
 
 /// What a request costs on a replica that does nothing else, learned from the responses of all.
@@ -89,29 +90,36 @@ class CostModel {
   double tokens_per_media_ = 576;
 };
 
-/// How long a request waits and computes on one replica, learned from its first bytes: its own cost,
-/// the prefill that is before it, and the answers that are generated meanwhile.
+/// How long a request waits and computes on one replica, learned from its first bytes: a constant, its
+/// own cost, the prefill that is before it, and the answers that are generated meanwhile.
 class WaitModel {
  public:
   explicit WaitModel(double weight = 1)
-      : model_({1 / weight, 1 / weight, 0.002 / weight}, {100, 100, 10}) {}
+      : model_({1e-6, 1 / weight, 1 / weight, 0.1 / weight}, {200, 100, 100, 100}) {}
 
   struct Load {
     double prefill_s = 0;   // expected cost of the requests that have no first byte yet
     double generating = 0;  // requests that have one
   };
-  [[nodiscard]] double compute_s(double cost_s) const { return model_.at({cost_s, 0, 0}); }
+  [[nodiscard]] double compute_s(double cost_s) const { return model_.at({kOnce, cost_s, 0, 0}); }
+  /// What less of it saves.
+  [[nodiscard]] double saved_s(double cost_s) const { return model_.at({0, cost_s, 0, 0}); }
   [[nodiscard]] double wait_s(const Load& load) const {
-    return model_.at({0, load.prefill_s, load.generating});
+    return model_.at({0, 0, load.prefill_s, kAnswer * load.generating});
   }
   void learn(double cost_s, const Load& load, double took_s) {
-    model_.learn({cost_s, load.prefill_s, load.generating}, took_s);
+    model_.learn({kOnce, cost_s, load.prefill_s, kAnswer * load.generating}, took_s);
+    // Prefill before a request takes about as long as its own, unless samples insist.
+    model_.pull(2, model_.weights()[1], 0.02);
   }
   /// Relative to what all replicas together learned.
-  [[nodiscard]] double slowness() const { return model_.weights()[0]; }
+  [[nodiscard]] double slowness() const { return model_.weights()[1]; }
 
  private:
-  PositiveModel<3> model_;
+  // Of the size of the other inputs, so that each takes its part of an error.
+  static constexpr double kOnce = 0.05;
+  static constexpr double kAnswer = 0.02;
+  PositiveModel<4> model_;
 };
 
 }  // namespace afterimage

@@ -69,7 +69,7 @@ TEST(ZmtpClient, RefusesOtherProtocols) {
   EXPECT_TRUE(refuses(server_hello("NULL", 2)));
   EXPECT_TRUE(refuses(server_hello().substr(0, 64) + ZmtpClient::message({"early"})));
   EXPECT_TRUE(refuses(server_hello().substr(0, 64) + std::string("\4\6\5ERROR", 8)));
-  EXPECT_TRUE(refuses(server_hello() + "\x10"));
+  EXPECT_TRUE(refuses(server_hello() + "\x10\x01"));
 }
 
 TEST(ZmtpClient, MessagesAreBounded) {
