@@ -15,13 +15,13 @@ using namespace afterimage;
 
 namespace {
 
-std::string quoted(std::string_view text) {
-  std::string quoted = "\"";
+std::string in_quotes(std::string_view text) {
+  std::string made = "\"";
   for (const char c : text) {
-    if (c == '"' || c == '\\') quoted.push_back('\\');
-    quoted.push_back(c);
+    if (c == '"' || c == '\\') made.push_back('\\');
+    made.push_back(c);
   }
-  return quoted + "\"";
+  return made + "\"";
 }
 
 }  // namespace
@@ -39,8 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const FormPart& part : *parts) {
     AFI_CHECK(part.content.data() >= body.data() &&
               part.content.data() + part.content.size() <= body.data() + body.size());
-    again += "--" + boundary + "\r\nContent-Disposition: form-data; name=" + quoted(part.name);
-    again += "; filename=" + quoted(part.filename) + "\r\n\r\n";
+    again += "--" + boundary + "\r\nContent-Disposition: form-data; name=" + in_quotes(part.name);
+    again += "; filename=" + in_quotes(part.filename) + "\r\n\r\n";
     again.append(part.content).append("\r\n");
   }
   again += "--" + boundary + "--\r\n";
