@@ -16,12 +16,12 @@ using namespace afterimage;
 namespace {
 
 std::string in_quotes(std::string_view text) {
-  std::string quoted = "\"";
+  std::string made = "\"";
   for (const char c : text) {
-    if (c == '"' || c == '\\') quoted.push_back('\\');
-    quoted.push_back(c);
+    if (c == '"' || c == '\\') made.push_back('\\');
+    made.push_back(c);
   }
-  return quoted + "\"";
+  return made + "\"";
 }
 
 }  // namespace

@@ -257,7 +257,9 @@ void add_serve(CLI::App& program, World& world, ExitCode& code) {
       "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' -d \\\n"
       "    '{\"model\": \"m\", \"temperature\": 0, \"messages\": [{\"role\": \"user\", "
       "\"content\": \"Hi\"}]}'\n"
-      "Clients set their base URL to http://127.0.0.1:8080/v1 and change nothing else.\n"
+      "Clients set their base URL to http://127.0.0.1:8080/v1 (Anthropic's: without /v1) and "
+      "change\n"
+      "nothing else: chats, completions, embeddings, messages, responses and files.\n"
       "SIGHUP reloads the settings; SIGTERM finishes running requests, then exits.");
   verb->callback([args, &world, &code] { code = serve_requests(*args, world); });
 }

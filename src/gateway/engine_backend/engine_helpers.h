@@ -28,7 +28,7 @@ struct ServedEngine {
 ///   GET  /slots           the lanes, and how many of them have a request
 ///
 /// Errors   kInvalidArgument, naming the field; kNotFound: another path or method; kUnsupported:
-///          the engine has no tokenizer for clients.
+///          the engine has no tokenizer for clients, except for counting a chat's tokens.
 /// Threads  Any.
 /// Source   tools/server/README.md of llama.cpp.
 [[nodiscard]] Result<std::string> engine_helper(const ServedEngine& served, std::string_view method,

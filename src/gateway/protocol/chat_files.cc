@@ -24,7 +24,8 @@ Result<std::optional<std::string>> with_uploaded_files(std::string_view body,
       const JsonValue id = part["file"]["file_id"];
       if (part["type"].text() != "file" || !id.is(JsonKind::kString)) continue;
       const auto file = files(id.text());
-      if (!file.has_value()) continue;
+      if (!file.has_value() && file.error().code == ErrorCode::kNotFound) continue;
+      if (!file.has_value()) return std::unexpected(file.error());
       ChatContent content;
       AFI_TRY_VOID(content.add_file(*file, name + ".file.file_id"));
       text.append(body, copied, part.begin_offset() - copied).append(content.parts());

@@ -15,7 +15,8 @@ namespace afterimage {
 /// {"type": "file", "file": {"file_id": "file-…"}} becomes an image or a text. Everything else stays the
 /// same, byte for byte. nullopt: it names no file of the client; it may be a file of the backend's.
 ///
-/// Errors   kUnsupported, naming the part: a file that is neither an image nor a text.
+/// Errors   kUnsupported, naming the part: a file that is neither an image nor a text. Those of `files`,
+///          except kNotFound.
 /// Threads  Any.
 [[nodiscard]] Result<std::optional<std::string>> with_uploaded_files(std::string_view body,
                                                                      const FileLookup& files);

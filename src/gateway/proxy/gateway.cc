@@ -90,7 +90,17 @@ Gateway::Gateway(GatewayParts parts, std::shared_ptr<const ConfigSnapshot> confi
       lease_returners_(std::make_shared<Workers>(1, kLeasesToReturn)) {}
 
 FileLookup Gateway::files_of(const Tenant& tenant) {
-  return [this, tenant = tenant.id](std::string_view id) { return files_.content(tenant, id); };
+  // A small request may name a large file a thousand times.
+  const auto left = std::make_shared<std::uint64_t>(config()->settings.limits.body.value());
+  return [this, tenant = tenant.id, left](std::string_view id) -> Result<UploadedFile> {
+    AFI_TRY(UploadedFile file, files_.content(tenant, id));
+    if (file.bytes->size() > *left) {
+      return fail(ErrorCode::kLimitExceeded,
+                  "the files of the request are larger than limits.body together");
+    }
+    *left -= file.bytes->size();
+    return file;
+  };
 }
 
 Result<std::unique_ptr<Gateway>> Gateway::create(const Settings& settings, GatewayParts parts) {

@@ -100,7 +100,8 @@ class Gateway {
   [[nodiscard]] Spaces& spaces() { return spaces_; }
   [[nodiscard]] FileStore& files() { return files_; }
   [[nodiscard]] MediaFetcher& media() { return media_; }
-  /// The files that this tenant uploaded.
+  /// The files that this tenant uploaded, for one request: kLimitExceeded once those that were found
+  /// are larger than limits.body together.
   [[nodiscard]] FileLookup files_of(const Tenant& tenant);
   [[nodiscard]] ResponseStore& stored_responses() { return stored_responses_; }
   /// For large bodies, and the admin API.

@@ -17,6 +17,11 @@ namespace {
 constexpr std::size_t kReadHere = 64 * 1024;
 constexpr std::size_t kShown = 200;
 
+/// Whether a body may become a large one: it names files, or a conversation.
+bool names_stored_content(std::string_view body) {
+  return body.contains("file_id") || body.contains("previous_response_id");
+}
+
 /// The client's id of its request, if it may stand in a header and a log.
 std::optional<std::string> given_id(const HttpHeaders& headers) {
   const auto id = headers.find("x-request-id");
@@ -137,7 +142,9 @@ GatewayRequest::Next GatewayRequest::on_received() {
     bypass("not-cacheable", "only chat, completions and embeddings are reused");
     return forward();
   }
-  if (request_.body->size() <= kReadHere) return RequestStage::kReading;
+  if (request_.body->size() <= kReadHere && !names_stored_content(*request_.body)) {
+    return RequestStage::kReading;
+  }
   const bool posted = gateway_.readers().post(
       [self = shared_from_this()] { self->resume(RequestStage::kReading); });
   if (posted) return std::nullopt;
@@ -203,12 +210,21 @@ std::optional<GatewayRequest::Refusal> GatewayRequest::translate_body() {
   };
   auto chat = translate();
   if (chat.has_value()) {
+    const Bytes most = config_->settings.limits.body;
+    if (chat->has_value() && Bytes((*chat)->size()) > most) {
+      return Refusal{413,
+                     "with its files and earlier messages the request is larger than limits.body",
+                     "invalid_request_error", "request_too_large"};
+    }
     if (chat->has_value()) {
       body_ = request_.body = std::make_shared<const std::string>(**std::move(chat));
     }
     return std::nullopt;
   }
   const Error& error = chat.error();
+  if (error.code == ErrorCode::kLimitExceeded) {
+    return Refusal{413, error.message, "invalid_request_error", "request_too_large"};
+  }
   if (error.code == ErrorCode::kNotFound) {
     return Refusal{404, error.message, "invalid_request_error", "not_found"};
   }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <condition_variable>
 #include <future>
 #include <mutex>
 #include <string>
@@ -28,6 +29,7 @@ class MediaServer {
                     },
                     threads_)
                     .value()) {}
+  [[nodiscard]] std::uint16_t port() const { return server_->port(); }
   [[nodiscard]] std::string url(const std::string& path) const {
     return "http://127.0.0.1:" + std::to_string(server_->port()) + path;
   }
@@ -46,6 +48,12 @@ class MediaServer {
     const std::scoped_lock lock(mutex_);
     holds_ = true;
   }
+  /// Waits until that many were asked, and returns how many there were.
+  std::size_t wait_asked(std::size_t times) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return asked_.size() >= times; });
+    return asked_.size();
+  }
   void let_go() {
     std::vector<std::function<void()>> held;
     {
@@ -61,6 +69,7 @@ class MediaServer {
     const std::scoped_lock lock(mutex_);
     const std::string wanted(request.headers.find("if-none-match").value_or(""));
     asked_.push_back(wanted);
+    changed_.notify_all();
     HttpReply reply{.headers = more_, .body = text_};
     reply.headers.add("Content-Type", "image/png");
     if (!etag_.empty()) reply.headers.add("ETag", etag_);
@@ -75,6 +84,7 @@ class MediaServer {
   }
 
   std::mutex mutex_;
+  std::condition_variable changed_;
   std::string text_;
   std::string etag_;
   HttpHeaders more_;
@@ -87,7 +97,7 @@ class MediaServer {
 
 class MediaFetch : public ::testing::Test {
  protected:
-  MediaFetch() { settings.hosts = {"127.0.0.1"}; }
+  MediaFetch() { settings.hosts = {"127.0.0.1:" + std::to_string(server.port())}; }
   std::future<Result<std::vector<ApiMedia>>> begin(const std::string& url,
                                                    const std::string& tenant = "t") {
     ApiMedia media;
@@ -164,19 +174,14 @@ TEST_F(MediaFetch, ConcurrentFetchesOfOneUrlAreOne) {
   auto first = begin(server.url("/x"));
   auto second = begin(server.url("/x"));
   auto other = begin(server.url("/x"), "other");
-  while (fetcher.stats().joined < 1) std::this_thread::yield();
-  std::vector<std::string> asked;
-  while (asked.size() < 2) {
-    for (std::string& one : server.asked()) asked.push_back(std::move(one));
-    std::this_thread::yield();
-  }
+  EXPECT_EQ(fetcher.stats().joined, 1U);  // known at once
+  EXPECT_EQ(server.wait_asked(2), 2U);
   server.let_go();
   for (auto* got : {&first, &second, &other}) {
     const auto media = got->get();
     ASSERT_TRUE(media.has_value());
     EXPECT_EQ(media->front().bytes->size(), 3U);
   }
-  EXPECT_EQ(asked.size(), 2U);
   EXPECT_EQ(fetcher.stats().fetched, 2U);
 }
 

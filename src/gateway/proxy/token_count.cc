@@ -77,7 +77,12 @@ class TokenCountRequest final : public std::enable_shared_from_this<TokenCountRe
     const auto asked =
         read_messages_request(*request_.body, gateway_.files_of(tenant_), MessagesUse::kCount);
     if (!asked.has_value()) {
-      return refuse(asked.error().code == ErrorCode::kNotFound ? 404 : 400, asked.error().message);
+      const ErrorCode code = asked.error().code;
+      const bool too_large = code == ErrorCode::kLimitExceeded;
+      return refuse(too_large                      ? 413
+                    : code == ErrorCode::kNotFound ? 404
+                                                   : 400,
+                    asked.error().message);
     }
     chat_ = std::make_shared<const std::string>(asked->chat);
     ask();
@@ -122,7 +127,9 @@ class TokenCountRequest final : public std::enable_shared_from_this<TokenCountRe
   }
   void reply(unsigned status, std::string body) {
     responder_.reply({.status = status,
-                      .headers = {{"Content-Type", "application/json"}, {"X-Request-Id", id_}},
+                      .headers = {{"Content-Type", "application/json"},
+                                  {"X-Request-Id", id_},
+                                  {"request-id", id_}},
                       .body = std::move(body)});
   }
 
