@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t kFrames = 8;
 constexpr std::uint32_t kWindows = 6;
-constexpr GenerateOptions kOneToken{.max_tokens = TokenCount(1)};
+GenerateOptions one_token() { return {.max_tokens = TokenCount(1)}; }
 
 /// Frames first, first + 1, … of one film.
 Request about_window(std::uint32_t first, std::uint32_t side = 16) {
@@ -67,7 +67,7 @@ class Parts {
     for (std::uint32_t i = 0; i < kWindows; ++i) {
       requests_.push_back(about_window(2 * i));
       truth_.push_back(
-          serve_without_reuse(requests_[i], *engine_, run.clock, kOneToken)->completion.logits);
+          serve_without_reuse(requests_[i], *engine_, run.clock, one_token())->completion.logits);
     }
     fill_with_others();
   }
@@ -81,7 +81,7 @@ class Parts {
     const auto reuse = fresh(tier);
     std::uint64_t encoded = 0;
     for (std::size_t i = 0; i < requests_.size(); ++i) {
-      const auto served = serve(requests_[i], *engine_, *reuse, kOneToken);
+      const auto served = serve(requests_[i], *engine_, *reuse, one_token());
       const bool right = served.has_value() && served->completion.logits == truth_[i];
       tally_.note(
           right ? Finding::kFine : Finding::kWrongBytes,
@@ -101,7 +101,7 @@ class Parts {
   }
   Result<Served> ask(Tier& tier, const Request& request) {
     const auto reuse = fresh(tier);
-    return serve(request, *engine_, *reuse, kOneToken);
+    return serve(request, *engine_, *reuse, one_token());
   }
   /// The stored part of a video whose slices have other rows.
   void fill_with_others() {
