@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -15,6 +16,7 @@
 #include "afterimage/reuse.h"
 #include "afterimage/reuse_stats.h"
 #include "afterimage/serve.h"
+#include "runtime/reuse/split_memory.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
 
@@ -317,6 +319,39 @@ TEST(Parts, ConcurrentRequestsEncodeEachPartOnce) {
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i], expected[i % 6]) << i;
   EXPECT_EQ(f.engine.encoded - before, 9U) << "slices of frames 0 to 17";
   f.reuse->encoder().check_invariants();
+}
+
+TEST(SplitMemory, HoldsABoundedNumberOfParts) {
+  SplitMemory memory;
+  const auto key = [](std::uint64_t n) {
+    EncoderKey made;
+    std::memcpy(made.bytes.data(), &n, sizeof n);
+    return made;
+  };
+  const std::vector<MediaPart> parts(1'000);
+  for (std::uint64_t i = 0; i < 250; ++i) memory.remember(key(i), parts);
+  std::uint64_t held = 0;
+  for (std::uint64_t i = 0; i < 250; ++i) held += memory.find(key(i)).has_value() ? 1 : 0;
+  EXPECT_LE(held * parts.size(), SplitMemory::kMaxParts);
+  EXPECT_TRUE(memory.find(key(249)).has_value()) << "the newest is there";
+  memory.remember(key(1'000), std::vector<MediaPart>(SplitMemory::kMaxParts + 1));
+  EXPECT_FALSE(memory.find(key(1'000)).has_value()) << "too many";
+  EXPECT_TRUE(memory.find(key(249)).has_value());
+  memory.forget_parts();
+  EXPECT_FALSE(memory.find(key(249)).has_value());
+}
+
+TEST(SplitMemory, OneWrongBitOutweighsEverything) {
+  SplitMemory memory;
+  const ModelIdentity model{.model = "m", .encoder = "e"};
+  const ModelIdentity other{.model = "m", .encoder = "f"};
+  EXPECT_EQ(memory.verdict(model), SplitMemory::Verdict::kUnknown);
+  memory.judge(model, SplitMemory::Verdict::kExact);
+  EXPECT_EQ(memory.verdict(model), SplitMemory::Verdict::kExact);
+  memory.judge(model, SplitMemory::Verdict::kInexact);
+  memory.judge(model, SplitMemory::Verdict::kExact);
+  EXPECT_EQ(memory.verdict(model), SplitMemory::Verdict::kInexact);
+  EXPECT_EQ(memory.verdict(other), SplitMemory::Verdict::kUnknown);
 }
 
 TEST(Parts, AWindowThatMovesCostsItsNewSlicesOnly) {
