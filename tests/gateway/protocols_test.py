@@ -4,6 +4,7 @@
 
 The same question over three APIs is one call of the model and one cache entry."""
 import base64
+import http.server
 import io
 import itertools
 import json
@@ -11,6 +12,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 import unittest
 
 import anthropic
@@ -412,6 +414,48 @@ class ThreeApis(ProtocolTestCase):
         decisions = self.gateway.admin("GET", "/admin/api/decisions").json["decisions"]
         self.assertEqual([one["protocol"] for one in decisions[-2:]], ["messages", "responses"])
         self.assertGreater(self.gateway.metric("afterimage_translated_requests_total", protocol="messages"), 0)
+
+
+class FetchedPictures(ProtocolTestCase):
+    """A picture as an upload, as a data URL and behind a URL is one question."""
+
+    @classmethod
+    def start(cls):
+        cls.png = base64.b64decode(picture(90).partition(",")[2])
+        cls.fetches = fetches = []  # statuses
+
+        class Pictures(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                known = self.headers.get("If-None-Match") == '"v1"'
+                fetches.append(304 if known else 200)
+                self.send_response(fetches[-1])
+                self.send_header("ETag", '"v1"')
+                self.send_header("Content-Type", "image/png")
+                self.send_header("Content-Length", "0" if known else str(len(cls.png)))
+                self.end_headers()
+                self.wfile.write(b"" if known else cls.png)
+
+            def log_message(self, *_):
+                pass
+
+        pictures = cls.kept.enter_context(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pictures))
+        threading.Thread(target=pictures.serve_forever, args=(0.02,), daemon=True).start()
+        cls.kept.callback(pictures.shutdown)
+        cls.url = f"http://127.0.0.1:{pictures.server_address[1]}/a.png"
+        cls.SETTINGS = {**ProtocolTestCase.SETTINGS, "media": {"hosts": [cls.url[7:].partition("/")[0]], "private_addresses": True}}
+        super().start()
+
+    def test_one_question(self):
+        file = self.openai.files.create(file=("a.png", self.png), purpose="vision").id
+        calls = self.mock.count()
+        images = [{"image_url": picture(90)}, {"file_id": file}, {"image_url": self.url}, {"image_url": self.url}]
+        texts = [self.respond([{"role": "user", "content": [{"type": "input_text", "text": "Shown?"}, {"type": "input_image", **image}]}],
+                              max_output_tokens=64).output_text for image in images]
+        texts += [self.ask_claude([{"type": "text", "text": "Shown?"}, {"type": "image", "source": one}]).content[0].text
+                  for one in (source(picture(90)), {"type": "file", "file_id": file}, {"type": "url", "url": self.url})]
+        self.assertEqual(len(set(texts)), 1, texts)
+        self.assertEqual(self.mock.count(), calls + 1)
+        self.assertEqual(self.fetches, [200, 304, 304])
 
 
 class BuiltInEngine(ThreeApis):

@@ -500,7 +500,11 @@ Scope scope_of(const ApiRequest& request, std::span<const ContentDigest> content
   std::size_t next = 0;
   for (ScopeMessage& message : scope.messages) {
     for (auto& part : message.parts) {
-      if (auto* media = std::get_if<ScopeMedia>(&part)) media->content = contents[next++];
+      if (auto* media = std::get_if<ScopeMedia>(&part)) {
+        // The type of fetched bytes is known only now; a data URL named it from the beginning.
+        media->options = request.media[next].options;
+        media->content = contents[next++];
+      }
     }
   }
   AFI_CHECK(next == contents.size());

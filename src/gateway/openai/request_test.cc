@@ -521,6 +521,24 @@ TEST(ApiRequestIdentity, DependsOnMediaContentAndNotOnItsAddress) {
   EXPECT_EQ(of("https://a/x"), of("https://b/y"));
 }
 
+TEST(ApiRequestIdentity, AFetchedPictureIsTheOneOfTheDataUrl) {
+  const auto asked = [](std::string_view url) {
+    return chat(
+        R"({"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":")" +
+        std::string(url) + R"("}},{"type":"text","text":"q"}]}]})");
+  };
+  const auto key = [](const ApiRequest& request) {
+    const ContentDigest same[] = {{sha256({})}};
+    static const Namespace space = Namespace::of({.model = "m", .encoder = "e"}, {}, {}).value();
+    return identify(scope_of(request, same, {}), space);
+  };
+  ApiRequest fetched = asked("https://a/x.png");
+  fetched.media[0].options["mime"] = "image/png";  // as its server says
+  EXPECT_EQ(key(fetched), key(asked("data:image/png;base64,iVBORw0KGgo=")));
+  fetched.media[0].options["mime"] = "image/gif";
+  EXPECT_NE(key(fetched), key(asked("data:image/png;base64,iVBORw0KGgo=")));
+}
+
 TEST(ApiRequestIdentity, IgnoresKeyOrderSpacesAndEscapes) {
   const json body = rich_request();
   const Identity identity = identity_of(ApiOperation::kChat, body);
