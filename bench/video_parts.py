@@ -33,7 +33,7 @@ def main():
         workload = pathlib.Path(folder, "workload.jsonl")
         workload.write_text("".join(json.dumps({"id": path.stem, "messages": [{"role": "user", "content": [
             {"type": "video_url", "video_url": {"url": path.name}}, {"type": "text", "text": "What happens?"}]}]}) + "\n" for path in paths))
-        done = subprocess.run([given.program, "run", str(workload), "--json", "--max-tokens", "1"], stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run([given.program, "run", "--workload", str(workload), "--json", "-", "--max-tokens", "1"], stdout=subprocess.PIPE, text=True, check=True)
     report = json.loads(done.stdout)
     whole, parts = (report["encoding_ms"][run] / 1000 for run in ("cold", "encode_once"))
     print(json.dumps({

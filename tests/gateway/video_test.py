@@ -39,7 +39,7 @@ class Run(unittest.TestCase):
     def report(self, paths, *options):
         workload = self.folder / "workload.jsonl"
         workload.write_text("".join(line(i, path.name) + "\n" for i, path in enumerate(paths)))
-        done = subprocess.run([PROGRAM, "run", "--size", "tiny", "--workload", str(workload), "--json", "-", "--max-tokens", "4", *options], capture_output=True, text=True, timeout=280)
+        done = subprocess.run([PROGRAM, "run", "--workload", str(workload), "--json", "-", "--max-tokens", "4", *options], capture_output=True, text=True, timeout=280)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         return json.loads(done.stdout)
 
@@ -71,10 +71,11 @@ class Run(unittest.TestCase):
         half.write_bytes(film.read_bytes()[:-1000])
         workload = self.folder / "workload.jsonl"
         workload.write_text(line(1, "film.mp4") + "\n" + line(2, "half.mp4") + "\n")
-        done = subprocess.run([PROGRAM, "run", "--size", "tiny", "--workload", str(workload), "--json", "-", "--max-tokens", "4"], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([PROGRAM, "run", "--workload", str(workload), "--json", "-", "--max-tokens", "4"], capture_output=True, text=True, timeout=120)
         report = json.loads(done.stdout)
         self.assertEqual(report["requests"], 1)
-        self.assertIn("half.mp4", done.stdout + done.stderr)
+        self.assertIn("half.mp4: the MP4 ends inside", report["problems"][0]["error"])
+        self.assertTrue(report["problems"][0]["in_all_runs"])
 
 
 class Serve(unittest.TestCase):
