@@ -10,8 +10,8 @@
 namespace afterimage {
 namespace {
 
-constexpr double kReusesByOctave = 0.1;  // hazard × age before anything was learned
-constexpr double kHighestLog = 2;        // no hazard above e^2 per second
+constexpr double kFirstReusesByOctave = 0.1;  // hazard × age before anything was learned
+constexpr double kHighestLog = 2;             // no hazard above e^2 per second
 constexpr double kRateOfOctave = 0.08;
 constexpr double kRateOfAllAges = 0.06;
 // Trait 0 is the same for all members: what it learns is not left to the others.
@@ -28,7 +28,7 @@ double ReuseRegression::begin_of(std::size_t octave) {
 ReuseRegression::ReuseRegression() : weights_(kKinds * kTraits * kValues) {}
 
 double ReuseRegression::log_hazard(const Traits& traits, std::size_t octave) const {
-  double sum = std::log(kReusesByOctave / (1.5 * std::max(1.0, begin_of(octave))));
+  double sum = std::log(kFirstReusesByOctave / (1.5 * std::max(1.0, begin_of(octave))));
   for (std::size_t trait = 0; trait < kTraits; ++trait) {
     const Weights& weights = weights_[place(traits, trait)];
     sum += static_cast<double>(weights[octave].value) + weights[kOctaves].value;
