@@ -3,6 +3,7 @@
 #include "policy/eviction/reuse_model.h"
 
 #include <algorithm>
+#include <boost/container_hash/hash.hpp>
 #include <cmath>
 #include <utility>
 
@@ -12,7 +13,7 @@ namespace afterimage {
 namespace {
 
 constexpr double kFirstEdge = 2;  // seconds
-constexpr double kBinsPerOctave = 4;
+constexpr std::size_t kBinsPerOctave = 4;
 constexpr double kReusesByOctave = 0.1;  // prior hazard × age
 // Weight of the prior: one reuse, or this many seconds without reuse.
 constexpr double kPriorReuses = 1;
@@ -35,13 +36,30 @@ Span join(const Span& first, const Span& then) {
 
 double rate(const Span& span) { return span.reuses / span.seconds; }
 
+// The first bin is an octave of its own.
+std::size_t octave_of(std::size_t bin) { return (bin + kBinsPerOctave - 1) / kBinsPerOctave; }
+
+double age_of(std::size_t bin) { return bin == 0 ? kFirstEdge / 2 : ReuseModel::begin_of(bin); }
+
+// The logarithm in the middle of a bin; those of octaves are for their middles.
+double log_at(const ReuseRegression::LogHazards& logs, std::size_t bin) {
+  if (bin == 0) return logs[0];
+  constexpr auto kOctave = static_cast<double>(kBinsPerOctave);
+  const double at = (static_cast<double>(bin) + (kOctave - 1) / 2) / kOctave;
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, logs.size() - 1);
+  const double part = at - static_cast<double>(below);
+  return (1 - part) * logs[below] + part * logs[above];
+}
+
 }  // namespace
 
 const std::array<double, ReuseModel::kBins + 1>& ReuseModel::edges() {
   static const auto kEdges = [] {
     std::array<double, kBins + 1> edges{};
     for (std::size_t bin = 1; bin < kBins; ++bin) {
-      edges[bin] = kFirstEdge * std::exp2(static_cast<double>(bin - 1) / kBinsPerOctave);
+      edges[bin] = kFirstEdge *
+                   std::exp2(static_cast<double>(bin - 1) / static_cast<double>(kBinsPerOctave));
     }
     edges[kBins] = 1e18;
     return edges;
@@ -49,76 +67,107 @@ const std::array<double, ReuseModel::kBins + 1>& ReuseModel::edges() {
   return kEdges;
 }
 
-ReuseModel::Class ReuseModel::classify(std::span<const std::uint64_t> features) {
-  Class found = 0;
-  for (std::size_t level = 0; level < features.size(); ++level) {
-    found = find_or_add(features[level], level, found);
-  }
-  return found;
+std::size_t ReuseModel::KeyHash::operator()(const Key& key) const {
+  std::size_t hash = boost::hash_range(key.traits.values.begin(), key.traits.values.end());
+  boost::hash_combine(hash, key.traits.kind);
+  boost::hash_combine(hash, key.finest);
+  return hash;
 }
 
-ReuseModel::Class ReuseModel::find_or_add(std::uint64_t feature, std::size_t level, Class coarser) {
+ReuseModel::Class ReuseModel::classify(std::span<const std::uint64_t> features,
+                                       const Traits& traits) {
+  Table finest = 0;
+  for (std::size_t level = 0; level < features.size(); ++level) {
+    finest = find_or_add(features[level], level, finest);
+  }
+  const auto fresh = static_cast<Class>(free_.empty() ? profiles_.size() : free_.back());
+  const auto [it, added] = by_profile_.try_emplace({.finest = finest, .traits = traits}, fresh);
+  if (added && free_.empty()) profiles_.emplace_back();
+  if (added && !free_.empty()) free_.pop_back();
+  if (added) profiles_[fresh] = {.finest = finest, .traits = traits};
+  ++profiles_[it->second].users;
+  return it->second;
+}
+
+void ReuseModel::release(Class released) {
+  const Profile& profile = profiles_[released];
+  AFI_CHECK(profile.users > 0);
+  if (--profiles_[released].users > 0) return;
+  by_profile_.erase({.finest = profile.finest, .traits = profile.traits});
+  released_.push_back(released);
+}
+
+ReuseModel::Table ReuseModel::find_or_add(std::uint64_t feature, std::size_t level, Table coarser) {
   AFI_CHECK(level < (1U << kLevelBits));
-  const auto fresh = static_cast<Class>(classes_.size());
+  const auto fresh = static_cast<Table>(tables_.size());
   const auto [it, added] = by_feature_.try_emplace(feature << kLevelBits | level, fresh);
   if (added) {
-    classes_.emplace_back().coarser = level == 0 ? fresh : coarser;
+    tables_.emplace_back().coarser = level == 0 ? fresh : coarser;
     observed_.emplace_back();
     hazards_.emplace_back();
-    indices_.emplace_back();
     estimate(fresh);
   }
   return it->second;
 }
 
-void ReuseModel::observe(Class finest, std::size_t bin, double seconds, double reused) {
-  while (true) {
-    ClassState& state = classes_[finest];
-    observed_[finest].seconds[bin] += seconds;
-    observed_[finest].reuses[bin] += reused;
-    state.observed = true;
-    if (state.coarser == finest) return;
-    finest = state.coarser;
+void ReuseModel::observe(Class member, std::size_t bin, double seconds, double reused) {
+  const Profile& profile = profiles_[member];
+  const std::size_t octave = octave_of(bin);
+  const double in_octave = seconds + begin_of(bin) - ReuseRegression::begin_of(octave);
+  regression_.learn(profile.traits, octave, in_octave, reused);
+  for (Table table = profile.finest;; table = tables_[table].coarser) {
+    observed_[table].seconds[bin] += seconds;
+    observed_[table].reuses[bin] += reused;
+    tables_[table].observed = true;
+    if (tables_[table].coarser == table) return;
   }
 }
 
-void ReuseModel::outlived(Class finest, std::size_t bin) {
+void ReuseModel::outlived(Class member, std::size_t bin) {
+  const Profile& profile = profiles_[member];
+  const std::size_t octave = octave_of(bin);
+  if (octave_of(bin + 1) != octave) {
+    const double seconds = begin_of(bin + 1) - ReuseRegression::begin_of(octave);
+    regression_.learn(profile.traits, octave, seconds, 0);
+  }
   const double seconds = begin_of(bin + 1) - begin_of(bin);
-  while (true) {
-    ClassState& state = classes_[finest];
-    observed_[finest].seconds[bin] += seconds;
-    state.observed = true;
-    if (state.coarser == finest) return;
-    finest = state.coarser;
+  for (Table table = profile.finest;; table = tables_[table].coarser) {
+    observed_[table].seconds[bin] += seconds;
+    tables_[table].observed = true;
+    if (tables_[table].coarser == table) return;
   }
 }
 
-void ReuseModel::estimate(Class which) {
-  const Class coarser = classes_[which].coarser;
+void ReuseModel::estimate(Table which) {
+  const Table coarser = tables_[which].coarser;
   const bool coarsest = coarser == which;
   const Observed& known = observed_[which];
+  for (std::size_t bin = 0; bin < kBins; ++bin) {
+    const double believed = coarsest ? kReusesByOctave / age_of(bin) : hazards_[coarser][bin];
+    const double prior =
+        coarsest ? kPriorReuses / believed : std::min(kPriorReuses / believed, kLongestPrior);
+    hazards_[which][bin] = (known.reuses[bin] + prior * believed) / (known.seconds[bin] + prior);
+  }
+}
+
+void ReuseModel::estimate(Profile& profile) const {
+  const ReuseRegression::LogHazards logs = regression_.log_hazards(profile.traits);
   std::array<Span, kBins> spans;  // a stack of `count` best spans from this age on, by rate
   std::size_t count = 0;
   for (std::size_t bin = kBins; bin-- > 0;) {
-    const double age = bin == 0 ? kFirstEdge / 2 : begin_of(bin);
-    const double believed = coarsest ? kReusesByOctave / age : hazards_[coarser][bin];
-    const double prior =
-        coarsest ? kPriorReuses / believed : std::min(kPriorReuses / believed, kLongestPrior);
-    const double hazard = (known.reuses[bin] + prior * believed) / (known.seconds[bin] + prior);
-    hazards_[which][bin] = hazard;
-
-    const double width = bin + 1 == kBins ? age : begin_of(bin + 1) - begin_of(bin);
+    const double hazard = std::sqrt(hazards_[profile.finest][bin] * std::exp(log_at(logs, bin)));
+    const double width = bin + 1 == kBins ? age_of(bin) : begin_of(bin + 1) - begin_of(bin);
     const double left = std::exp(-hazard * width);
     Span best{1 - left, (1 - left) / hazard, left};
     while (count > 0 && rate(spans[count - 1]) >= rate(best)) best = join(best, spans[--count]);
     spans[count++] = best;
-    indices_[which][bin] = rate(best);
+    profile.indices[bin] = static_cast<float>(rate(best));
   }
 }
 
 void ReuseModel::fade() {
-  for (Class which = 0; which < classes_.size(); ++which) {
-    ClassState& state = classes_[which];
+  for (Table which = 0; which < tables_.size(); ++which) {
+    TableState& state = tables_[which];
     if (!std::exchange(state.observed, false)) continue;  // no member observed since the last fade
     for (double& seconds : observed_[which].seconds) seconds *= kFading;
     for (double& reuses : observed_[which].reuses) reuses *= kFading;
@@ -127,9 +176,12 @@ void ReuseModel::fade() {
 }
 
 void ReuseModel::estimate() {
-  for (Class which = 0; which < classes_.size(); ++which) {  // coarser ones first
-    if (std::exchange(classes_[which].stale, false)) estimate(which);
+  for (Table which = 0; which < tables_.size(); ++which) {  // coarser ones first
+    if (std::exchange(tables_[which].stale, false)) estimate(which);
   }
+  ++estimated_;
+  free_.insert(free_.end(), released_.begin(), released_.end());
+  released_.clear();
 }
 
 }  // namespace afterimage

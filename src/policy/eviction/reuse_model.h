@@ -6,17 +6,22 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
+
+#include "policy/eviction/reuse_regression.h"
 
 namespace afterimage {
 
 /// Predicts when members of a class will be used again. Learned online, without prior training.
 ///
-/// For each class and age the model counts reuses and the seconds that members of the class spent
-/// at that age; their quotient is the hazard of reuse. Classes refine each other (all → of this
-/// kind → … → of this kind, turn, output length …). A class with few observations is assumed to be
-/// like the one it refines. Without observations, reuse becomes less likely with age, as an LRU
-/// assumes.
+/// For each table and age the model counts reuses and the seconds that its members spent at that
+/// age; their quotient is the hazard of reuse. Tables refine each other (all → of this kind → … →
+/// of this kind, turn, output length …). A table with few observations is assumed to be like the
+/// one it refines. Without observations, reuse becomes less likely with age, as an LRU assumes.
+///
+/// A class is a finest table and traits. Its hazard is the geometric mean of the table's and that
+/// of a ReuseRegression, which knows more traits than tables have room for.
 ///
 /// Unit     Seconds. Ages fall into bins of a quarter octave from two seconds on.
 /// Source   Gittins, Bandit processes and dynamic allocation indices, 1979; hazards by age:
@@ -29,30 +34,41 @@ class ReuseModel {
   /// The age in seconds at which a bin begins; begin_of(kBins) is beyond all ages.
   [[nodiscard]] static double begin_of(std::size_t bin) { return edges()[bin]; }
 
-  /// The class with these features, coarsest first. Each feature must refine the one before it.
-  Class classify(std::span<const std::uint64_t> features);
+  using Traits = ReuseRegression::Traits;
+  /// The class with these features, coarsest first, and traits. Each feature must refine the one
+  /// before it. A class exists until it was released as often as it was asked for.
+  Class classify(std::span<const std::uint64_t> features, const Traits& traits = {});
+  /// The class may be another one after the next estimate().
+  void release(Class released);
+  [[nodiscard]] std::size_t released() const { return released_.size(); }
+  [[nodiscard]] std::size_t classes() const { return by_profile_.size(); }
 
   /// A member spent `seconds` in `bin`; `reused` of it (0 to 1) was used again there.
-  void observe(Class finest, std::size_t bin, double seconds, double reused);
+  void observe(Class member, std::size_t bin, double seconds, double reused);
   /// A member lived through all of `bin` and was not used.
-  void outlived(Class finest, std::size_t bin);
+  void outlived(Class member, std::size_t bin);
   /// Prefetches the memory that outlived() will need.
-  void expect(Class finest, std::size_t bin) const {
-    __builtin_prefetch(&observed_[finest].seconds[bin], /*rw=*/1);
+  void expect(Class member, std::size_t bin) const {
+    __builtin_prefetch(&observed_[profiles_[member].finest].seconds[bin], /*rw=*/1);
   }
 
   /// The Gittins index as of the last estimate(): the expected reuses per second of residence, for
   /// the best of all time spans from that age on.
-  [[nodiscard]] double index(Class finest, std::size_t bin) const { return indices_[finest][bin]; }
+  [[nodiscard]] double index(Class member, std::size_t bin) {
+    Profile& profile = profiles_[member];
+    if (std::exchange(profile.estimated, estimated_) != estimated_) estimate(profile);
+    return profile.indices[bin];
+  }
   /// Discounts old observations. Cheap; call it at even intervals.
   void fade();
-  /// Recomputes the indices from the observations before the last fade. Needed only before index().
+  /// Lets index() use what was observed before the last fade, and released classes be used again.
   void estimate();
 
  private:
+  using Table = std::uint32_t;
   using PerBin = std::array<double, kBins>;
-  struct ClassState {
-    Class coarser = 0;      // itself if it is a coarsest class
+  struct TableState {
+    Table coarser = 0;      // itself if it is a coarsest table
     bool observed = false;  // since the last fade
     bool stale = false;     // observed before the last fade, and not estimated since
   };
@@ -60,18 +76,40 @@ class ReuseModel {
     PerBin seconds{};
     PerBin reuses{};
   };
+  struct Key {
+    Table finest = 0;
+    Traits traits;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
+  struct Profile {
+    Table finest = 0;
+    std::uint32_t users = 0;
+    std::uint64_t estimated = 0;  // the number of the estimate() that `indices` are of; 0: of none
+    Traits traits;
+    std::array<float, kBins> indices{};
+  };
 
   static const std::array<double, kBins + 1>& edges();
-  Class find_or_add(std::uint64_t feature, std::size_t level, Class coarser);
-  void estimate(Class which);
+  Table find_or_add(std::uint64_t feature, std::size_t level, Table coarser);
+  void estimate(Table which);
+  void estimate(Profile& profile) const;
 
-  boost::unordered_flat_map<std::uint64_t, Class> by_feature_;
-  // By class, coarser ones first. Separate arrays, because observing, ranking and estimating read
-  // different fields, each of them often.
-  std::vector<ClassState> classes_;
+  boost::unordered_flat_map<std::uint64_t, Table> by_feature_;
+  // By table, coarser ones first. Separate arrays, because observing and estimating read different
+  // fields, each of them often.
+  std::vector<TableState> tables_;
   std::vector<Observed> observed_;
   std::vector<PerBin> hazards_;
-  std::vector<PerBin> indices_;
+
+  ReuseRegression regression_;
+  std::vector<Profile> profiles_;  // by class
+  boost::unordered_flat_map<Key, Class, KeyHash> by_profile_;
+  std::vector<Class> free_;
+  std::vector<Class> released_;  // since the last estimate()
+  std::uint64_t estimated_ = 1;
 };
 
 }  // namespace afterimage

@@ -13,13 +13,17 @@ std::size_t bin_at(double age) {
   return bin;
 }
 
+ReuseModel::Traits traits(std::uint8_t value) {
+  ReuseModel::Traits made;
+  made.values[1] = value;
+  return made;
+}
+
 /// Members of the class reach the given age, at which a part of them is reused.
 void live(ReuseModel& model, ReuseModel::Class which, double age, double reused, int members) {
   const std::size_t last = bin_at(age);
   for (int member = 0; member < members; ++member) {
-    for (std::size_t bin = 0; bin < last; ++bin) {
-      model.observe(which, bin, ReuseModel::begin_of(bin + 1) - ReuseModel::begin_of(bin), 0);
-    }
+    for (std::size_t bin = 0; bin < last; ++bin) model.outlived(which, bin);
     model.observe(which, last, age - ReuseModel::begin_of(last), reused);
   }
 }
@@ -51,7 +55,7 @@ TEST(ReuseModel, AClassWithFewObservationsResemblesTheOneItRefines) {
   model.fade();
   model.estimate();
   const auto fresh = model.classify(std::array<std::uint64_t, 2>{1, 11});
-  const auto stranger = model.classify(std::array<std::uint64_t, 2>{2, 20});
+  const auto stranger = model.classify(std::array<std::uint64_t, 2>{2, 20}, {.kind = 1});
   EXPECT_NE(fresh, known);
   EXPECT_NEAR(model.index(fresh, bin_at(45)) / model.index(known, bin_at(45)), 1, 0.1);
   EXPECT_GT(model.index(fresh, bin_at(45)), 5 * model.index(stranger, bin_at(45)));
@@ -59,10 +63,12 @@ TEST(ReuseModel, AClassWithFewObservationsResemblesTheOneItRefines) {
 
 TEST(ReuseModel, AClassWithManyObservationsIsItself) {
   ReuseModel model;
-  const auto reused = model.classify(std::array<std::uint64_t, 2>{1, 10});
-  const auto dead = model.classify(std::array<std::uint64_t, 2>{1, 11});
-  live(model, reused, 50, 1, 200);
-  live(model, dead, 50, 0, 200);
+  const auto reused = model.classify(std::array<std::uint64_t, 2>{1, 10}, traits(10));
+  const auto dead = model.classify(std::array<std::uint64_t, 2>{1, 11}, traits(11));
+  for (int member = 0; member < 200; ++member) {
+    live(model, reused, 50, 1, 1);
+    live(model, dead, 50, 0, 1);
+  }
   model.fade();
   model.estimate();
   EXPECT_GT(model.index(reused, bin_at(45)), 20 * model.index(dead, bin_at(45)));
@@ -81,6 +87,52 @@ TEST(ReuseModel, OldObservationsFade) {
     model.estimate();
   }
   EXPECT_LT(model.index(kind, bin_at(45)), before / 10);
+}
+
+// The table is the same for both: only the regression can tell them apart.
+TEST(ReuseModel, ClassesWithOneTableDifferByTheirTraits) {
+  ReuseModel model;
+  const std::array<std::uint64_t, 1> table{1};
+  const auto reused = model.classify(table, traits(1));
+  const auto dead = model.classify(table, traits(2));
+  for (int member = 0; member < 200; ++member) {
+    live(model, reused, 50, 1, 1);
+    live(model, dead, 50, 0, 1);
+  }
+  model.fade();
+  model.estimate();
+  EXPECT_GT(model.index(reused, bin_at(45)), 2 * model.index(dead, bin_at(45)));
+}
+
+TEST(ReuseModel, AReleasedClassIsUsedAgainOnlyAfterTheNextEstimate) {
+  ReuseModel model;
+  const std::array<std::uint64_t, 1> table{1};
+  const auto first = model.classify(table, traits(1));
+  EXPECT_EQ(model.classify(table, traits(1)), first);
+  model.release(first);
+  EXPECT_EQ(model.classes(), 1U) << "it was asked for twice";
+  model.release(first);
+  EXPECT_EQ(model.classes(), 0U);
+  EXPECT_EQ(model.released(), 1U);
+  const auto second = model.classify(table, traits(2));
+  EXPECT_NE(second, first) << "the owner may still rank the first one";
+  model.estimate();
+  EXPECT_EQ(model.released(), 0U);
+  EXPECT_EQ(model.classify(table, traits(3)), first);
+}
+
+TEST(ReuseModel, AClassThatIsUsedAgainForgetsItsIndices) {
+  ReuseModel model;
+  const auto first = model.classify(std::array<std::uint64_t, 1>{1}, traits(1));
+  live(model, first, 50, 1, 200);
+  model.fade();
+  model.estimate();
+  const double known = model.index(first, bin_at(45));
+  model.release(first);
+  model.estimate();
+  const auto other = model.classify(std::array<std::uint64_t, 1>{2}, {.kind = 3});
+  ASSERT_EQ(other, first);
+  EXPECT_LT(model.index(other, bin_at(45)), known / 3);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include "policy/eviction/worth.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -14,7 +13,8 @@ namespace afterimage {
 namespace {
 
 constexpr std::uint64_t kRequestsPerFading = 100;
-constexpr std::uint8_t kMaxCountedUses = 3;
+constexpr std::uint64_t kBucketsPerRequest = 64;  // ranked again, on average at most
+constexpr std::size_t kFewClasses = 4096;
 // Seconds saved per byte, in half octaves: 2^-64 … 1.
 constexpr int kPrices = 128;
 
@@ -29,12 +29,6 @@ std::uint8_t price_of(const EntryFacts& facts) {
 // An entry without bytes still counts as a part of its run.
 float weight_of(const EntryFacts& facts) {
   return static_cast<float>(std::max<std::uint64_t>(facts.bytes.value(), 1));
-}
-
-// The binary logarithm, clamped.
-std::uint64_t octave(std::uint64_t n, int least, int most) {
-  return static_cast<std::uint64_t>(
-      std::clamp(static_cast<int>(std::bit_width(n)) - 1, least, most));
 }
 
 // Doubly linked lists threaded through `nodes` by the member `links`.
@@ -63,15 +57,15 @@ void Worth::begin_request(const RequestFacts& facts) {
   close_runs();
   request_ = facts;
   now_ = std::max(now_, std::chrono::duration<double>(facts.now).count());
-  turn_ = 0;
-  gap_ = 0;
+  new_bytes_ = 0;
   at_tip_ = true;
   age_runs();
   forget_oldest();
-  if (++requests_ % kRequestsPerFading == 0) {
-    model_.fade();
-    stale_ranks_ = true;
-  }
+  if (++requests_ % kRequestsPerFading != 0) return;
+  model_.fade();
+  // Ranking costs a step for each bucket: it waits until requests have paid for it.
+  stale_ranks_ |= requests_ - ranked_at_ >= order_.size() / kBucketsPerRequest;
+  if (model_.released() > model_.classes() + kFewClasses) rank_buckets();
 }
 
 void Worth::insert(SlotId slot, const EntryFacts& facts) {
@@ -205,6 +199,7 @@ bool Worth::take(const Past& past) {
 
 // Moves the entry from its run to one of the current request's runs.
 void Worth::use(Index index, const Past& past) {
+  if (past.run == kNone) new_bytes_ += static_cast<double>(entries_[index].past.bytes);
   const bool shared = past.run != kNone && take(past);
   const Kind kind = shared ? Kind::kShared : at_tip_ ? Kind::kTip : Kind::kOwn;
   at_tip_ = false;
@@ -246,21 +241,14 @@ Worth::Index Worth::open_run(Kind kind, std::uint8_t uses) {
 
 void Worth::close_runs() {
   if (open_.empty() && taken_.empty()) return;
-  for (const Index taken : taken_) {
-    const Run& run = runs_[taken];
-    // If entries are long, a request's only own entry may be its last one.
-    if ((run.kind != Kind::kOwn && run.kind != Kind::kTip) || !run.continued) continue;
-    turn_ = run.turn + 1;
-    gap_ = now_ - run.since;
-  }
+  follow_conversation();
   for (const Index taken : taken_) settle(taken);
   taken_.clear();
   for (const Index opened : open_) {
     Run& run = runs_[opened];
     run.open = false;
     run.taken_bytes = 0;
-    run.turn = turn_;
-    run.gap = gap_;
+    run.conversation = conversation_;
     classify(run);
     start_aging(opened);
     relist(opened);
@@ -299,26 +287,11 @@ void Worth::leave_behind(Index left) {
   ages_.remove(run.place);
   run.kind = tip ? Kind::kTipLeftBehind : Kind::kLeftBehind;
   run.since = now_;
-  run.turn = 0;
-  run.gap = 0;
+  run.conversation = {};
   run.facts = {};
   classify(run);
   start_aging(left);
   relist(left);
-}
-
-void Worth::classify(Run& run) {
-  std::array<std::uint64_t, 4> features;
-  std::uint64_t feature = static_cast<std::uint64_t>(run.kind) * 2 + (run.divided ? 1 : 0);
-  features[0] = feature = feature * (kMaxCountedUses + 1) + run.uses;
-  feature = feature * 8 + static_cast<std::uint64_t>(run.facts.hint);
-  feature = feature * 8 + static_cast<std::uint64_t>(run.facts.stop);
-  features[1] = feature = feature * 8 + static_cast<std::uint64_t>(run.facts.kind);
-  features[2] = feature = feature * 8 + (run.turn < 4 ? run.turn : run.turn < 8 ? 4 : 5);
-  feature = feature * 16 + octave(run.facts.output_tokens, 5, 12);
-  const auto gap = static_cast<std::uint64_t>(run.gap);
-  features[3] = feature * 16 + (run.turn == 0 ? 0 : 1 + octave(gap, 1, 9) / 2);
-  run.reuse_class = model_.classify(features);
 }
 
 void Worth::start_aging(Index index) {
@@ -369,6 +342,8 @@ void Worth::drop_if_dead(Index index) {
   if (run.alive > 0 || run.open || run.touched) return;
   unlist(index);
   ages_.remove(run.place);
+  model_.release(run.reuse_class);
+  run.reuse_class = kNone;
   ++run.serial;
   free_runs_.push_back(index);
 }
@@ -452,7 +427,7 @@ void Worth::unlink_entry(Index entry) {
   if (deepest && !runs_[index].open) relist(index);
 }
 
-Worth::Rank Worth::rank_of(Index bucket) const {
+Worth::Rank Worth::rank_of(Index bucket) {
   const Series& series = series_[bucket / ReuseModel::kBins];
   const std::size_t bin = bucket % ReuseModel::kBins;
   return {
@@ -462,6 +437,7 @@ Worth::Rank Worth::rank_of(Index bucket) const {
 }
 
 void Worth::rank_buckets() {
+  ranked_at_ = requests_;
   model_.estimate();
   for (const Rank& rank : order_) unordered_.push_back(rank.bucket);
   order_.clear();

@@ -27,7 +27,9 @@ namespace afterimage {
 ///   - kind: a request's last entry, its own entries, shared entries, entries left behind;
 ///   - the number of uses, and whether they were divided;
 ///   - the client's hint, the model's stop reason, who started the turn, and the turn's number;
-///   - the length of the output, and the time since the previous turn.
+///   - the length of the output, and the time since the previous turn;
+///   - the prompt's size, how much of it is new, and the size of the conversation's first prompt;
+///   - turns begun by people, tool results since the last of them, and how fast those came.
 /// Evicted entries are remembered by key for a while, so that a reuse after eviction is learned,
 /// too. Without begin_request() all runs are of one kind and do not age.
 ///
@@ -48,11 +50,14 @@ class Worth final : public EvictionPolicy {
 
   /// Number of remembered evicted entries; at most kMostRemembered when a request begins.
   [[nodiscard]] std::uint64_t remembered() const { return remembered_; }
+  /// Number of classes of runs that the model keeps; those that no run has are dropped.
+  [[nodiscard]] std::size_t classes() const { return model_.classes() + model_.released(); }
   static constexpr std::uint64_t kMostRemembered = 1U << 18U;
 
  private:
   using Index = std::uint32_t;
   static constexpr Index kNone = std::numeric_limits<Index>::max();
+  static constexpr std::uint8_t kMaxCountedUses = 3;
 
   enum class Kind : unsigned char { kOwn, kTip, kShared, kLeftBehind, kTipLeftBehind };
 
@@ -84,20 +89,30 @@ class Worth final : public EvictionPolicy {
     bool present = false;
     bool parked = false;
   };
+  /// A conversation up to its latest request.
+  struct Conversation {
+    std::uint32_t turn = 0;
+    std::uint32_t human_turns = 0;
+    std::uint32_t tool_turns = 0;  // since the last human turn
+    double gap = 0;                // since the previous turn, seconds
+    double pace = 0;               // of tool turns: log2 of their gaps in seconds, averaged
+    double first_bytes = 0;        // of the first prompt
+    double bytes = 0;              // of the prompt
+    double new_bytes = 0;          // of these, neither resident nor remembered
+  };
   struct Run {
     RequestFacts facts;
+    Conversation conversation;
     double since = 0;        // last use, seconds
-    double gap = 0;          // since the previous turn, seconds
     double bytes = 0;        // initially
     double alive_bytes = 0;  // of the `alive` entries
     double taken_bytes = 0;  // taken over by the current request
     double remembered_bytes = 0;
-    std::uint32_t turn = 0;
     std::uint32_t alive = 0;  // entries not taken by another run; resident or remembered
     std::uint32_t remembered = 0;
-    std::uint32_t serial = 0;  // remembered entries with another serial are forgotten
-    ReuseModel::Class reuse_class = 0;
-    RunAges::Place place = 0;  // in ages_, if it is not open
+    std::uint32_t serial = 0;               // remembered entries with another serial are forgotten
+    ReuseModel::Class reuse_class = kNone;  // kNone: not classified yet
+    RunAges::Place place = 0;               // in ages_, if it is not open
     std::uint8_t uses = 0;
     Kind kind = Kind::kOwn;
     bool open = false;       // of the current request
@@ -136,6 +151,8 @@ class Worth final : public EvictionPolicy {
   void use(Index index, const Past& past);
   Index open_run(Kind kind, std::uint8_t uses);
   void close_runs();
+  void follow_conversation();
+  [[nodiscard]] static ReuseModel::Traits traits_of(const Run& run);
   void settle(Index run);
   void leave_behind(Index run);
   void classify(Run& run);
@@ -152,7 +169,7 @@ class Worth final : public EvictionPolicy {
   void link_entry(Index entry, bool deepest);
   void link_entry_behind(Index upper, Index lower);
   void unlink_entry(Index entry);
-  [[nodiscard]] Rank rank_of(Index bucket) const;
+  [[nodiscard]] Rank rank_of(Index bucket);
   void rank_buckets();
   void order_new_buckets();
   [[nodiscard]] const Rank* least_worth();
@@ -180,8 +197,9 @@ class Worth final : public EvictionPolicy {
   RequestFacts request_;
   double now_ = 0;
   std::uint64_t requests_ = 0;
-  std::uint32_t turn_ = 0;
-  double gap_ = 0;
+  std::uint64_t ranked_at_ = 0;  // requests_ when the buckets were ranked
+  double new_bytes_ = 0;
+  Conversation conversation_;
   bool at_tip_ = true;
   std::vector<Index> open_;   // the current request's runs
   std::vector<Index> taken_;  // runs that it has taken entries from

@@ -8,6 +8,8 @@
 #include <map>
 #include <vector>
 
+#include "foundation/platform/random.h"
+
 namespace afterimage {
 namespace {
 
@@ -111,6 +113,57 @@ TEST(Worth, LearnsHowMuchAHintIsWorth) {
     talk.now += kSecond;
     talk.worth.begin_request({.now = talk.now});
     EXPECT_EQ(talk.evict(), honest ? ends : goes_on) << (honest ? "honest" : "lying");
+  }
+}
+
+// Only conversations with long prompts continue. The table of classes has no sizes: the regression
+// learns this, in any unit.
+TEST(Worth, LearnsFromTheSizeOfThePrompt) {
+  for (const Bytes entry : {1_KiB, 64_MiB}) {
+    Talk talk;
+    const auto begin = [&](unsigned times) {
+      talk.worth.begin_request({.now = talk.now});
+      talk.worth.insert(
+          slot(talk.next),
+          {.bytes = Bytes(entry.value() * times), .cost = kSecond * times, .key = talk.next + 1});
+      talk.here[talk.next] = true;
+      return talk.next++;
+    };
+    for (int round = 0; round < 300; ++round) {
+      const std::uint32_t lasting = begin(8);
+      const std::uint32_t brief = begin(1);
+      talk.now += 10 * kSecond;
+      talk.worth.begin_request({.now = talk.now});
+      talk.worth.touch(slot(lasting));
+      talk.now += 300 * kSecond;
+      talk.erase(lasting, RemovalReason::kErased);
+      talk.erase(brief, RemovalReason::kErased);
+    }
+    const std::uint32_t lasting = begin(8);
+    talk.now += kSecond;
+    const std::uint32_t brief = begin(1);
+    talk.now += kSecond;
+    talk.worth.begin_request({.now = talk.now});
+    EXPECT_EQ(talk.evict(), brief) << entry.value();  // although it is younger
+    EXPECT_EQ(talk.evict(), lasting);
+  }
+}
+
+// Nearly every request has a class of its own, and no victim is ever asked for.
+TEST(Worth, DropsClassesThatNoRunHas) {
+  Worth worth;
+  Rng rng(1);
+  for (std::uint32_t round = 0; round < 20'000; ++round) {
+    worth.begin_request({.now = round * kSecond,
+                         .output_tokens = 1U << rng.below(12),
+                         .kind = static_cast<TurnKind>(rng.below(3)),
+                         .stop = static_cast<StopReason>(rng.below(4))});
+    worth.insert({.index = round % 16, .generation = round},
+                 {.bytes = Bytes(std::uint64_t{1} << rng.below(12)), .cost = kSecond});
+    if (round < 15) continue;
+    const std::uint32_t oldest = round - 15;
+    worth.erase({.index = oldest % 16, .generation = oldest}, RemovalReason::kErased);
+    ASSERT_LT(worth.classes(), 5'000U) << round;
   }
 }
 
