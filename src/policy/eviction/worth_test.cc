@@ -139,12 +139,12 @@ TEST(Worth, LearnsFromTheSizeOfThePrompt) {
       talk.erase(lasting, RemovalReason::kErased);
       talk.erase(brief, RemovalReason::kErased);
     }
-    const std::uint32_t lasting = begin(8);
-    talk.now += kSecond;
     const std::uint32_t brief = begin(1);
     talk.now += kSecond;
+    const std::uint32_t lasting = begin(8);
+    talk.now += kSecond;
     talk.worth.begin_request({.now = talk.now});
-    EXPECT_EQ(talk.evict(), brief) << entry.value();  // although it is younger
+    EXPECT_EQ(talk.evict(), brief) << entry.value();  // although its usual reuse is nearer
     EXPECT_EQ(talk.evict(), lasting);
   }
 }
@@ -157,9 +157,10 @@ TEST(Worth, DropsClassesThatNoRunHas) {
     worth.begin_request({.now = round * kSecond,
                          .output_tokens = 1U << rng.below(12),
                          .kind = static_cast<TurnKind>(rng.below(3)),
-                         .stop = static_cast<StopReason>(rng.below(4))});
+                         .stop = static_cast<StopReason>(rng.below(4)),
+                         .hint = static_cast<ContinuationHint>(rng.below(3))});
     worth.insert({.index = round % 16, .generation = round},
-                 {.bytes = Bytes(std::uint64_t{1} << rng.below(12)), .cost = kSecond});
+                 {.bytes = Bytes((2 + rng.below(2)) << rng.below(12)), .cost = kSecond});
     if (round < 15) continue;
     const std::uint32_t oldest = round - 15;
     worth.erase({.index = oldest % 16, .generation = oldest}, RemovalReason::kErased);
