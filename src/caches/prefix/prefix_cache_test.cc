@@ -195,7 +195,9 @@ TEST(PrefixCache, NeverEvictsAPinnedSequenceOrItsPrefix) {
 }
 
 TEST(PrefixCache, EnforcesTheSequenceLimit) {
-  CacheFixture f(1_MiB, at_most(2));
+  PrefixCacheOptions options = at_most(2);
+  options.policy = make_policy("lru").value();  // so that it is known who leaves
+  CacheFixture f(1_MiB, std::move(options));
   ASSERT_TRUE(f.put(text({1, 1, 1})).has_value());
   ASSERT_TRUE(f.put(text({2, 2, 2})).has_value());
   ASSERT_TRUE(f.put(text({2, 2, 2, 2})).has_value()) << "an extension is the same sequence";

@@ -105,7 +105,9 @@ TEST(Seed004, B6_OrAtTheLastLegalBoundary) {
 }
 
 TEST(Seed004, B7_EvictsTheLeastRecentlyUsedFirst) {
-  CacheFixture f(Bytes(3 * 64));
+  PrefixCacheOptions options;
+  options.policy = make_policy("lru").value();
+  CacheFixture f(Bytes(3 * 64), std::move(options));
   ASSERT_TRUE(f.put(text({1, 1, 1})).has_value());
   ASSERT_TRUE(f.put(text({2, 2, 2})).has_value());
   ASSERT_TRUE(f.put(text({3, 3, 3})).has_value());
