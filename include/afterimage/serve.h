@@ -23,9 +23,9 @@ struct Served {
   std::shared_ptr<const AnswerFormat> format;  // reads completion.text; nullptr: plain text
   Fingerprint prints;                          // of its media; empty without reuse
   std::vector<MediaSource> sources;            // one a media item
-  std::uint64_t encoder_calls = 0;     // times that an item, or some of its parts, was encoded
-  std::uint64_t parts = 0;             // of its media, as far as they were needed
-  std::uint64_t encoded_parts = 0;     // of them, by this request
+  std::uint64_t encoder_calls = 0;  // times that an item, or some of its parts, was encoded
+  std::uint64_t parts = 0;          // of its media, as far as they were needed
+  std::uint64_t encoded_parts = 0;  // of them, by this request
   /// What it took from the caches or put there; nullptr: no model ran, or without reuse.
   std::shared_ptr<const PrefetchTarget> target = nullptr;
   std::vector<MatchStep> match_steps;  // of the answer cache; empty: it was not looked up
