@@ -25,14 +25,16 @@ StepPrefetcher::StepPrefetcher(const Options& options, Prefetch prefetch, const 
 
 void StepPrefetcher::begins(const ClientStep& name) {
   const MutexLock lock(mutex_);
-  const auto found = steps_.find(name);
-  if (found == steps_.end()) return;
-  Step& step = found->second;
-  expire(name, step);
-  if (!step.useful_until.has_value()) return;
-  step.useful_until = std::nullopt;
-  ++counts_.useful;
-  judge(name.tenant, true);
+  // What was loaded was for the step that comes next, and this is it.
+  for (auto at = steps_.lower_bound({name.tenant, name.workflow, ""});
+       at != steps_.end() && at->first.tenant == name.tenant && at->first.workflow == name.workflow;
+       ++at) {
+    if (!at->second.useful_until.has_value()) continue;
+    const bool useful = at->first.step == name.step && clock_.now() <= *at->second.useful_until;
+    at->second.useful_until = std::nullopt;
+    ++(useful ? counts_.useful : counts_.useless);
+    judge(name.tenant, useful);
+  }
 }
 
 void StepPrefetcher::ends(const ClientStep& name, const std::vector<std::string>& next,

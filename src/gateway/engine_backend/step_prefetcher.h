@@ -31,7 +31,8 @@ struct ClientStep {
 /// is busy between two steps: the KV and encoder outputs that the last request of that step used.
 ///
 /// What comes next is what the client says, or else the step that has mostly followed. A prefetch is
-/// useful if its step comes within `useful_within`. A tenant of whose last eight less than two were
+/// useful if its step is the workflow's next and comes within `useful_within`; runs of one workflow at
+/// the same time need names of their own. A tenant of whose last eight less than two were
 /// useful gets only every eighth, until that changes: so a wrong or hostile hint costs a bounded number of
 /// loads of its tenant's own entries.
 ///

@@ -86,7 +86,8 @@ TEST(StepPrefetcher, AStepIsLoadedOnceUntilItComes) {
   Steps f;
   f.take("b");
   for (int i = 0; i < 5; ++i) {
-    f.take("a", {"b"});
+    f.prefetcher.ends({.tenant = "t", .workflow = "w", .step = "a"}, {"b"},
+                      target_of(TokenId('a')));
     f.prefetcher.await_loads();
   }
   EXPECT_EQ(f.seen().size(), 1U);
@@ -122,6 +123,18 @@ TEST(StepPrefetcher, WrongHintsAreSoonIgnored) {
     f.prefetcher.await_loads();
   }
   EXPECT_EQ(f.prefetcher.counts().declined, before.declined);
+}
+
+TEST(StepPrefetcher, AStepThatComesLaterThanTheNextWasNotWorthIt) {
+  Steps f;
+  f.take("b");
+  f.take("c");
+  f.take("a", {"b"});
+  f.prefetcher.await_loads();
+  f.take("c");
+  EXPECT_EQ(f.prefetcher.counts().useless, 1U);
+  f.take("b");
+  EXPECT_EQ(f.prefetcher.counts().useful, 0U);
 }
 
 TEST(StepPrefetcher, WhatLoadsNothingIsNotJudged) {
