@@ -79,10 +79,10 @@ traces: ## replay the traces in TRACES=../shared/traces through every eviction p
 	@$(MAKE) --no-print-directory build
 	build/release/afterimage replay --trace $(TRACES)/*.jsonl.gz --report build/traces.html
 
-test: ## run all tests under AddressSanitizer and UndefinedBehaviorSanitizer
+test: ## run all tests under AddressSanitizer and UndefinedBehaviorSanitizer (FUZZ=0: without the corpora of the fuzz targets)
 	$(call install,test)
 	$(llama)
-	cmake --preset dev -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO)
+	cmake --preset dev -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO) -DAFTERIMAGE_FUZZ=$(if $(filter 0,$(FUZZ)),OFF,ON)
 	cmake --build --preset dev -j $(JOBS)
 	$(CTEST) --test-dir build/dev -E gemma3
 	@scripts/test-counts.py build/dev

@@ -19,7 +19,7 @@ import gateway_under_test
 import video_files
 
 PROGRAM = os.environ["AFTERIMAGE_PROGRAM"]
-FRAMES, STEP = 32, 4
+FRAMES, STEP = 16, 4
 
 
 def setUpModule():
@@ -44,7 +44,7 @@ class Run(unittest.TestCase):
         return json.loads(done.stdout)
 
     def test_a_moving_window_encodes_its_new_slices_only(self):
-        film = 40
+        film = 24
         report = self.report(video_files.windows(self.folder, film, FRAMES, STEP))
         self.assertTrue(report["outputs_identical"])
         self.assertEqual(report["requests"], (film - FRAMES) // STEP + 1)
