@@ -46,9 +46,9 @@ def sessions(repository: Path) -> Iterator[tuple[str, list[Any]]]:
 
 
 def flat(requests: list[Any], start: float) -> Iterator[tuple[float, Any]]:
-    """Requests of the session and of its sub-agents, with their times."""
+    """Requests of the session and of those nested in it, with their times."""
     for request in requests:
-        if request["type"] == "subagent":
+        if "requests" in request:
             yield from flat(request["requests"], start + request["t"])
         else:
             yield start + request["t"], request

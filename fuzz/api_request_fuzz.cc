@@ -11,21 +11,12 @@
 
 #include "afterimage/check.h"
 #include "gateway/openai/request.h"
+#include "json_check.h"
 
 using namespace afterimage;
+using testing::is_json;
 
 namespace {
-
-/// Whether it is JSON. The library also rejects numbers beyond a double, which JSON allows.
-bool is_json(std::string_view body) {
-  constexpr int kNumberTooLarge = 406;
-  try {
-    static_cast<void>(nlohmann::json::parse(body));
-    return true;
-  } catch (const nlohmann::json::exception& error) {
-    return error.id == kNumberTooLarge;
-  }
-}
 
 void check(ApiOperation operation, std::string_view body) {
   auto request = read_api_request(operation, body);

@@ -14,19 +14,13 @@
 #include "afterimage/clock.h"
 #include "gateway/anthropic/messages_translation.h"
 #include "gateway/responses/responses_translation.h"
+#include "json_check.h"
 
 using namespace afterimage;
 
 namespace {
 
-void check_json(std::string_view text) {
-  constexpr int kNumberTooLarge = 406;
-  try {
-    static_cast<void>(nlohmann::json::parse(text));
-  } catch (const nlohmann::json::exception& error) {
-    AFI_CHECK(error.id == kNumberTooLarge);
-  }
-}
+void check_json(std::string_view text) { AFI_CHECK(testing::is_json(text)); }
 
 void check_events(std::string_view text) {
   while (!text.empty()) {

@@ -14,21 +14,12 @@
 #include "gateway/openai/request.h"
 #include "gateway/protocol/chat_files.h"
 #include "gateway/responses/responses_request.h"
+#include "json_check.h"
 
 using namespace afterimage;
+using testing::is_json;
 
 namespace {
-
-/// Whether it is JSON. The library also rejects numbers beyond a double, which JSON allows.
-bool is_json(std::string_view body) {
-  constexpr int kNumberTooLarge = 406;
-  try {
-    static_cast<void>(nlohmann::json::parse(body));
-    return true;
-  } catch (const nlohmann::json::exception& error) {
-    return error.id == kNumberTooLarge;
-  }
-}
 
 Result<UploadedFile> find_file(std::string_view id) {
   if (!id.starts_with("file-")) return fail(ErrorCode::kNotFound, "there is none");

@@ -179,3 +179,17 @@ def spawn_hog(group, size, reserve):
             os._exit(1)
     os.close(write_end)
     return pid, os.fdopen(read_end)
+
+
+def in_group(group, drill):
+    """Runs a drill, which gets a folder of its own. Returns the exit code."""
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            passed = drill(pathlib.Path(folder))
+    except CannotRun as error:
+        print(f"drill: {error}", file=sys.stderr)
+        return 2
+    finally:
+        group.close()
+    print("passed" if passed else "FAILED")
+    return 0 if passed else 1

@@ -23,11 +23,10 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-from control_group import MIB, CannotRun, SimulatedGroup, make_group, spawn_hog
+from control_group import MIB, CannotRun, SimulatedGroup, in_group, make_group, spawn_hog
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WITHIN = 2.0  # seconds
@@ -157,16 +156,7 @@ def main():
               f"drill: scripted: two real processes, and a folder that reports what they use of {mib(call.limit)}")
     else:
         print(f"drill: real: {group.name}, limit {mib(call.limit)}")
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            passed = run_drill(call, group, pathlib.Path(folder))
-    except CannotRun as error:
-        print(f"drill: {error}", file=sys.stderr)
-        return 2
-    finally:
-        group.close()
-    print("passed" if passed else "FAILED")
-    return 0 if passed else 1
+    return in_group(group, lambda folder: run_drill(call, group, folder))
 
 
 if __name__ == "__main__":

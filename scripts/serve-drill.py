@@ -28,11 +28,10 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-from control_group import MIB, CannotRun, SimulatedGroup, make_group, spawn_hog
+from control_group import MIB, CannotRun, SimulatedGroup, in_group, make_group, spawn_hog
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WITHIN = 0.5  # seconds
@@ -233,16 +232,7 @@ def main():
         print(f"*** THIS IS NOT THE REAL DRILL: no control group was used ***\n*** {group.why} ***")
     else:
         print(f"drill: real: {group.name}, limit {call.limit // MIB} MiB")
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            passed = run_drill(call, group, folder)
-    except CannotRun as error:
-        print(f"drill: {error}", file=sys.stderr)
-        return 2
-    finally:
-        group.close()
-    print("passed" if passed else "FAILED")
-    return 0 if passed else 1
+    return in_group(group, lambda folder: run_drill(call, group, folder))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ StepPrefetcher::StepPrefetcher(const Options& options, Prefetch prefetch, const 
 
 void StepPrefetcher::begins(const ClientStep& name) {
   const MutexLock lock(mutex_);
-  // What was loaded was for the step that comes next, and this is it.
+  // Loads were made for the workflow's next step, which is this request.
   for (auto at = steps_.lower_bound({name.tenant, name.workflow, ""});
        at != steps_.end() && at->first.tenant == name.tenant && at->first.workflow == name.workflow;
        ++at) {

@@ -84,7 +84,8 @@ std::vector<std::string> types_of(const std::vector<Json>& events) {
   return types;
 }
 
-/// As the official clients add up a stream; checks that what is done is what was added up.
+/// Adds up the pieces of a stream, as the official clients do, and compares each sum with the stream's
+/// "done" event.
 Json accumulated(const std::vector<Json>& events) {
   Json output = Json::array();
   const auto part = [&](const Json& event) -> Json& {

@@ -58,8 +58,8 @@ class AnswerOwners {
   EntryLabels labels_;
 };
 
-/// What is idle is offloaded by dropping it: the tier got a copy when it was made. Without a tier it
-/// would have to be computed again, in the worst moment.
+/// The tier gets a copy of each entry when the entry is made, so an idle entry is offloaded by evicting
+/// it. Without a tier the entry would have to be computed again, under pressure.
 PressureOptions pressure_of(const ReuseOptions& options) {
   PressureOptions pressure = options.pressure;
   if (options.tier == nullptr) pressure.governor.idle.offload = std::nullopt;

@@ -52,7 +52,7 @@ struct Tenants {
 
 Bytes times(Bytes bytes, std::uint64_t factor) { return Bytes(bytes.value() * factor); }
 
-/// What one request leaves in memory.
+/// Bytes of the entries that one request adds.
 Bytes of_one_request() {
   Tenants alone({.budget = 64_MiB, .shares = {{.tenant = "calm", .fraction = 0.5}}});
   alone.ask("calm", 1);
