@@ -68,9 +68,9 @@ class Ours:
         saved: set[str] = set()
         while len(saved) < len(items):
             saved |= self.worker.get_finished(set())[0] or set()
-            self.worker._threads.submit(lambda: None).result()
+            self.worker.drain()
         self.scheduler.update_connector_output(SimpleNamespace(finished_sending=saved, finished_recving=None))
-        self.scheduler._threads.submit(lambda: None).result()
+        self.scheduler.drain()
 
     def restart(self) -> None:
         """As after a reboot: host memory is empty."""
@@ -82,7 +82,7 @@ class Ours:
         feature = [SimpleNamespace(identifier=name, mm_position=SimpleNamespace(offset=0, length=1)) for name in names]
         request = SimpleNamespace(mm_features=feature)
         while not self.scheduler.ensure_cache_available(request, 0):
-            self.scheduler._threads.submit(lambda: None).result()
+            self.scheduler.drain()
         for index, name in enumerate(names):
             assert self.scheduler.has_cache_item(name)
             self.scheduler.update_state_after_alloc(request, index)

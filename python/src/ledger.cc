@@ -241,9 +241,31 @@ struct RequestLedger {
   }
 };
 
+/// A method of CPython's own kind. A scheduler calls it for every running request in every step, and
+/// nanobind's dispatch would take longer than the answer.
+PyObject* get_cached_input_ids(PyObject* self, PyObject* request) noexcept {
+  try {
+    if (!nb::inst_ready(self)) throw nb::type_error("RequestLedger.__init__() was not called");
+    return nb::inst_ptr<RequestLedger>(self)->inputs_of_request(request).release().ptr();
+  } catch (nb::python_error& error) {
+    error.restore();
+  } catch (const nb::builtin_exception& error) {
+    PyErr_SetString(PyExc_TypeError, error.what());
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+PyMethodDef request_ledger_methods[] = {
+    {"get_cached_input_ids", get_cached_input_ids, METH_O,
+     "get_cached_input_ids($self, request, /)\n--\n\nThe inputs that hold an item now."},
+    {nullptr, nullptr, 0, nullptr}};
+PyType_Slot request_ledger_slots[] = {{Py_tp_methods, request_ledger_methods}, {0, nullptr}};
+
 void bind_request_ledger(nb::module_& module) {
   using Self = RequestLedger;
-  nb::class_<Self>(module, "RequestLedger",
+  nb::class_<Self>(module, "RequestLedger", nb::type_slots(request_ledger_slots),
                    "vLLM's EncoderCacheManager on an EncoderLedger: the part that is called for "
                    "every request.")
       .def(
@@ -281,9 +303,6 @@ void bind_request_ledger(nb::module_& module) {
             or_raise(self.ledger.allocate(name, input_of(input_id), item, size));
           },
           nb::arg("request"), nb::arg("input_id"), "Charges the input's item.")
-      .def("get_cached_input_ids", &Self::inputs_of_request, nb::arg("request"),
-           nb::sig("def get_cached_input_ids(self, request: object) -> frozenset[int]"),
-           "The inputs that hold an item now.")
       .def(
           "get_cached_num_encoder_embeds",
           [](const Self& self, nb::handle request, std::int64_t input_id) -> nb::object {

@@ -84,7 +84,7 @@ class Engine:
             self.worker.save_caches(cache, item)
         sent, received = self.worker.get_finished(set())
         self.worker.clear_connector_metadata()
-        self.worker._threads.submit(lambda: None).result()  # wait until it is written
+        self.worker.drain()
         later, _ = self.worker.get_finished(set())
         sent = (sent or set()) | (later or set())
         self.scheduler.update_connector_output(SimpleNamespace(finished_sending=sent, finished_recving=received))
@@ -92,7 +92,7 @@ class Engine:
         return cache
 
     def settle(self) -> None:
-        self.scheduler._threads.submit(lambda: None).result()
+        self.scheduler.drain()
 
     def close(self) -> None:
         self.scheduler.shutdown()

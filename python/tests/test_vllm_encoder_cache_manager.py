@@ -249,3 +249,15 @@ def test_manager_and_model_agree_after_every_call(seed: int) -> None:
             assert getattr(ours, attribute) == getattr(peer, attribute), f"seed {seed}, step {step}: {attribute}"
         assert list(ours.freeable) == list(peer.freeable), f"seed {seed}, step {step}"
         assert ours.request_cached_ids == peer.request_cached_ids, f"seed {seed}, step {step}"
+
+
+def test_a_manager_that_was_not_initialised_says_so() -> None:
+    """get_cached_input_ids() is a method of CPython's own kind, which must not trust its object."""
+    manager = EncoderCacheManager.__new__(EncoderCacheManager)
+    with pytest.raises(TypeError, match="__init__"):
+        manager.get_cached_input_ids(object())
+
+
+def test_what_is_not_a_request_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="request_id"):
+        EncoderCacheManager(16).get_cached_input_ids(object())

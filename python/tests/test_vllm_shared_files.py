@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import random
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -108,3 +110,49 @@ def test_a_system_that_writes_a_part_is_asked_again(tmp_path: Path, monkeypatch:
     assert found is not None
     assert bytes(found.data) == data
     files.close()
+
+
+def while_written(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
+    """Does something once between the reservation of a put and its bytes."""
+    write = shared_files._write_all
+
+    def interrupted(file: int, parts: list[memoryview]) -> None:
+        monkeypatch.setattr(shared_files, "_write_all", write)
+        do()
+        write(file, parts)
+
+    monkeypatch.setattr(shared_files, "_write_all", interrupted)
+
+
+def test_what_is_being_written_counts_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, other = SharedFiles(tmp_path, 5_000), SharedFiles(tmp_path, 5_000)
+    counted: list[int] = []
+    while_written(monkeypatch, lambda: counted.append(other.used_bytes()))
+    assert put(files, "a", 3_000)
+    assert counted == [files.used_bytes()] and counted[0] > 3_000
+
+
+def test_others_may_put_while_one_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, other = SharedFiles(tmp_path, 50_000), SharedFiles(tmp_path, 50_000)
+    while_written(monkeypatch, lambda: put(other, "b"))
+    assert put(files, "a")
+    assert names(tmp_path) == {"a", "b"}
+
+
+def test_one_that_is_evicted_while_it_is_written_is_not_put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, other = SharedFiles(tmp_path, 5_000), SharedFiles(tmp_path, 5_000)
+    while_written(monkeypatch, lambda: put(other, "b", 4_000))
+    assert not put(files, "a", 3_000)
+    assert names(tmp_path) == {"b"}
+    assert put(files, "c", 3_000), "the space is free again"
+
+
+def test_a_lease_and_its_release_are_uses(tmp_path: Path) -> None:
+    files = SharedFiles(tmp_path, 5_000)
+    for name in "abc":
+        assert put(files, name, 1_000)
+    time.sleep(0.02)  # the clock of a file system has ticks
+    assert (lease := files.lease("a")) is not None
+    files.release(lease)
+    assert put(files, "d", 2_000)
+    assert names(tmp_path) >= {"a", "d"}

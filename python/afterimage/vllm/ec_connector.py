@@ -6,6 +6,7 @@ Scheduler  has_cache_item() takes a lease before it promises an item, so an evic
            it. Unused leases are released when the step's metadata is built; the others
            when the workers report that they have loaded.
 Workers    Rank 0 copies newly encoded items into the shared folder; every rank loads the promised items.
+           Several items are saved, or promoted from below, at a time.
 Below      The scheduler's process copies saved items to disk and servers, and promotes them before it promises them.
            So machines that share servers encode an item once, unless they do so at the same time.
 Keys       Item, model, revision, dtype, all settings of vLLM that change an encoder's output, its version, and the
@@ -28,7 +29,7 @@ import time
 import weakref
 from array import array
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ _EPOCH_FILE = "weights-epoch"
 # caches are off; such a number means another item after each start.
 _CONTENT = re.compile(r"(.*:)?([0-9a-f]{64}|[0-9a-f]{128})", re.DOTALL)
 _QUEUED_SAVES = 64
+_MOVERS = 4  # threads that copy items: copies wait for memory and disks, and run without the interpreter's lock
 _ABANDONED_AFTER_SECONDS = 60.0
 _TIERS_CHECKED_EVERY_SECONDS = 1.0
 _REMEMBERED_SOURCES = 10_000
@@ -101,7 +103,8 @@ class ECConnector(ECConnectorBase):
         super().__init__(vllm_config, role)
         self._schedules = role == ECConnectorRole.SCHEDULER
         self._spaces: dict[str, Namespace] = {}
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="afterimage-ec")
+        self._movers = ThreadPoolExecutor(_MOVERS, thread_name_prefix="afterimage-ec")
+        self._storing = ThreadPoolExecutor(1, thread_name_prefix="afterimage-ec-below")
         self._files: SharedFiles | AbsentFiles = AbsentFiles()
         self._below: Below | None = None
         self._off: dict[str, str] = {}
@@ -164,7 +167,8 @@ class ECConnector(ECConnectorBase):
         if self._is_closed:
             return
         self._is_closed = True
-        self._threads.shutdown(wait=True)
+        self._movers.shutdown(wait=True)
+        self._storing.shutdown(wait=True)
         if self._schedules:
             self._tiers_checked = -math.inf
             self._check_tiers()
@@ -173,6 +177,11 @@ class ECConnector(ECConnectorBase):
             self._below.close()
             self._below = None
         self._files.close()
+
+    def drain(self) -> None:
+        """Waits until everything that was to be copied by now has been, or has failed."""
+        wait([*self._saves.values(), *(promotion for _, promotion in self._promotions.values())])
+        self._storing.submit(lambda: None).result()
 
     def _is_off(self) -> bool:
         return isinstance(self._files, AbsentFiles)
@@ -273,7 +282,7 @@ class ECConnector(ECConnectorBase):
         saved = connector_output.finished_sending or ()
         self._counts.add("saved", len(saved))
         if saved and self._below is not None and (epoch := self._epoch()) is not None:
-            self._submit(self._store_below, [self._key(identifier, epoch) for identifier in saved])
+            self._submit(self._storing, self._store_below, [self._key(identifier, epoch) for identifier in saved])
 
     def get_ec_connector_stats(self) -> ReuseStats | None:
         """What the scheduler counted since the last call."""
@@ -301,7 +310,7 @@ class ECConnector(ECConnectorBase):
                 self._files.release(lease)
         self._loading = [each for each in self._loading if not done(each[0], each[1])]
 
-    def _submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    def _submit(self, threads: Executor, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
         def guarded() -> Any:
             try:
                 return work(*arguments)
@@ -309,7 +318,7 @@ class ECConnector(ECConnectorBase):
                 self._warn_once(f"Afterimage could not {work.__name__.strip('_').replace('_', ' ')}: {_reason(error)}")
                 return None
 
-        return self._threads.submit(guarded)
+        return threads.submit(guarded)
 
     def _warn_once(self, message: str) -> None:
         if message not in self._warned:
@@ -327,7 +336,7 @@ class ECConnector(ECConnectorBase):
             self._promotions = {each: known for each, known in self._promotions.items() if now - known[0] < _ABANDONED_AFTER_SECONDS}
             if len(self._sources) >= _REMEMBERED_SOURCES:
                 self._sources.clear()
-            self._promotions[name] = (now, self._submit(self._load_from_below, identifier, key))
+            self._promotions[name] = (now, self._submit(self._movers, self._load_from_below, identifier, key))
         began, promotion = self._promotions[name]
         return not promotion.done() and now - began < self._wait_seconds
 
@@ -394,7 +403,7 @@ class ECConnector(ECConnectorBase):
         rows = sum(save.shape[0] for save in new if save.shape)
         for save in new:
             seconds = (self._encoded - self._began) * save.shape[0] / rows if rows and save.shape else 0.0
-            self._saves[save.identifier] = self._submit(self._save_item, save, seconds)
+            self._saves[save.identifier] = self._submit(self._movers, self._save_item, save, seconds)
 
     def _save_item(self, save: _Save, seconds: float) -> bool:
         if self._files.put(save.name, save.dtype, save.shape, save.data, seconds) or self._files.holds(save.name):

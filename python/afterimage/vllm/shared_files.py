@@ -13,7 +13,7 @@ Lock     .lock, whose content is 8 bytes: no less than the bytes in use, so that
 Unit     Bytes of files, leased ones included; never more than the capacity.
 Errors   A damaged, foreign or torn file is a miss and is removed. A folder that disappears is made again by the next
          put; until then every look-up misses.
-Threads  Any threads and processes: writers hold the folder's lock.
+Threads  Any threads and processes. Space is reserved under the folder's lock; the bytes are written without it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy
 
 from afterimage._core import checksum
 
@@ -99,13 +101,12 @@ class SharedFiles:
             fcntl.flock(self._alive, fcntl.LOCK_EX)
 
     def put(self, name: str, dtype: str, shape: tuple[int, ...], data: Any, seconds: float = 0.0) -> bool:
-        """Copies a tensor in, evicting the least recently leased or put. False: no space, or it exists already.
+        """Copies a tensor in, evicting the least recently put, leased or released. False: no space, or it exists already.
 
         OSError: the folder cannot be written.
         """
         if self.holds(name):
             return False
-        self._join()
         header = json.dumps({"name": name, "dtype": dtype, "shape": list(shape), "seconds": seconds}).encode()
         offset = -(-(_FIXED.size + len(header)) // 64) * 64
         padded = header.ljust(offset - _FIXED.size, b"\0")
@@ -113,20 +114,32 @@ class SharedFiles:
         bytes_ = whole.cast("B") if whole.nbytes else memoryview(b"")
         head = _FIXED.pack(_MAGIC, len(header), offset, _checksum_of(padded, bytes_)) + padded
         size = len(head) + len(bytes_)
-        with self._locked() as lock:
-            if not self._reserve(lock, size):
-                return False
-            unfinished = f"{self.folder}/.{name}.{os.getpid()}"
-            try:
-                with open(unfinished, "wb", buffering=0, opener=_private) as file:
-                    _write_all(file.fileno(), [memoryview(head), bytes_])
-                    status = os.fstat(file.fileno())
-                os.replace(unfinished, f"{self.folder}/{name}")
-            except OSError:
-                Path(unfinished).unlink(missing_ok=True)
-                raise
-        self._remember(name, _Seen(status.st_ino, size, seconds))
+        unfinished = f"{self.folder}/.{name}.{os.getpid()}.{next(self._numbers)}"
+        if (file := self._make(unfinished, size)) is None:
+            return False
+        try:
+            _write_all(file, [memoryview(head), bytes_])
+            inode = os.fstat(file).st_ino
+            os.replace(unfinished, f"{self.folder}/{name}")
+        except FileNotFoundError:  # evicted before it was finished, or somebody removed the folder
+            return False
+        except OSError:
+            _unlink(unfinished)
+            raise
+        finally:
+            os.close(file)
+        self._remember(name, _Seen(inode, size, seconds))
         return True
+
+    def _make(self, path: str, size: int) -> int | None:
+        """A new file for that many bytes. It has its size under the lock already, so that whoever counts meanwhile counts all of it."""
+        try:
+            with self._locked() as lock:
+                return _create(path, size) if self._reserve(lock, size) else None
+        except FileNotFoundError:  # somebody removed the folder
+            self._join()
+            with self._locked() as lock:
+                return _create(path, size) if self._reserve(lock, size) else None
 
     def read(self, name: str) -> SharedTensor | None:
         """A copy, verified. Its file need not be leased."""
@@ -142,7 +155,6 @@ class SharedFiles:
         try:
             seen = self._verify(path, name)
             if seen is not None:
-                os.utime(path)
                 return Lease(name, path, seen.bytes, seen.seconds)
             self.erase(name)
         except OSError:
@@ -190,7 +202,7 @@ class SharedFiles:
             self._alive = -1
 
     def used_bytes(self) -> int:
-        return sum(size for size, _ in self._files().values())
+        return sum(self._files().values())
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -201,13 +213,13 @@ class SharedFiles:
         finally:
             os.close(lock)
 
-    def _files(self) -> dict[int, tuple[int, float]]:
-        """Size and last use by inode: a file with leases counts once, and a file that is only leased counts too."""
-        found: dict[int, tuple[int, float]] = {}
+    def _files(self) -> dict[int, int]:
+        """Size by inode: a file with leases counts once, and a file that is only leased counts too."""
+        found: dict[int, int] = {}
         for folder in (self.folder, *(self.folder / "leases").glob("*")):
             for name, status in _regular_files(folder):
                 if name != ".lock":
-                    found[status.st_ino] = (status.st_size, status.st_mtime)
+                    found[status.st_ino] = status.st_size
         return found
 
     def _reserve(self, lock: int, size: int) -> bool:
@@ -227,7 +239,7 @@ class SharedFiles:
         if used + size <= self.capacity:
             return used
         evictable = [
-            (status.st_mtime, name, status.st_size)
+            (status.st_ctime, name, status.st_size)  # links change it: a lease is a use, and so is its release
             for name, status in _regular_files(self.folder)
             if name != ".lock" and status.st_nlink == 1  # evicting a leased file frees nothing
         ]
@@ -284,10 +296,13 @@ class AbsentFiles:
 def read_tensor(path: str, name: str, *, verify: bool = False) -> SharedTensor | None:
     """Reads rather than maps the file: a mapped file that another process cuts short would end this one."""
     try:
-        with open(path, "rb") as file:
-            whole = memoryview(bytearray(os.fstat(file.fileno()).st_size))
-            if file.readinto(whole) != len(whole) or len(whole) < _FIXED.size:
+        file = os.open(path, os.O_RDONLY)
+        try:
+            whole = memoryview(numpy.empty(os.fstat(file).st_size, numpy.uint8))
+            if len(whole) < _FIXED.size or _read_all(file, whole) != len(whole):
                 return None
+        finally:
+            os.close(file)
     except OSError:
         return None
     magic, length, offset, stored = _FIXED.unpack(whole[: _FIXED.size])
@@ -307,6 +322,17 @@ def _checksum_of(header: bytes | memoryview, data: memoryview) -> bytes:
     return checksum(bytes(header) + checksum(data))
 
 
+def _create(path: str, size: int) -> int:
+    file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        os.ftruncate(file, size)
+    except OSError:
+        os.close(file)
+        _unlink(path)
+        raise
+    return file
+
+
 def _write_all(file: int, parts: list[memoryview]) -> None:
     """One call for all parts, and more only where the system writes less."""
     while parts:
@@ -317,8 +343,11 @@ def _write_all(file: int, parts: list[memoryview]) -> None:
             parts[0] = parts[0][written:]
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def _read_all(file: int, whole: memoryview) -> int:
+    done = 0
+    while done < len(whole) and (read := os.readv(file, [whole[done:]])):
+        done += read
+    return done
 
 
 def _regular_files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:

@@ -138,7 +138,7 @@ def test_encoder_outputs_go_from_one_worker_to_another(tmp_path: Path, dtype: to
     made = torch.randn(64, 96).to(dtype).t()
     worker.save_caches({X: made}, X)
     saved = worker.get_finished(set())[0]  # on a slow machine the item is written within this call
-    worker._threads.submit(lambda: None).result()
+    worker.drain()
     assert (saved or worker.get_finished(set())[0]) == {X}
     assert scheduler.has_cache_item(X)
     scheduler.update_state_after_alloc(SimpleNamespace(mm_features=[SimpleNamespace(identifier=X)]), 0)
