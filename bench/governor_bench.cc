@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// What does governing cost: a step, a tick of the controller that reads the machine's memory, the
-// release of bytes that the tier below also holds, by number of entries, and returning a whole GiB
-// to the system, compared with what the kernel alone takes for that?
+// What does governing cost: a step, a tick of the controller that reads the machine's memory, and
+// returning a whole GiB of entries to the system, compared with what the kernel alone takes for that?
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 
@@ -17,16 +16,12 @@
 #include "afterimage/reuse.h"
 #include "afterimage/reuse_stats.h"
 #include "foundation/platform/random.h"
-#include "policy/eviction/lfu.h"
 #include "policy/pressure/linux_gauges.h"
-#include "policy/pressure/residency_table.h"
 
 namespace afterimage {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr Bytes kEntry = 1_MiB;
 
 void BM_GovernorStep(benchmark::State& bench) {
   const GovernorOptions options{.cap = 12_GiB, .reserve = 1_GiB};
@@ -42,7 +37,7 @@ void BM_GovernorStep(benchmark::State& bench) {
     const GovernorStep made = step(
         state,
         {.now = now,
-         .ledger = {.used = 1_GiB, .clean = 256_MiB, .cleaning = {}},
+         .ledger = {.used = 1_GiB, .evictable = 256_MiB},
          .sample =
              MemorySample{.taken_at = now, .total = 16_GiB, .used = others + 1_GiB, .ours = 1_GiB}},
         options);
@@ -52,64 +47,6 @@ void BM_GovernorStep(benchmark::State& bench) {
   bench.SetItemsProcessed(bench.iterations());
 }
 BENCHMARK(BM_GovernorStep);
-
-/// One of that many entries is released and comes back.
-void BM_ReleaseClean(benchmark::State& bench) {
-  const auto entries = static_cast<std::uint64_t>(bench.range(0));
-  const Bytes all(kEntry.value() * entries);
-  const auto residents = ResidencyTable::create({.below = all}, all, [] {
-                           return std::make_unique<AgedLfu>();
-                         }).value();
-  for (std::uint64_t i = 0; i < entries; ++i) {
-    AFI_CHECK(residents->admit({.bytes = kEntry}, 0s).has_value());
-  }
-  std::vector<CleanOrder> orders;
-  const auto clean = [&](Bytes wanted) {
-    orders.clear();
-    residents->obey({.budget = all, .target = all, .clean = wanted}, 0s, orders);
-    for (const CleanOrder& order : orders) residents->finish_clean(order.slot, true);
-  };
-  clean(all);
-  static_cast<void>(residents->moves());
-  GovernorActions release{.budget = all, .target = all - kEntry, .release = kEntry};
-  for (auto _ : bench) {
-    residents->obey(release, 0s, orders);
-    bench.PauseTiming();
-    for (const Move& move : residents->moves()) {
-      release.target = all;
-      residents->obey({.budget = all, .target = all}, 0s, orders);
-      AFI_CHECK(residents->promote(move.slot, 0s).has_value());
-      release.target = all - kEntry;
-    }
-    static_cast<void>(residents->moves());
-    clean(kEntry);
-    static_cast<void>(residents->moves());
-    bench.ResumeTiming();
-  }
-  bench.SetItemsProcessed(bench.iterations());
-}
-BENCHMARK(BM_ReleaseClean)->Arg(100)->Arg(10'000);
-
-/// Releases 1 GiB of clean entries, accounting only.
-void BM_ReleaseGiBOfClean(benchmark::State& bench) {
-  for (auto _ : bench) {
-    const auto residents = ResidencyTable::create({.below = 1_GiB}, 1_GiB, [] {
-                             return std::make_unique<AgedLfu>();
-                           }).value();
-    for (std::uint64_t i = 0; i < 1024; ++i) {
-      AFI_CHECK(residents->admit({.bytes = kEntry}, 0s).has_value());
-    }
-    std::vector<CleanOrder> orders;
-    residents->obey({.budget = 1_GiB, .target = 1_GiB, .clean = 1_GiB}, 0s, orders);
-    for (const CleanOrder& order : orders) residents->finish_clean(order.slot, true);
-    const auto began = std::chrono::steady_clock::now();
-    const Obeyed done = residents->obey({.budget = 1_GiB, .release = 1_GiB}, 0s, orders);
-    bench.SetIterationTime(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
-    AFI_CHECK(done.released == 1_GiB);
-  }
-}
-BENCHMARK(BM_ReleaseGiBOfClean)->UseManualTime()->Iterations(20);
 
 /// A controller over caches of `budget`.
 std::unique_ptr<Reuse> governed(std::shared_ptr<PressureGauge> gauge, Bytes budget,

@@ -21,6 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   script->runs = std::min<Duration>(script->runs, std::chrono::milliseconds(500));
   script->load.objects = std::min(script->load.objects, 100U);
   script->load.per_second = std::min(script->load.per_second, 1'000.0);
+  script->load.size = std::min(script->load.size, 8_MiB);  // its bytes are real
   const PressureReport report = run_pressure(*script, PressureRules::kGovernor);
   AFI_CHECK(report.violations == 0);
   AFI_CHECK(report.peak <= script->governor.cap);

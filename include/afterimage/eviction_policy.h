@@ -17,6 +17,9 @@ namespace afterimage {
 
 /// What started this conversation turn. Append only, never renumber: policies use it as an index.
 enum class TurnKind : unsigned char { kUnknown, kHuman, kToolResult };
+/// A step of a client's workflow, by a number that WorkflowOrder gives it. 0: none.
+enum class WorkflowStepId : std::uint32_t {};
+inline constexpr WorkflowStepId kNoStep = WorkflowStepId(0);
 /// Why the model stopped. After kToolUse a program sends the next turn, usually soon.
 enum class StopReason : unsigned char { kUnknown, kEndTurn, kToolUse, kOther };
 /// Facts about a request that an eviction policy may use.
@@ -26,6 +29,7 @@ struct RequestFacts {
   TurnKind kind = TurnKind::kUnknown;
   StopReason stop = StopReason::kUnknown;
   ContinuationHint hint = ContinuationHint::kNone;
+  WorkflowStepId step = kNoStep;  // of the owner's workflow, as WorkflowOrder names it
 };
 
 /// Facts about an entry that a policy may use.

@@ -77,9 +77,8 @@ struct MemorySample {
 
 /// Exact figures of our own ledger.
 struct LedgerView {
-  Bytes used;      // committed, reserved and in flight, together
-  Bytes clean;     // of these: unpinned, with an intact copy below, so that releasing is free
-  Bytes cleaning;  // of these: their copy is being made
+  Bytes used;       // committed, reserved and in flight, together
+  Bytes evictable;  // of these: unpinned, as far as known
 };
 
 /// How long an entry may stay unused; nullopt: for ever. Applied in every step.
@@ -106,20 +105,18 @@ struct GovernorOptions {
   /// Limit of the target while the gauge is not trusted, and of everything we hold before the first
   /// reading; nullopt: half the cap.
   std::optional<Bytes> blind_cap;
-  /// Bytes that get a copy below once the mode is no longer relaxed; nullopt: the reserve.
-  std::optional<Bytes> clean_target;
   Duration horizon = std::chrono::milliseconds(150);  // detection plus action
   Duration stale_after = std::chrono::milliseconds(150);
   Duration tick = std::chrono::milliseconds(50);
   Duration busy_tick = std::chrono::milliseconds(5);
-  double regrow_per_second = 0.05;        // share of the cap by which the target may grow
-  double clean_bytes_per_second = 4.0e9;  // bandwidth limit for copies below
-  double stall_limit = 0.10;              // memory stall share (PSI) that counts as pressure
+  double regrow_per_second = 0.05;  // share of the cap by which the target may grow
+  double stall_limit = 0.10;        // memory stall share (PSI) that counts as pressure
+  /// A gauge and our own figures may differ by so much, or by 1 % of the memory if that is more.
+  Bytes tolerance = 64_MiB;
   LadderOptions ladder = LadderOptions::headroom();
   IdleLimits idle;
 
   [[nodiscard]] Bytes blind() const { return blind_cap.value_or(Bytes(cap.value() / 2)); }
-  [[nodiscard]] Bytes clean_wanted() const { return clean_target.value_or(reserve); }
 };
 
 /// kInvalidArgument: no cap, no reserve, a blind cap above the cap, times or rates that are not
@@ -169,9 +166,8 @@ struct GovernorActions {
   bool speculate = true;  // prefetch, warming and compaction are allowed; stopped first
   Bytes budget;           // hard limit on our use once the actions are done
   Bytes target;           // new entries are admitted up to here; below the budget by the reserve
-  Bytes release;          // clean entries to evict now: no bytes move
-  Bytes drop;             // other entries to evict now, beyond the clean ones
-  Bytes clean;            // entries to copy below in the background
+  Bytes release;          // to evict now
+  Bytes overrun;          // beyond the budget even after that: pinned
   std::optional<Duration> expire_idle;
   std::optional<Duration> offload_idle;
   Duration next_step{0};  // from now
@@ -184,7 +180,7 @@ struct GovernorStep {
 
 /// Decides how much to evict from the missing bytes. External use = used − ours, extrapolated over
 /// the time that detection and action take; the rest of the memory, less a reserve, is ours. What
-/// we hold beyond that is evicted at once if it is clean, and copied below or dropped otherwise.
+/// we hold beyond that is evicted at once.
 ///
 /// Shape    Pure: no clock, no hidden state, no allocation. The same inputs give the same actions.
 /// Promises After the actions, ours ≤ budget, except for pinned entries. More missing bytes never

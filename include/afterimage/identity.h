@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -65,6 +66,7 @@ class EntryLabels {
   /// Most labels of an entry. An entry made from more media than that allows has the label of any
   /// media item instead of theirs: it is erased with each.
   static constexpr std::size_t kMax = 48;
+  static constexpr std::size_t kMaxTags = 32;  // of a request
 
   explicit EntryLabels(const Secret& root);
 
@@ -75,14 +77,24 @@ class EntryLabels {
   [[nodiscard]] EntryLabel media(const ContentDigest& content) const;
   /// Of entries made from more media than kMax allows.
   [[nodiscard]] EntryLabel any_media() const;
-  /// Of an answer's tag: "media:…", "tenant:…" and "model:…" are the labels above.
+  /// Of a tag: "media:…", "tenant:…" and "model:…" are the labels above.
   [[nodiscard]] EntryLabel tag(std::string_view tag) const;
+  /// Of the day on which an entry was made, in UTC. No tag has such a label, so no client can make its
+  /// entries younger.
+  [[nodiscard]] EntryLabel day(std::chrono::sys_days day) const;
+  /// The entries that were made before the day `first_kept`, as seen on the day `today`.
+  /// kInvalidArgument: more than kMaxDays apart, or after tomorrow.
+  [[nodiscard]] Result<EntryFilter> made_before(std::chrono::sys_days first_kept,
+                                                std::chrono::sys_days today) const;
+  static constexpr int kMaxDays = 3660;
   /// The entries that were made from a media item.
   [[nodiscard]] EntryFilter made_from(const ContentDigest& content) const {
     return {.any_of = {media(content), any_media()}};
   }
 
  private:
+  [[nodiscard]] EntryLabel label(std::string_view kind, std::string_view text) const;
+
   Secret key_;
 };
 
@@ -118,8 +130,11 @@ class Namespace {
   /// Derives a secret of this namespace from `fields`, whose domain is the caller's own.
   [[nodiscard]] Secret derive(const FieldWriter& fields) const;
 
-  /// The labels of an entry made in this namespace, from these media: tenant, model, and each media
-  /// item once.
+  /// Entries that are made from now on have these labels, too. They change no key.
+  void add_labels(std::span<const EntryLabel> labels);
+
+  /// The labels of an entry made in this namespace, from these media: tenant, model, those added,
+  /// and each media item once.
   [[nodiscard]] std::vector<EntryLabel> labels(std::span<const ContentDigest> media) const;
   /// The same from the labels of the media, one an item.
   [[nodiscard]] std::vector<EntryLabel> labels(std::span<const EntryLabel> media) const;
@@ -135,6 +150,7 @@ class Namespace {
   EntryLabels labels_;
   EntryLabel tenant_;
   EntryLabel model_;
+  std::vector<EntryLabel> added_;
 };
 
 /// Derives a tenant's salt from the secret of the whole installation.

@@ -60,12 +60,15 @@ struct EntryLabel {
 
 /// Which entries to erase.
 struct EntryFilter {
-  std::vector<EntryLabel> any_of;  // empty: every entry
+  std::vector<EntryLabel> any_of = {};   // empty: every entry
+  std::vector<EntryLabel> none_of = {};  // entries with one of these stay
 
   /// An entry without labels matches every filter: nothing is known about it.
   [[nodiscard]] bool matches(std::span<const EntryLabel> labels) const {
-    return any_of.empty() || labels.empty() ||
-           std::ranges::find_first_of(labels, any_of) != labels.end();
+    const auto has = [labels](const std::vector<EntryLabel>& wanted) {
+      return std::ranges::find_first_of(labels, wanted) != labels.end();
+    };
+    return labels.empty() || ((any_of.empty() || has(any_of)) && !has(none_of));
   }
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "afterimage/answer.h"
+#include "afterimage/clock.h"
 #include "afterimage/engine.h"
 #include "afterimage/eviction_policy.h"
 #include "afterimage/identity.h"
@@ -53,12 +54,13 @@ struct Prefetched {
   std::uint64_t encoder_outputs = 0;
 };
 
-/// Hashes every media item whose digest the request does not already carry.
+/// Hashes every media item whose digest the request does not already carry. Entries that the request
+/// makes are labelled with its tags, and with the day that `wall` says; nullptr: with no day.
 ///
 /// Errors   kInvalidArgument: the engine does not name its model.
 /// Threads  Any.
 Result<RequestIdentity> identify(const Request& request, const Engine& engine, const Secret& root,
-                                 const GenerateOptions& options);
+                                 const GenerateOptions& options, const WallClock* wall = nullptr);
 
 /// Who wrote the last message.
 TurnKind turn_kind(const Request& request);

@@ -61,8 +61,8 @@ struct PressureControllerStats {
 /// steps the governor, evicts what was idle for longer than the mode allows, sets the caches'
 /// budget, makes them evict to it, and blocks or unblocks their admission.
 ///
-/// These caches have no copies below, but all entries can be computed again. So every unpinned
-/// entry is evicted as soon as others need the space or the reserve, and counts as headroom. Bytes
+/// All entries can be computed again, and where there is a tier, it got a copy when they were made. So
+/// every unpinned entry is evicted as soon as others need the space or the reserve, and counts as headroom. Bytes
 /// that stayed when they had to be evicted are pinned, and do not count as headroom until they are
 /// gone. The governor's extrapolations (growth, a silent gauge) stop growth but evict nothing.
 ///

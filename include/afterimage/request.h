@@ -58,6 +58,14 @@ struct AnswerRules {
 enum class ContinuationHint : unsigned char { kNone, kGoesOn, kEnds };
 std::string_view to_string(ContinuationHint hint);  // "unknown", "goes_on", "ends"
 
+/// That a request is a step of a workflow of agents, by the client's own names. Steps with one workflow
+/// name are one run of it. Both hints may be wrong: they cost entries of the same tenant only.
+struct WorkflowHint {
+  std::string workflow;  // empty: the request says nothing
+  std::string step;
+  std::vector<std::string> next_steps;  // that may follow this one; empty: unknown
+};
+
 /// One request to a model: the whole conversation so far, as chat clients resend it.
 struct Request {
   RequestId id;
@@ -66,6 +74,9 @@ struct Request {
   /// By which an operator erases the owner's entries; empty: the text of `tenant`.
   std::string tenant_name = {};
   ContinuationHint conversation = ContinuationHint::kNone;
+  WorkflowHint workflow = {};
+  /// By which the entries that this request makes can be erased. At most EntryLabels::kMaxTags.
+  std::vector<std::string> tags = {};
   std::vector<Message> messages;
   AnswerRules rules = {};
   /// The messages' parts are the prompt itself: no chat template, and roles mean nothing.

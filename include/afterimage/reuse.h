@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -76,6 +77,8 @@ struct ReuseOptions {
   /// Decides which process encodes and prefills what, if several store into the tier. Outlives the
   /// object. nullptr: this is the only process.
   LeaseService* leases = nullptr;
+  /// The date, for the age of entries. Outlives the object. nullptr: the system's.
+  const WallClock* wall = nullptr;
   /// With a gauge, `budget` is an upper limit, and governor.idle limits how long entries stay unused.
   /// In critical modes, idle entries are evicted only if there is a tier, which has them.
   PressureOptions pressure;
@@ -86,8 +89,16 @@ struct EraseTarget {
   std::optional<ContentDigest> media = std::nullopt;  // what was made from this item
   std::optional<std::string> tenant = std::nullopt;   // Request::tenant_name, or its tenant's text
   std::optional<std::string> model = std::nullopt;    // by its name, whatever its weights
+  /// What requests with this tag made (Request::tags). What they found made by others stays.
+  std::optional<std::string> tag = std::nullopt;
+  /// What was made before this day of UTC (first_day_kept()). KV in memory has no age: it is erased, and
+  /// what is young enough is loaded again from the tier.
+  std::optional<std::chrono::sys_days> made_before = std::nullopt;
   bool everything = false;
 };
+
+/// Of what is at least so many days old, by the dates alone: nothing of `age` × 24 hours stays.
+[[nodiscard]] std::chrono::sys_days first_day_kept(std::chrono::days age, const WallClock& wall);
 
 /// What erase() removed.
 struct EraseReport {
@@ -169,6 +180,10 @@ class Reuse {
   [[nodiscard]] SharedBudget& shared_memory();
   [[nodiscard]] const Secret& secret() const;
   [[nodiscard]] const Clock& clock() const;
+  [[nodiscard]] const WallClock& wall_clock() const;
+  /// Notes that a request of this step begins, so that eviction knows which of the tenant's steps come
+  /// later (WorkflowOrder), and names the step for RequestFacts. kNoStep: it is no step.
+  [[nodiscard]] WorkflowStepId begin_step(const Request& request);
   /// ReuseStats: afterimage/reuse_stats.h.
   [[nodiscard]] ReuseStats stats() const;
 

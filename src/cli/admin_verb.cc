@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -31,6 +32,7 @@ struct AdminArgs {
   std::string request_id;
   std::string entry, tag, tenant, model, media;
   double older_than = 0;  // seconds
+  std::string age;        // of an erasure: days
   bool all = false;
   bool yes = false;
 };
@@ -99,6 +101,16 @@ ExitCode invalidate(const AdminArgs& args, const World& world) {
   return code;
 }
 
+/// "30d" or "30". The text was checked.
+int days_of(std::string text) {
+  if (text.ends_with('d')) text.pop_back();
+  int days = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), days);
+  const bool fine = error == std::errc() && end == text.data() + text.size() && days >= 0 &&
+                    days <= EntryLabels::kMaxDays;
+  return fine ? days : -1;
+}
+
 ExitCode erase(const AdminArgs& args, const World& world) {
   if (!args.yes) {
     return report_error(
@@ -109,6 +121,8 @@ ExitCode erase(const AdminArgs& args, const World& world) {
   AdminJson what = AdminJson::object();
   if (!args.tenant.empty()) what["tenant"] = args.tenant;
   if (!args.model.empty()) what["model"] = args.model;
+  if (!args.tag.empty()) what["tag"] = args.tag;
+  if (!args.age.empty()) what["older_than_days"] = days_of(args.age);
   if (args.all) what["all"] = true;
   if (!args.media.empty()) {
     const auto digest = digest_of(args.media, world.files);
@@ -166,6 +180,16 @@ void add_erase(CLI::App& verb, World& world, ExitCode& code,
       ->type_name("FILE|SHA256");
   what->add_option("--tenant", args->tenant, "What was made for a tenant")->type_name("NAME");
   what->add_option("--model", args->model, "What was made by a model")->type_name("NAME");
+  what->add_option("--tag", args->tag, "What requests with this tag (X-Afterimage-Tags) made")
+      ->type_name("NAME");
+  what->add_option("--older-than", args->age, "What was made so many days ago, or longer")
+      ->check([](const std::string& text) {
+        return days_of(text) >= 0
+                   ? std::string()
+                   : fmt::format("'{}' is not a number of days like 30d, at most {}d", text,
+                                 EntryLabels::kMaxDays);
+      })
+      ->type_name("DAYS");
   what->add_flag("--all", args->all, "Everything");
   what->require_option(1);
   sub->add_flag("--yes", args->yes, "Erase it");
@@ -221,6 +245,7 @@ void add_admin(CLI::App& program, World& world, ExitCode& code) {
       "  afterimage admin invalidate --media photo.jpg\n"
       "  afterimage admin invalidate --tag doc:42 --yes\n"
       "  afterimage admin erase --media photo.jpg --yes\n"
+      "  afterimage admin erase --older-than 30d --yes\n"
       "  afterimage admin wrong req-8f2c --server http://10.0.0.5:8081");
 }
 

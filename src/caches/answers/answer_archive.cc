@@ -169,6 +169,8 @@ EntryMeta AnswerArchive::meta_of(const AnswerFacts& facts) const {
   EntryMeta meta{.tensors = {}, .cost = facts.cost};
   if (!parts_.labels.has_value()) return meta;
   meta.labels.push_back(parts_.labels->tag("answer"));
+  meta.labels.push_back(
+      parts_.labels->day(std::chrono::floor<std::chrono::days>(stored_at(facts))));
   for (const std::string& tag : facts.tags) meta.labels.push_back(parts_.labels->tag(tag));
   // Too many to say: erased with whatever is.
   if (meta.labels.size() > EntryLabels::kMax) meta.labels.clear();

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 
@@ -92,32 +95,43 @@ std::vector<EntryLabel> Namespace::labels(std::span<const ContentDigest> media) 
   return labels(media_labels(media));
 }
 
+void Namespace::add_labels(std::span<const EntryLabel> labels) {
+  added_.insert(added_.end(), labels.begin(), labels.end());
+}
+
 std::vector<EntryLabel> Namespace::labels(std::span<const EntryLabel> media) const {
   std::vector<EntryLabel> labels{tenant_, model_};
+  labels.insert(labels.end(), added_.begin(), added_.end());
+  const std::size_t of_space = labels.size();
   for (const EntryLabel label : media) {
     if (std::ranges::find(labels, label) != labels.end()) continue;
-    if (labels.size() == EntryLabels::kMax) return {tenant_, model_, labels_.any_media()};
+    if (labels.size() == EntryLabels::kMax) {
+      labels.resize(of_space);
+      labels.push_back(labels_.any_media());
+      break;
+    }
     labels.push_back(label);
   }
   return labels;
 }
 
 std::vector<EntryLabel> Namespace::part_labels() const {
-  return {tenant_, model_, labels_.any_media()};
+  return labels(std::to_array({labels_.any_media()}));
 }
 
 EntryLabels::EntryLabels(const Secret& root)
     : key_(hmac_sha256(root, FieldWriter("afterimage/entry-labels/1").message())) {}
 
-EntryLabel EntryLabels::tag(std::string_view tag) const {
+EntryLabel EntryLabels::label(std::string_view kind, std::string_view text) const {
   FieldWriter fields("afterimage/entry-label/1");
-  fields.text("tag", tag);
+  fields.text(kind, text);
   const Secret hash = hmac_sha256(key_, fields.message());
   EntryLabel label;
   std::memcpy(&label.bits, hash.data(), sizeof label.bits);
   return label;
 }
 
+EntryLabel EntryLabels::tag(std::string_view tag) const { return label("tag", tag); }
 EntryLabel EntryLabels::tenant(std::string_view name) const {
   return tag("tenant:" + std::string(name));
 }
@@ -126,6 +140,26 @@ EntryLabel EntryLabels::model(std::string_view name) const {
 }
 EntryLabel EntryLabels::media(const ContentDigest& content) const {
   return tag("media:" + content.hex());
+}
+EntryLabel EntryLabels::day(std::chrono::sys_days day) const {
+  const std::chrono::year_month_day date(day);
+  return label("day",
+               fmt::format("{:04}-{:02}-{:02}", static_cast<int>(date.year()),
+                           static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day())));
+}
+Result<EntryFilter> EntryLabels::made_before(std::chrono::sys_days first_kept,
+                                             std::chrono::sys_days today) const {
+  const auto days = (today - first_kept).count();
+  if (days < -1 || days > kMaxDays) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("an age is 0 to {} days, not {}", kMaxDays, days + 1));
+  }
+  // A gateway whose clock runs ahead, or a day that ends meanwhile: tomorrow's entries stay, too.
+  EntryFilter filter;
+  for (auto at = first_kept; at <= today + std::chrono::days(1); at += std::chrono::days(1)) {
+    filter.none_of.push_back(day(at));
+  }
+  return filter;
 }
 EntryLabel EntryLabels::any_media() const { return tag("media:any"); }
 

@@ -515,7 +515,17 @@ Result<json> invalidate(Gateway& gateway, const json& asked) {
 
 namespace {
 
-Result<EraseTarget> erase_target_of(const json& asked) {
+/// "older_than_days": so many days or more, by their dates.
+Result<std::chrono::sys_days> first_day(const json& days, const WallClock& wall) {
+  if (!days.is_number_unsigned() || days.get<std::uint64_t>() > EntryLabels::kMaxDays) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("\"older_than_days\" must be a number of days, 0 to {}",
+                            EntryLabels::kMaxDays));
+  }
+  return first_day_kept(std::chrono::days(days.get<int>()), wall);
+}
+
+Result<EraseTarget> erase_target_of(const json& asked, const WallClock& wall) {
   EraseTarget target;
   int named = 0;
   for (const auto& [name, value] : asked.items()) {
@@ -523,6 +533,10 @@ Result<EraseTarget> erase_target_of(const json& asked) {
     if (name == "all") {
       if (value != true) return fail(ErrorCode::kInvalidArgument, "\"all\" must be true");
       target.everything = true;
+      continue;
+    }
+    if (name == "older_than_days") {
+      AFI_TRY(target.made_before, first_day(value, wall));
       continue;
     }
     const std::string text = value.is_string() ? value.get<std::string>() : "";
@@ -535,27 +549,29 @@ Result<EraseTarget> erase_target_of(const json& asked) {
       target.tenant = text;
     } else if (name == "model") {
       target.model = text;
+    } else if (name == "tag") {
+      target.tag = text;
     } else {
       named = 0;
       break;
     }
   }
   if (named == 1) return target;
-  return fail(ErrorCode::kInvalidArgument, "name exactly one of media, tenant, model, all");
+  return fail(ErrorCode::kInvalidArgument,
+              "name exactly one of media, tenant, model, tag, older_than_days, all");
 }
 
 }  // namespace
 
 Result<json> erase(Gateway& gateway, const json& asked) {
-  AFI_TRY(const EraseTarget target, erase_target_of(asked));
   const GatewayParts& parts = gateway.parts();
+  const WallClock& wall = parts.reuse.wall_clock();
+  AFI_TRY(const EraseTarget target, erase_target_of(asked, wall));
   AnswerCount answers;
   // Recorded first, and for the other gateways: an answer that is restored meanwhile is refused.
   if (parts.archive != nullptr) {
     AFI_TRY_VOID(parts.archive->announce(announcement(target)));
-    AnswerFilter filter;
-    filter.tag = answer_tag(target);
-    AFI_TRY(answers, parts.archive->erase(filter));
+    AFI_TRY(answers, parts.archive->erase(answer_filter(target, wall)));
   }
   AFI_TRY(const GatewayEraseReport erased, erase_here(gateway, target));
   const EraseReport& report = erased.caches;

@@ -108,9 +108,10 @@ std::unique_ptr<StepPrefetcher> make_prefetcher(const Engine& engine, Reuse& reu
 
 /// nullopt: the client does not say which step of what it is.
 std::optional<ClientStep> step_of(const BackendRequest& request) {
-  if (request.workflow.empty() || request.step.empty()) return std::nullopt;
+  const WorkflowHint& hint = request.workflow;
+  if (hint.workflow.empty() || hint.step.empty()) return std::nullopt;
   return ClientStep{
-      .tenant = request.tenant.text(), .workflow = request.workflow, .step = request.step};
+      .tenant = request.tenant.text(), .workflow = hint.workflow, .step = hint.step};
 }
 
 }  // namespace
@@ -287,6 +288,8 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
       // Agents of two tenants are two agents.
       if (!request.agent.empty()) prompt->agent = request.tenant.text() + "/" + request.agent;
       prompt->conversation = request.conversation;
+      prompt->workflow = request.workflow;
+      prompt->tags = request.tags;
     }
     const auto written = write_choice(asked, *prompt, index, events, details, send, stop);
     if (!written.has_value()) {
@@ -306,7 +309,7 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
     answer.output_tokens += TokenCount(static_cast<std::uint32_t>(done.tokens.size()));
   }
   if (prefetcher_ != nullptr && step.has_value()) {
-    prefetcher_->ends(*step, request.next_steps, std::move(used));
+    prefetcher_->ends(*step, request.workflow.next_steps, std::move(used));
   }
   // The record comes before the last bytes: a client that has read them finds the answer stored.
   const std::string end = events.end(answer, asked.include_usage, last_members);

@@ -33,9 +33,8 @@ struct BackendRequest {
   std::string tenant_name = {};
   std::string agent = {};  // who asks within the tenant; empty: unknown
   ContinuationHint conversation = ContinuationHint::kNone;
-  std::string workflow = {};  // that it is a step of; empty: none
-  std::string step = {};
-  std::vector<std::string> next_steps = {};  // expected next; empty: unknown
+  WorkflowHint workflow = {};
+  std::vector<std::string> tags = {};  // of the entries that it makes
 };
 
 /// Of a backend that prefetches.

@@ -2,7 +2,11 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "gateway/proxy/erasure.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -50,6 +54,14 @@ void erase_stored(Gateway& gateway, const EraseTarget& target, GatewayEraseRepor
   }
 }
 
+/// Of the answers that it selects; empty: all.
+std::string answer_tag(const EraseTarget& target) {
+  if (target.media.has_value()) return "media:" + target.media->hex();
+  if (target.tenant.has_value()) return "tenant:" + *target.tenant;
+  if (target.model.has_value()) return "model:" + *target.model;
+  return target.tag.value_or("");
+}
+
 }  // namespace
 
 Result<GatewayEraseReport> erase_here(Gateway& gateway, EraseTarget target) {
@@ -67,14 +79,18 @@ Result<GatewayEraseReport> erase_here(Gateway& gateway, EraseTarget target) {
   return done;
 }
 
-std::string answer_tag(const EraseTarget& target) {
-  if (target.media.has_value()) return "media:" + target.media->hex();
-  if (target.tenant.has_value()) return "tenant:" + *target.tenant;
-  if (target.model.has_value()) return "model:" + *target.model;
-  return "";
+AnswerFilter answer_filter(const EraseTarget& target, const WallClock& wall) {
+  AnswerFilter filter;
+  filter.tag = answer_tag(target);
+  if (target.made_before.has_value()) filter.older_than = wall.now() - *target.made_before;
+  return filter;
 }
 
 std::string announcement(const EraseTarget& target) {
+  if (target.made_before.has_value()) {
+    return fmt::format("{}before:{}", kPrefix, target.made_before->time_since_epoch().count());
+  }
+  if (target.tag.has_value()) return fmt::format("{}tag:{}", kPrefix, *target.tag);
   const std::string tag = answer_tag(target);
   return std::string(kPrefix) + (tag.empty() ? std::string(kEverything) : tag);
 }
@@ -89,6 +105,13 @@ std::optional<EraseTarget> announced(std::string_view tag) {
   const std::string name(tag.substr(colon + 1));
   if (kind == "tenant") return EraseTarget{.tenant = name};
   if (kind == "model") return EraseTarget{.model = name};
+  if (kind == "tag") return EraseTarget{.tag = name};
+  if (kind == "before") {
+    int day = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), day);
+    if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+    return EraseTarget{.made_before = std::chrono::sys_days(std::chrono::days(day))};
+  }
   const auto media = ContentDigest::from_hex(name);
   if (kind != "media" || !media.has_value()) return std::nullopt;
   return EraseTarget{.media = *media};

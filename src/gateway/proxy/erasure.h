@@ -23,8 +23,8 @@ struct GatewayEraseReport {
 /// Errors   As Reuse::erase().
 [[nodiscard]] Result<GatewayEraseReport> erase_here(Gateway& gateway, EraseTarget target);
 
-/// The tag of the answers that it selects; empty: all.
-[[nodiscard]] std::string answer_tag(const EraseTarget& target);
+/// The answers that it selects.
+[[nodiscard]] AnswerFilter answer_filter(const EraseTarget& target, const WallClock& wall);
 
 /// How a gateway tells those that share its answers to erase the same, from their memory and disks:
 /// as the tag of an invalidation, which no answer has.

@@ -119,9 +119,10 @@ BackendRequest GatewayRequest::backend_request() const {
           .tenant_name = tenant_.owner,
           .agent = directives_.agent,
           .conversation = directives_.conversation,
-          .workflow = directives_.workflow,
-          .step = directives_.step,
-          .next_steps = directives_.next_steps};
+          .workflow = {.workflow = directives_.workflow,
+                       .step = directives_.step,
+                       .next_steps = directives_.next_steps},
+          .tags = directives_.tags};
 }
 
 void GatewayRequest::ask_backend(const std::shared_ptr<SharedResponse>& response) {

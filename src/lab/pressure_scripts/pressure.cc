@@ -91,13 +91,41 @@ class Popularity {
   std::vector<double> below_;
 };
 
+/// The caches are real, and so are their bytes: a KiB of the simulation stands for a MiB of the script,
+/// or for more where the caches would take more than 64 MiB.
+std::uint64_t scale_of(const PressureScript& script) {
+  constexpr std::uint64_t kScale = 1024;
+  const std::uint64_t most = std::max(script.governor.cap, script.below).value();
+  return std::max(kScale, (most - 1) / (64_MiB).value() + 1);
+}
+
+PressureScript scaled(PressureScript script, std::uint64_t scale) {
+  const auto scale_down = [scale](Bytes& bytes) {
+    if (bytes > 0_B) bytes = Bytes(std::max<std::uint64_t>(bytes.value() / scale, 1));
+  };
+  for (Bytes* bytes : {&script.memory, &script.below, &script.load.size, &script.governor.cap,
+                       &script.governor.reserve, &script.governor.tolerance}) {
+    scale_down(*bytes);
+  }
+  for (PressureEvent& event : script.events) {
+    scale_down(event.bytes);
+    scale_down(event.spread);
+  }
+  // What does not fit is served uncached, however large it is.
+  script.load.size = std::min(script.load.size, script.governor.cap + 1_B);
+  return script;
+}
+
 class Simulation {
  public:
   Simulation(const PressureScript& script, PressureRules rules)
-      : script_(script), others_(script.load.seed), popularity_(script.load) {
+      : scale_(scale_of(script)),
+        script_(scaled(script, scale_)),
+        others_(script.load.seed),
+        popularity_(script.load) {
     report_.rules = rules;
     report_.ran = script.runs;
-    cache_ = rules == PressureRules::kGovernor ? governed_cache(script) : seed_cache(script);
+    cache_ = rules == PressureRules::kGovernor ? governed_cache(script_) : seed_cache(script_);
   }
 
   PressureReport run() {
@@ -106,7 +134,6 @@ class Simulation {
       external_ = others_.at(now_);
       record_oom();
       if (now_ >= next_poll_) poll();
-      if (now_ >= stalled_until_) cache_->copy(copy_per_step());
       serve();
       record();
     }
@@ -115,10 +142,6 @@ class Simulation {
   }
 
  private:
-  [[nodiscard]] Bytes copy_per_step() const {
-    return Bytes(static_cast<Bytes::rep>(script_.copy_bytes_per_second / 1000));
-  }
-
   void begin_events() {
     using Kind = PressureEvent::Kind;
     for (; next_event_ < script_.events.size() && script_.events[next_event_].at <= now_;
@@ -140,9 +163,6 @@ class Simulation {
         case Kind::kSilence:
           silent_until_ = until;
           break;
-        case Kind::kStall:
-          stalled_until_ = until;
-          break;
       }
     }
   }
@@ -152,7 +172,7 @@ class Simulation {
     external_ = others_.at(now_);
     const auto fits = [&] { return sub_sat(script_.memory, external_ + cache_->held()) >= bytes; };
     if (!fits()) {
-      cache_->poll(now_, sample(), bytes);
+      cache_->poll(now_, reading(), bytes);
       record_mode();
     }
     if (fits()) {
@@ -163,17 +183,14 @@ class Simulation {
   }
 
   /// The gauge's reading: the true value unless the script freezes or silences it.
-  [[nodiscard]] std::optional<MemorySample> sample() const {
+  [[nodiscard]] std::optional<GaugeReading> reading() const {
     if (now_ < silent_until_) return std::nullopt;
     const Bytes used = now_ < frozen_until_ ? frozen_at_ : external_ + cache_->held();
-    return MemorySample{.taken_at = now_,
-                        .total = script_.memory,
-                        .used = std::min(used, script_.memory),
-                        .ours = cache_->held()};
+    return GaugeReading{.total = script_.memory, .used = std::min(used, script_.memory)};
   }
 
   void poll() {
-    next_poll_ = now_ + std::max(cache_->poll(now_, sample(), 0_B), kStep);
+    next_poll_ = now_ + std::max(cache_->poll(now_, reading(), 0_B), kStep);
     if (cache_->held() > cache_->budget()) ++report_.violations;
     record_mode();
   }
@@ -232,6 +249,7 @@ class Simulation {
     report_.entries = cache_->entries();
     report_.open = cache_->open();
     report_.copied = cache_->copied();
+    for (Bytes* bytes : {&report_.peak, &report_.copied}) *bytes = Bytes(bytes->value() * scale_);
     for (const PressureExpectation& expectation : script_.expectations) {
       report_.expectations.push_back(judge(expectation));
     }
@@ -271,7 +289,8 @@ class Simulation {
     return outcome;
   }
 
-  const PressureScript& script_;
+  std::uint64_t scale_;  // bytes of the script that a byte of the simulation stands for
+  PressureScript script_;
   PressureReport report_;
   std::unique_ptr<SimulatedCache> cache_;
   OtherUsers others_;
@@ -280,7 +299,6 @@ class Simulation {
   Duration next_poll_{0};
   Duration frozen_until_{0};
   Duration silent_until_{0};
-  Duration stalled_until_{0};
   Bytes frozen_at_;
   Bytes external_;
   PressureMode mode_ = PressureMode::kRelaxed;

@@ -44,7 +44,7 @@ struct PressureReport {
   std::array<Duration, kPressureModes> time_in_mode{};
   std::vector<Duration> releases;  // how long other users held part of the reserve, shortest first
   Bytes peak;                      // of the cache
-  Bytes copied;                    // to the tier below
+  Bytes copied;                    // to the tier below, when an entry was made
   std::uint64_t entries = 0;       // cached at the end
   bool open = true;                // whether admission is open at the end
   std::vector<ExpectationOutcome> expectations;
@@ -57,7 +57,8 @@ struct PressureReport {
 };
 
 /// Runs a script in simulated time: memory shared with other users, a cache under load, a polled
-/// gauge, copies that take time. The governor, its accounting and its policies are the real ones.
+/// gauge. The caches, their tier below and the controller are the real ones; their bytes are scaled
+/// down by 1024 or more, and the report's are scaled up again.
 ///
 /// Shape    Steps of one millisecond; the same script gives the same report on every machine.
 /// Threads  Any.

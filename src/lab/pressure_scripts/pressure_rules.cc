@@ -3,91 +3,118 @@
 #include "lab/pressure_scripts/pressure_rules.h"
 
 #include <algorithm>
-#include <deque>
+#include <cstring>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "afterimage/check.h"
-#include "policy/eviction/lfu.h"
-#include "policy/pressure/residency_table.h"
+#include "afterimage/host_tier.h"
+#include "afterimage/reuse.h"
+#include "afterimage/reuse_stats.h"
 
 namespace afterimage {
 namespace {
 
 using namespace std::chrono_literals;
 
+/// Objects as encoder outputs of a Reuse, with a tier in memory below it, on a clock that this moves.
 class GovernedCache final : public SimulatedCache {
  public:
   explicit GovernedCache(const PressureScript& script)
-      : size_(script.load.size), options_(script.governor), slots_(script.load.objects) {
-    auto made = ResidencyTable::create({.below = script.below}, options_.cap,
-                                       [] { return std::make_unique<AgedLfu>(); });
-    AFI_CHECK(made.has_value());  // the script's governor options were validated
-    residents_ = *std::move(made);
-    actions_.budget = options_.cap;
-  }
+      : size_(script.load.size),
+        governor_(script.governor),
+        below_budget_(script.below),
+        below_(script.below > 0_B ? std::make_unique<HostTier>(below_budget_) : nullptr) {}
 
-  Duration poll(Duration now, const std::optional<MemorySample>& sample, Bytes refused) override {
-    GovernorStep next = step(state_,
-                             {.now = now,
-                              .ledger = residents_->ledger(),
-                              .sample = sample,
-                              .planned = {},
-                              .refused = refused},
-                             options_);
-    state_ = next.state;
-    actions_ = next.actions;
-    std::vector<CleanOrder> orders;
-    residents_->obey(actions_, now, orders);
-    for (const CleanOrder& order : orders) orders_.push_back(order);
-    static_cast<void>(residents_->moves());
+  Duration poll(Duration now, const std::optional<GaugeReading>& reading, Bytes refused) override {
+    clock_.advance(now - clock_.now());
+    gauge_->shown = reading;
+    // Its first reading is that of the first poll.
+    if (reuse_ == nullptr) reuse_ = make_caches();
+    actions_ = reuse_->pressure()->tick(refused);
     return actions_.next_step;
   }
 
   Found request(std::uint32_t object, Duration now) override {
-    std::optional<SlotId>& slot = slots_[object];
-    if (slot.has_value() && residents_->is_live(*slot)) {
-      const bool below = residents_->place(*slot) == Place::kBelow;
-      // Without space above, the entry is served from the lower tier and stays there.
-      if (below && residents_->promote(*slot, now).has_value())
-        static_cast<void>(residents_->moves());
-      residents_->touch(*slot, now);
-      return below ? Found::kBelow : Found::kAbove;
+    AFI_CHECK(reuse_ != nullptr);
+    clock_.advance(now - clock_.now());
+    MediaPlan plan = reuse_->plan_media(named(object), "", 0, {.now = now});
+    for (const std::size_t at : plan.to_encode()) {
+      const auto committed = plan.commit(at, output(object), kCost);
+      AFI_CHECK(committed.has_value());
     }
-    const auto stored = residents_->admit({.bytes = size_}, now);
-    static_cast<void>(residents_->moves());
-    if (!stored.has_value()) return Found::kRefused;
-    slot = *stored;
-    return Found::kStored;
-  }
-
-  void copy(Bytes allowance) override {
-    progress_ += orders_.empty() ? 0_B : allowance;
-    while (!orders_.empty() && progress_ >= orders_.front().bytes) {
-      progress_ -= orders_.front().bytes;
-      copied_ += orders_.front().bytes;
-      residents_->finish_clean(orders_.front().slot, true);
-      orders_.pop_front();
+    const auto done = plan.await();
+    AFI_CHECK(done.has_value() && *done);
+    AFI_CHECK(plan.embeddings().front().front().bytes().front() == content(object));
+    switch (plan.sources().front()) {
+      case MediaSource::kReused:
+        return Found::kAbove;
+      case MediaSource::kLoaded:
+        return Found::kBelow;
+      case MediaSource::kUncached:
+        return Found::kRefused;
+      default:
+        return Found::kStored;
     }
   }
 
-  [[nodiscard]] Bytes held() const override { return residents_->used(); }
-  [[nodiscard]] Bytes budget() const override { return actions_.budget; }
-  [[nodiscard]] Bytes copied() const override { return copied_; }
-  [[nodiscard]] std::uint64_t entries() const override { return residents_->entries_above(); }
+  [[nodiscard]] Bytes held() const override {
+    return reuse_ == nullptr ? 0_B : reuse_->memory().used();
+  }
+  [[nodiscard]] Bytes budget() const override { return reuse_->memory().capacity(); }
+  [[nodiscard]] Bytes copied() const override {
+    return Bytes(below_ == nullptr ? 0 : below_->stats().puts * size_.value());
+  }
+  [[nodiscard]] std::uint64_t entries() const override {
+    return reuse_->stats().encoder.entries.value();
+  }
   [[nodiscard]] PressureMode mode() const override { return actions_.mode; }
   [[nodiscard]] bool open() const override { return actions_.admission == Admission::kOpen; }
 
  private:
+  struct Gauge final : PressureGauge {
+    [[nodiscard]] std::string_view name() const override { return "script"; }
+    Result<GaugeReading> read() override {
+      if (!shown.has_value()) return fail(ErrorCode::kUnavailable, "the script silences the gauge");
+      return *shown;
+    }
+    std::optional<GaugeReading> shown;
+  };
+  static constexpr Duration kCost = 100ms;
+
+  [[nodiscard]] std::unique_ptr<Reuse> make_caches() const {
+    ReuseOptions options{
+        .budget = governor_.cap,
+        .prefixes = false,
+        .tier = below_.get(),
+        .weigh_loads = false,  // loading takes no simulated time
+        .pressure = {
+            .gauge = gauge_, .governor = governor_, .own_thread = false, .return_memory = [] {}}};
+    auto made = Reuse::create(options, Secret{}, clock_);
+    AFI_CHECK(made.has_value());  // the script's governor options were validated
+    return *std::move(made);
+  }
+  static std::byte content(std::uint32_t object) { return static_cast<std::byte>(object); }
+  [[nodiscard]] EncoderOutput output(std::uint32_t object) const {
+    return {{.dtype = DType::kU8,
+             .shape = Shape{size_.value()},
+             .bytes = std::vector<std::byte>(size_.value(), content(object))}};
+  }
+  static Fingerprint named(std::uint32_t object) {
+    EncoderKey key;
+    std::memcpy(key.bytes.data(), &object, sizeof object);
+    return {.contents = {ContentDigest()}, .keys = {key}, .modalities = {Modality::kImage}};
+  }
+
   Bytes size_;
-  GovernorOptions options_;
-  GovernorState state_;
+  GovernorOptions governor_;
+  ManualClock clock_;
+  std::shared_ptr<Gauge> gauge_ = std::make_shared<Gauge>();
+  MemoryBudget below_budget_;
+  std::unique_ptr<HostTier> below_;
+  std::unique_ptr<Reuse> reuse_;  // nullptr before the first poll
   GovernorActions actions_;
-  std::unique_ptr<ResidencyTable> residents_;
-  std::vector<std::optional<SlotId>> slots_;  // by object
-  std::deque<CleanOrder> orders_;
-  Bytes progress_;
-  Bytes copied_;
 };
 
 class SeedCache final : public SimulatedCache {
@@ -95,14 +122,14 @@ class SeedCache final : public SimulatedCache {
   explicit SeedCache(const PressureScript& script)
       : size_(script.load.size), cap_(script.governor.cap) {}
 
-  Duration poll(Duration now, const std::optional<MemorySample>& sample,
+  Duration poll(Duration now, const std::optional<GaugeReading>& reading,
                 Bytes /*refused: nobody told it*/) override {
     if (now < next_check_) return next_check_ - now;
     next_check_ = now + 2s;
     // Without a gauge the original assumed 0 of 192 GiB used.
-    const double pressure = sample.has_value() ? static_cast<double>(sample->used.value()) /
-                                                     static_cast<double>(sample->total.value())
-                                               : 0.0;
+    const double pressure = reading.has_value() ? static_cast<double>(reading->used.value()) /
+                                                      static_cast<double>(reading->total.value())
+                                                : 0.0;
     const PressureMode mode = mode_at(pressure);
     if (mode != mode_) {
       mode_ = mode;
@@ -124,7 +151,6 @@ class SeedCache final : public SimulatedCache {
     return Found::kStored;
   }
 
-  void copy(Bytes /*allowance*/) override {}
   [[nodiscard]] Bytes held() const override { return Bytes(size_.value() * store_.size()); }
   [[nodiscard]] Bytes budget() const override { return cap_; }
   [[nodiscard]] Bytes copied() const override { return 0_B; }

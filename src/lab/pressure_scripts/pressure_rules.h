@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "afterimage/governor.h"
+#include "afterimage/pressure_gauge.h"
 #include "lab/pressure_scripts/pressure_script.h"
 
 namespace afterimage {
@@ -19,10 +20,11 @@ class SimulatedCache {
  public:
   virtual ~SimulatedCache() = default;
   /// Reads the gauge and acts on it. Returns the delay until the next call.
-  virtual Duration poll(Duration now, const std::optional<MemorySample>& sample, Bytes refused) = 0;
+  virtual Duration poll(Duration now, const std::optional<GaugeReading>& reading,
+                        Bytes refused) = 0;
+  /// Called only after a poll, like all that follow.
   virtual Found request(std::uint32_t object, Duration now) = 0;
-  /// Copies up to this many bytes to the tier below in this step.
-  virtual void copy(Bytes allowance) = 0;
+  /// 0 before the first poll.
   [[nodiscard]] virtual Bytes held() const = 0;
   [[nodiscard]] virtual Bytes budget() const = 0;
   [[nodiscard]] virtual Bytes copied() const = 0;
@@ -31,7 +33,8 @@ class SimulatedCache {
   [[nodiscard]] virtual bool open() const = 0;
 };
 
-/// The governor and its accounting, with aged LFU.
+/// The real caches under the real controller, in simulated time: encoder outputs with bytes of the
+/// script's size, and a tier below, in the host's memory.
 std::unique_ptr<SimulatedCache> governed_cache(const PressureScript& script);
 
 /// The rules of the first VRAMAwareCache as written: a check every two seconds, a policy that runs

@@ -88,10 +88,6 @@ Result<Duration> duration(std::string_view word) {
 
 Result<double> number(std::string_view word) { return measure(word, {{"", 1}}, "0.9"); }
 
-Result<double> rate(std::string_view word) {
-  return measure(word, {{"MiB/s", 0x1p20}, {"GiB/s", 0x1p30}}, "4GiB/s");
-}
-
 /// An optional "for 2s".
 Result<Duration> optional_duration(LineTokens& words) {
   AFI_TRY_VOID(words.expect("for"));
@@ -209,15 +205,9 @@ Result<void> read_event(LineTokens& words, PressureScript& script) {
     if (how != "freezes" && how != "silent") return wrong("a gauge 'freezes' or is 'silent'");
     event.kind = how == "freezes" ? Kind::kFreeze : Kind::kSilence;
     AFI_TRY(event.lasts, optional_duration(words));
-  } else if (what == "copies") {
-    event.kind = Kind::kStall;
-    AFI_TRY_VOID(words.expect("stall"));
-    AFI_TRY(event.lasts, optional_duration(words));
   } else {
     return wrong(
-        fmt::format("unknown event '{}'; expected external, hover, allocate, gauge, "
-                    "copies",
-                    what));
+        fmt::format("unknown event '{}'; expected external, hover, allocate or gauge", what));
   }
   script.events.push_back(event);
   return {};
@@ -269,8 +259,6 @@ Result<void> read_line(std::string_view line, PressureScript& script) {
     AFI_TRY(script.memory, bytes(words.next()));
   } else if (first == "below") {
     AFI_TRY(script.below, bytes(words.next()));
-  } else if (first == "copies") {
-    AFI_TRY(script.copy_bytes_per_second, rate(words.next()));
   } else if (first == "run") {
     AFI_TRY(script.runs, duration(words.next()));
   } else if (first == "load") {
@@ -283,7 +271,7 @@ Result<void> read_line(std::string_view line, PressureScript& script) {
     AFI_TRY_VOID(read_expectation(words, line, script));
   } else {
     return wrong(
-        fmt::format("unknown '{}'; a line begins with memory, below, copies, run, "
+        fmt::format("unknown '{}'; a line begins with memory, below, run, "
                     "load, governor, at or expect",
                     first));
   }
@@ -303,13 +291,10 @@ Result<PressureScript> parse_pressure_script(std::string_view text) {
     }
     text = text.substr(std::min(end + 1, text.size()));
   }
-  if (script.copy_bytes_per_second <= 0)
-    return wrong("the copy rate must be above 0: copies 4GiB/s");
   if (static_cast<double>(script.load.size.value()) * script.load.objects > 0x1p62) {
     return wrong("the objects of the load together are too large for a memory size");
   }
   if (script.memory == 0_B) return wrong("the memory must be above 0: memory 16GiB");
-  script.governor.clean_bytes_per_second = script.copy_bytes_per_second;
   script.governor.stale_after = 3 * script.governor.tick;
   AFI_TRY_VOID(check(script.governor));
   std::ranges::stable_sort(script.events, {}, &PressureEvent::at);

@@ -13,7 +13,7 @@
 
 namespace afterimage {
 
-/// An event that affects the memory, the gauge or the copies.
+/// An event that affects the memory or the gauge.
 struct PressureEvent {
   enum class Kind : unsigned char {
     kExternal,  // other users hold `bytes`, reached linearly over `lasts`
@@ -21,7 +21,6 @@ struct PressureEvent {
     kAllocate,  // the engine allocates `bytes` and frees them after `lasts`
     kFreeze,    // the gauge repeats its last value for `lasts`
     kSilence,   // the gauge returns nothing for `lasts`
-    kStall,     // copies to the tier below stop for `lasts`
   };
   Kind kind = Kind::kExternal;
   Duration at{0};
@@ -62,7 +61,6 @@ struct PressureLoad {
 struct PressureScript {
   Bytes memory = 16_GiB;
   Bytes below = 32_GiB;
-  double copy_bytes_per_second = 4.0e9;
   Duration runs = std::chrono::seconds(60);
   PressureLoad load;
   GovernorOptions governor{.cap = 12_GiB, .reserve = 1_GiB};

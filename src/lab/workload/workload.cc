@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr Bytes kMaxWorkload = 1_GiB;
+constexpr std::size_t kMaxTexts = 32;  // tags, or next steps, of a request
 
 /// The text field `name`; `where` names its owner in messages.
 Result<std::string> text_field(const Json& object, const char* name, std::string_view where) {
@@ -116,6 +118,19 @@ Result<ContinuationHint> parse_hint(const std::string& text) {
   return malformed(fmt::format("\"conversation\" is \"{}\"; expected goes_on or ends", text));
 }
 
+Result<std::vector<std::string>> optional_texts(const Json& json, const char* name) {
+  std::vector<std::string> texts;
+  const auto found = json.find(name);
+  if (found == json.end()) return texts;
+  const bool fine = found->is_array() && found->size() <= kMaxTexts &&
+                    std::ranges::all_of(*found, [](const Json& text) { return text.is_string(); });
+  if (!fine) {
+    return malformed(fmt::format("\"{}\" is not a list of at most {} texts", name, kMaxTexts));
+  }
+  for (const Json& text : *found) texts.push_back(text.get<std::string>());
+  return texts;
+}
+
 Result<Json> parse_json(std::string_view line) {
   try {
     return Json::parse(line);
@@ -139,6 +154,10 @@ Result<Request> parse_workload_line(std::string_view line, const LoadMedia& load
   request.tenant = TenantId(tenant);
   AFI_TRY(const std::string hint, optional_text(json, "conversation", "the line"));
   AFI_TRY(request.conversation, parse_hint(hint));
+  AFI_TRY(request.workflow.workflow, optional_text(json, "workflow", "the line"));
+  AFI_TRY(request.workflow.step, optional_text(json, "step", "the line"));
+  AFI_TRY(request.workflow.next_steps, optional_texts(json, "next_steps"));
+  AFI_TRY(request.tags, optional_texts(json, "tags"));
   AFI_TRY(std::string answer, optional_text(json, "expected", "the line"));
   if (expected != nullptr) *expected = std::move(answer);
   const auto messages = json.find("messages");

@@ -7,6 +7,7 @@
 
 #include "afterimage/eviction_policy.h"
 #include "policy/eviction/memory_shares.h"
+#include "policy/eviction/workflow_order.h"
 
 namespace afterimage {
 
@@ -15,6 +16,7 @@ struct GovernedPolicyOptions {
   std::string_view policy;                         // one of policy_names()
   std::shared_ptr<MemoryShares> shares = nullptr;  // of tenants, over all caches; nullptr: none
   bool keep_idle_order = false;                    // for idle_victim()
+  std::shared_ptr<const WorkflowOrder> workflows = nullptr;  // of clients; nullptr: none
 };
 
 /// kInvalidArgument: unknown name.

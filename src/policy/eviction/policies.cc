@@ -17,6 +17,7 @@
 #include "policy/eviction/sieve.h"
 #include "policy/eviction/tenant_policy.h"
 #include "policy/eviction/w_tiny_lfu.h"
+#include "policy/eviction/workflow_policy.h"
 #include "policy/eviction/worth.h"
 
 namespace afterimage {
@@ -67,6 +68,10 @@ Result<std::unique_ptr<EvictionPolicy>> make_governed_policy(const GovernedPolic
   if (options.shares != nullptr) {
     policy = std::make_unique<TenantPolicy>(
         options.shares, [&] { return std::move(make_policy(options.policy).value()); });
+  }
+  if (options.workflows != nullptr) {
+    policy = std::make_unique<PrefixClosed>(
+        std::make_unique<WorkflowPolicy>(std::move(policy), options.workflows));
   }
   if (options.keep_idle_order) policy = std::make_unique<IdleOrder>(std::move(policy));
   return policy;

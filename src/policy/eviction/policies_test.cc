@@ -10,12 +10,12 @@
 #include "policy/eviction/fifo.h"
 #include "policy/eviction/gdsf.h"
 #include "policy/eviction/governed_policy.h"
-#include "policy/eviction/hinted.h"
 #include "policy/eviction/lfu.h"
 #include "policy/eviction/lru.h"
 #include "policy/eviction/s3_fifo.h"
 #include "policy/eviction/sieve.h"
 #include "policy/eviction/w_tiny_lfu.h"
+#include "policy/eviction/workflow_policy.h"
 #include "testing/policy_conformance.h"
 
 namespace afterimage {
@@ -23,9 +23,10 @@ namespace testing {
 
 std::vector<PolicyFactory> all_policies() {
   std::vector<PolicyFactory> all = {{"bare_lru", [] { return std::make_unique<Lru>(); }},
-                                    {"hinted", [] {
-                                       return std::make_unique<HintedPolicy>(
-                                           std::make_unique<Lru>(), HintedPolicy::Options{});
+                                    {"workflow", [] {
+                                       return std::make_unique<WorkflowPolicy>(
+                                           std::make_unique<Lru>(),
+                                           std::make_shared<WorkflowOrder>());
                                      }}};
   for (const std::string_view name : policy_names()) {
     all.push_back({std::string(name), [name] { return make_policy(name).value(); }});

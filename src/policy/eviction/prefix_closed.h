@@ -63,6 +63,7 @@ class PrefixClosed final : public EvictionPolicy {
   }
   /// The worth of the inner policy's own choice: its descendants are evicted on its behalf.
   [[nodiscard]] std::optional<double> victim_worth() override { return policy_->victim_worth(); }
+  [[nodiscard]] double victim_overuse() override { return policy_->victim_overuse(); }
 
  private:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();

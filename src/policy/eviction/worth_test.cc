@@ -168,6 +168,33 @@ TEST(Worth, DropsClassesThatNoRunHas) {
   }
 }
 
+// A run that the next request leaves behind (it takes its deeper blocks), or divides (its first block),
+// gets another class. Nearly every request has one of its own.
+TEST(Worth, DropsTheClassThatARunHadBefore) {
+  for (const bool divides : {false, true}) {
+    Worth worth;
+    Rng rng(1);
+    constexpr std::uint32_t kBlocks = 6;
+    for (std::uint32_t round = 0; round < 8'000; ++round) {
+      const auto block = [&](std::uint32_t i) { return SlotId{.index = i, .generation = round}; };
+      worth.begin_request({.now = round * kSecond,
+                           .output_tokens = 1U << rng.below(12),
+                           .kind = static_cast<TurnKind>(rng.below(3)),
+                           .stop = static_cast<StopReason>(rng.below(4)),
+                           .hint = static_cast<ContinuationHint>(rng.below(3))});
+      const Bytes bytes((2 + rng.below(2)) << rng.below(12));
+      for (std::uint32_t i = 0; i < kBlocks; ++i) {
+        worth.insert(block(i), {.bytes = bytes, .cost = kSecond});
+      }
+      worth.begin_request({.now = round * kSecond});
+      worth.touch(block(divides ? kBlocks - 1 : 1));
+      worth.begin_request({.now = round * kSecond});
+      for (std::uint32_t i = 0; i < kBlocks; ++i) worth.erase(block(i), RemovalReason::kErased);
+      ASSERT_LT(worth.classes(), 5'000U) << round << (divides ? ", divided" : ", left behind");
+    }
+  }
+}
+
 // All conversations continue after ten seconds. A young one is worth more than one whose usual
 // reuse was due a minute ago, and reuses after eviction are learned, too.
 TEST(Worth, LearnsFromReuseAfterEviction) {

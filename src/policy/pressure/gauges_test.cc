@@ -340,7 +340,7 @@ TEST(TakeReading, TakesTheTimeBeforeTheReading) {
     clock.advance(3s);
     return GaugeReading{.total = 16_GiB, .used = 4_GiB, .stall = 0.25};
   });
-  GovernorInputs inputs{.ledger = {.used = 1_GiB, .clean = {}, .cleaning = {}}};
+  GovernorInputs inputs{.ledger = {.used = 1_GiB}};
   ASSERT_TRUE(take_reading(slow, clock, inputs).has_value());
   EXPECT_EQ(inputs.sample->taken_at, 0s);
   EXPECT_EQ(inputs.sample->ours, 1_GiB);

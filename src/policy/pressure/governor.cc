@@ -28,7 +28,9 @@ Bytes to_bytes(double value) {
 }
 
 /// Allowed disagreement: gauges count in pages and are read a moment after our ledger.
-Bytes tolerance(Bytes total) { return std::max(64_MiB, Bytes(total.value() / 100)); }
+Bytes tolerance(Bytes total, const GovernorOptions& options) {
+  return std::max(options.tolerance, Bytes(total.value() / 100));
+}
 
 GaugeTrust check_trust(const GovernorState& state, const GovernorInputs& inputs,
                        const GovernorOptions& options) {
@@ -42,12 +44,13 @@ GaugeTrust check_trust(const GovernorState& state, const GovernorInputs& inputs,
     return GaugeTrust::kNonsense;
   }
   if (inputs.now - sample->taken_at > options.stale_after) return GaugeTrust::kStale;
-  if (sample->ours > plus(sample->used, tolerance(sample->total))) return GaugeTrust::kDisagrees;
+  if (sample->ours > plus(sample->used, tolerance(sample->total, options)))
+    return GaugeTrust::kDisagrees;
   if (state.still.has_value() && state.still->used == sample->used &&
       state.still->taken_at != sample->taken_at) {
     const Bytes moved = std::max(sub_sat(sample->ours, state.still->ours),
                                  sub_sat(state.still->ours, sample->ours));
-    if (moved > tolerance(sample->total)) return GaugeTrust::kFrozen;
+    if (moved > tolerance(sample->total, options)) return GaugeTrust::kFrozen;
   }
   return GaugeTrust::kTrusted;
 }
@@ -80,7 +83,7 @@ Bytes expected_external(const GovernorState& state, Duration now, Duration ahead
 }
 
 /// Nothing may stay beyond `budget`, and nothing new is admitted beyond `target`. The reserve lies
-/// between them. Only the target extrapolates: a wrong guess costs clean entries and no others.
+/// between them. Only the target extrapolates.
 struct Limits {
   Bytes budget;
   Bytes target;
@@ -117,7 +120,7 @@ double stress_of(const GovernorState& state, const GovernorInputs& inputs, Bytes
   const Bytes need = plus(plus(options.reserve, sub_sat(expected, state.external)),
                           plus(inputs.planned, inputs.refused));
   const Bytes free = sub_sat(state.last->total, plus(state.external, inputs.ledger.used));
-  const Bytes headroom = plus(free, inputs.ledger.clean);
+  const Bytes headroom = plus(free, inputs.ledger.evictable);
   if (headroom == 0_B) return std::numeric_limits<double>::infinity();
   return static_cast<double>(need.value()) / static_cast<double>(headroom.value());
 }
@@ -144,21 +147,13 @@ std::optional<Duration> idle_limit(PressureMode mode, const IdleLimits& idle) {
   return shortest;
 }
 
-/// Decides how many bytes to evict, and how many to copy below so that they can be evicted soon.
-void plan_releases(GovernorActions& actions, const GovernorInputs& inputs, bool keep_clean,
+void plan_releases(GovernorActions& actions, const LedgerView& ledger,
                    const GovernorOptions& options) {
-  const LedgerView& ledger = inputs.ledger;
-  AFI_CHECK(plus(ledger.clean, ledger.cleaning) <= ledger.used);
+  AFI_CHECK(ledger.evictable <= ledger.used);
   const Bytes deficit = sub_sat(ledger.used, actions.target);
-  actions.release = std::min(deficit, ledger.clean);
-  actions.drop = sub_sat(ledger.used - actions.release, actions.budget);
-  const Bytes missing = sub_sat(deficit, plus(actions.release, actions.drop));
-  const Bytes wanted = plus(missing, keep_clean ? options.clean_wanted() : 0_B);
-  const Bytes prepared = plus(ledger.clean - actions.release, ledger.cleaning);
-  const Bytes at_once = to_bytes(options.clean_bytes_per_second * seconds(options.tick));
-  actions.clean = std::min(sub_sat(wanted, prepared), sub_sat(at_once, ledger.cleaning));
-  const bool busy = deficit > 0_B;
-  actions.next_step = busy ? options.busy_tick : options.tick;
+  actions.release = std::min(deficit, ledger.evictable);
+  actions.overrun = sub_sat(ledger.used - actions.release, actions.budget);
+  actions.next_step = deficit > 0_B ? options.busy_tick : options.tick;
 }
 
 constexpr std::array<std::string_view, 6> kTrustNames = {"none",     "trusted", "stale",
@@ -199,8 +194,7 @@ Result<void> check(const GovernorOptions& options) {
     if (d <= Duration(0))
       return invalid("horizon, stale_after, tick and busy_tick must be positive");
   }
-  for (const double rate :
-       {options.regrow_per_second, options.clean_bytes_per_second, options.stall_limit}) {
+  for (const double rate : {options.regrow_per_second, options.stall_limit}) {
     if (!(rate > 0) || !std::isfinite(rate))
       return invalid("rates and limits must be positive numbers");
   }
@@ -228,8 +222,7 @@ GovernorStep step(const GovernorState& state, const GovernorInputs& inputs,
       actions.mode == PressureMode::kEmergency ? Admission::kBlocked : Admission::kOpen;
   actions.budget = limits.budget;
   actions.target = std::min(limits.target, limits.budget);
-  const bool relaxed = actions.mode == PressureMode::kRelaxed;
-  plan_releases(actions, inputs, !relaxed, options);
+  plan_releases(actions, inputs.ledger, options);
   actions.speculate = actions.mode <= PressureMode::kNormal && inputs.ledger.used < actions.target;
   actions.expire_idle = idle_limit(actions.mode, options.idle);
   if (actions.mode >= PressureMode::kCritical) actions.offload_idle = options.idle.offload;

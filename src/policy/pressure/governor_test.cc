@@ -59,42 +59,40 @@ TEST(Governor, TheTargetIsTheFreeMemoryLessTheReserve) {
 
 TEST(Governor, OurOwnBytesAreNotPressure) {
   const GovernorState empty = settled(2_GiB, {});
-  const GovernorState full = settled(2_GiB, {.used = 12_GiB, .clean = 1_GiB, .cleaning = {}});
+  const GovernorState full = settled(2_GiB, {.used = 12_GiB, .evictable = 1_GiB});
   EXPECT_EQ(empty.external, full.external);
   EXPECT_EQ(empty.target, full.target);
 }
 
-TEST(Governor, TheDeficitIsReleasedThenCopiedThenDropped) {
-  const GovernorState state = settled(4_GiB, {.used = 11_GiB, .clean = 1_GiB, .cleaning = {}});
-  const auto missing = [&](Bytes external, Bytes clean) {
+TEST(Governor, TheDeficitIsReleasedAndTheRestIsReported) {
+  const GovernorState state = settled(4_GiB, {.used = 11_GiB, .evictable = 1_GiB});
+  const auto missing = [&](Bytes external, Bytes evictable) {
     GovernorState still = state;
     still.external = external;  // as if it had been constant: no slope
     still.last->used = external + 11_GiB;
-    return step(still, truth(60s, external, {.used = 11_GiB, .clean = clean, .cleaning = {}}),
-                options())
+    return step(still, truth(60s, external, {.used = 11_GiB, .evictable = evictable}), options())
         .actions;
   };
   const auto covered = missing(4_GiB + 512_MiB, 1_GiB);
   EXPECT_EQ(covered.release, 512_MiB);
-  EXPECT_EQ(covered.drop, 0_B);
+  EXPECT_EQ(covered.overrun, 0_B);
   const auto beyond = missing(4_GiB + 768_MiB, 256_MiB);  // the reserve covers it for a moment
   EXPECT_EQ(beyond.release, 256_MiB);
-  EXPECT_EQ(beyond.drop, 0_B);
-  EXPECT_GT(beyond.clean, 0_B);
-  GovernorInputs overrun = truth(60s, 4_GiB, {.used = 11_GiB, .clean = 256_MiB, .cleaning = {}});
+  EXPECT_EQ(beyond.overrun, 0_B);
+  GovernorInputs overrun = truth(60s, 4_GiB, {.used = 11_GiB, .evictable = 256_MiB});
   overrun.planned = 3_GiB;
   const auto actions = step(state, overrun, options()).actions;
   EXPECT_EQ(actions.release, 256_MiB);
-  EXPECT_EQ(actions.drop, 11_GiB - 256_MiB - 9_GiB);
+  EXPECT_EQ(actions.overrun, 11_GiB - 256_MiB - 9_GiB);
 }
 
 TEST(Governor, ActsOnARampBeforeItArrives) {
-  const LedgerView ledger{.used = 10_GiB, .clean = 1_GiB, .cleaning = {}};
+  const LedgerView ledger{.used = 10_GiB, .evictable = 1_GiB};
   const GovernorState state = settled(4_GiB, ledger);
   const auto actions = step(state, truth(60s + 100ms, 5_GiB, ledger), options()).actions;
   EXPECT_EQ(actions.target, 9_GiB) << "5 GiB now, one more expected, one in reserve";
-  EXPECT_EQ(actions.budget, 11_GiB) << "expected growth costs only clean entries";
-  EXPECT_EQ(actions.drop, 0_B);
+  EXPECT_EQ(actions.budget, 11_GiB) << "expected growth lowers the target only";
+  EXPECT_EQ(actions.overrun, 0_B);
   EXPECT_EQ(actions.release, 1_GiB);
   EXPECT_FALSE(actions.speculate);
 }
@@ -111,8 +109,8 @@ TEST(Governor, ShrinksAtOnceAndRegrowsSlowly) {
 }
 
 TEST(Governor, AFailedAllocationIsAnEmergencyAndFreesItsSize) {
-  const GovernorState state = settled(4_GiB, {.used = 11_GiB, .clean = 2_GiB, .cleaning = {}});
-  GovernorInputs inputs = truth(60s, 4_GiB, {.used = 11_GiB, .clean = 2_GiB, .cleaning = {}});
+  const GovernorState state = settled(4_GiB, {.used = 11_GiB, .evictable = 2_GiB});
+  GovernorInputs inputs = truth(60s, 4_GiB, {.used = 11_GiB, .evictable = 2_GiB});
   inputs.refused = 3_GiB;
   const auto actions = step(state, inputs, options()).actions;
   EXPECT_EQ(actions.mode, PressureMode::kEmergency);
@@ -139,7 +137,7 @@ TEST(Governor, m10_a_missing_gauge_is_not_calm) {
 }
 
 TEST(Governor, ImpossibleReadingsAreNotTrusted) {
-  const GovernorState state = settled(2_GiB, {.used = 4_GiB, .clean = {}, .cleaning = {}}, 10s);
+  const GovernorState state = settled(2_GiB, {.used = 4_GiB, .evictable = {}}, 10s);
   const Duration now = 10s + 50ms;
   const struct {
     const char* name;
@@ -155,18 +153,17 @@ TEST(Governor, ImpossibleReadingsAreNotTrusted) {
       {"fine", {now, kTotal, 6_GiB, 4_GiB}, GaugeTrust::kTrusted},
   };
   for (const auto& c : kCases) {
-    const GovernorStep next = step(
-        state,
-        {.now = now, .ledger = {.used = 4_GiB, .clean = {}, .cleaning = {}}, .sample = c.sample},
-        options());
+    const GovernorStep next =
+        step(state, {.now = now, .ledger = {.used = 4_GiB, .evictable = {}}, .sample = c.sample},
+             options());
     EXPECT_EQ(next.actions.trust, c.trust) << c.name;
     const bool closed = next.actions.mode >= PressureMode::kPressure && !next.actions.speculate;
     EXPECT_EQ(closed, c.trust != GaugeTrust::kTrusted) << c.name;
   }
 }
 
-TEST(Governor, ASilentGaugeEndsInTheBlindCapButCostsOnlyCleanEntries) {
-  const LedgerView ledger{.used = 10_GiB, .clean = 1_GiB, .cleaning = {}};
+TEST(Governor, ASilentGaugeEndsInTheBlindCap) {
+  const LedgerView ledger{.used = 10_GiB, .evictable = 1_GiB};
   const GovernorState state = settled(1_GiB, ledger);
   const GovernorStep missed = step(state, {.now = 60s + 50ms, .ledger = ledger}, options());
   EXPECT_EQ(missed.actions.trust, GaugeTrust::kTrusted) << "one missed reading is tolerated";
@@ -175,7 +172,7 @@ TEST(Governor, ASilentGaugeEndsInTheBlindCapButCostsOnlyCleanEntries) {
   EXPECT_EQ(blind.trust, GaugeTrust::kStale);
   EXPECT_EQ(blind.target, 6_GiB);
   EXPECT_EQ(blind.release, 1_GiB);
-  EXPECT_EQ(blind.drop, 0_B);
+  EXPECT_EQ(blind.overrun, 0_B);
   EXPECT_GE(blind.mode, PressureMode::kPressure);
 }
 
@@ -208,7 +205,7 @@ TEST(Governor, m6_the_ladder_is_monotone) {
   // More external use never allows us more bytes or a milder mode.
   for_each_seed(200, [](Rng& rng) {
     const Bytes used(rng.below((12_GiB).value()) + 1);
-    const LedgerView ledger{.used = used, .clean = Bytes(rng.below(used.value())), .cleaning = {}};
+    const LedgerView ledger{.used = used, .evictable = Bytes(rng.below(used.value()))};
     const std::uint64_t room = (kTotal - used).value();
     const std::uint64_t low = rng.below(room);
     const std::uint64_t high = low + rng.below(room - low + 1);
@@ -220,7 +217,7 @@ TEST(Governor, m6_the_ladder_is_monotone) {
     EXPECT_LE(mild.mode, hard.mode);
     EXPECT_GE(mild.budget, hard.budget);
     EXPECT_LE(mild.release, hard.release);
-    EXPECT_LE(mild.release + mild.drop, hard.release + hard.drop);
+    EXPECT_LE(mild.release + mild.overrun, hard.release + hard.overrun);
     EXPECT_GE(mild.expire_idle.value(), hard.expire_idle.value());
     EXPECT_LE(mild.offload_idle.has_value(), hard.offload_idle.has_value());
   });
@@ -265,9 +262,8 @@ TEST(Governor, m7_a_plateau_is_acted_on_in_every_step) {
   seed.idle = IdleLimits::seed();
   GovernorState state;
   for (int tick = 0; tick < 100; ++tick) {
-    const GovernorStep next = step(
-        state, truth(tick * 50ms, 15_GiB + 512_MiB, {.used = 512_MiB, .clean = {}, .cleaning = {}}),
-        seed);
+    const GovernorStep next =
+        step(state, truth(tick * 50ms, 15_GiB + 512_MiB, {.used = 512_MiB, .evictable = {}}), seed);
     EXPECT_EQ(next.actions.mode, PressureMode::kEmergency);
     EXPECT_EQ(next.actions.expire_idle, 30s) << "tick " << tick;
     EXPECT_EQ(next.actions.target, 0_B);
@@ -300,7 +296,7 @@ TEST(Governor, m12_the_block_is_never_stuck) {
 
 // Q1: called twice within 100 ms, the original QueueingController evicted 156 blocks and then none.
 TEST(Governor, q1_a_second_step_demands_the_same) {
-  const LedgerView ledger{.used = 6_GiB, .clean = 5_GiB, .cleaning = {}};
+  const LedgerView ledger{.used = 6_GiB, .evictable = 5_GiB};
   const GovernorStep first = step({}, truth(0s, 10_GiB, ledger), options());
   const GovernorStep second = step(first.state, truth(1ms, 10_GiB, ledger), options());
   EXPECT_EQ(first.actions.release, 1_GiB);
@@ -322,14 +318,14 @@ TEST(GovernorProperty, q3_never_asks_for_more_than_there_is) {
     GovernorState state;
     for (int i = 0; i < 40; ++i) {
       const Bytes used(rng.below((12_GiB).value()));
-      const Bytes clean(rng.below(used.value() + 1));
+      const Bytes evictable(rng.below(used.value() + 1));
       GovernorInputs inputs = truth(i * 50ms, Bytes(rng.below((4_GiB).value())),
-                                    {.used = used, .clean = clean, .cleaning = {}});
+                                    {.used = used, .evictable = evictable});
       inputs.planned = Bytes(rng.below(UINT64_MAX));
       inputs.refused = rng.chance(0.2) ? Bytes(rng.below(UINT64_MAX)) : 0_B;
       const GovernorStep next = step(state, inputs, options());
-      ASSERT_LE(next.actions.release, clean);
-      ASSERT_LE(next.actions.release + next.actions.drop, used);
+      ASSERT_LE(next.actions.release, evictable);
+      ASSERT_LE(next.actions.release + next.actions.overrun, used);
       ASSERT_LE(next.actions.target, next.actions.budget);
       state = next.state;
     }
@@ -369,10 +365,10 @@ TEST(Governor, TheSameInputsGiveTheSameActions) {
       const GovernorStep next =
           step(state,
                truth(i * 50ms, Bytes(rng.below(kTotal.value() / 2)),
-                     {.used = Bytes(rng.below((4_GiB).value())), .clean = {}, .cleaning = {}}),
+                     {.used = Bytes(rng.below((4_GiB).value())), .evictable = {}}),
                options());
       state = next.state;
-      seen.push_back(next.actions.target.value() ^ next.actions.drop.value());
+      seen.push_back(next.actions.target.value() ^ next.actions.overrun.value());
     }
     return seen;
   };
@@ -392,7 +388,7 @@ TEST(Governor, OptionsAreChecked) {
   EXPECT_TRUE(refused([](auto& o) { o.horizon = 0s; }));
   EXPECT_TRUE(refused([](auto& o) { o.tick = -1ns; }));
   EXPECT_TRUE(refused([](auto& o) { o.regrow_per_second = 0; }));
-  EXPECT_TRUE(refused([](auto& o) { o.clean_bytes_per_second = 1.0 / 0.0; }));
+  EXPECT_TRUE(refused([](auto& o) { o.stall_limit = 1.0 / 0.0; }));
   EXPECT_TRUE(refused([](auto& o) { o.ladder.borders[0].enter = 0; }));
 }
 

@@ -100,9 +100,8 @@ PressureController::~PressureController() {
 GovernorActions PressureController::tick(Bytes refused) {
   const MutexLock lock(state_->tick_mutex);
   const Bytes used = state_->budget.used();
-  GovernorInputs inputs{
-      .ledger = {.used = used, .clean = sub_sat(used, state_->in_use), .cleaning = {}},
-      .refused = refused};
+  GovernorInputs inputs{.ledger = {.used = used, .evictable = sub_sat(used, state_->in_use)},
+                        .refused = refused};
   const bool read = take_reading(*state_->gauge, state_->clock, inputs).has_value();
   GovernorStep next = step(state_->governed, inputs, state_->options);
   state_->governed = std::move(next.state);
@@ -110,8 +109,7 @@ GovernorActions PressureController::tick(Bytes refused) {
   const bool blocked = next.actions.admission == Admission::kBlocked;
   if (blocked) state_->caches.block_admission(true);
   const Bytes idle = state_->evict_idle(next.actions, inputs.now);
-  // The governor's extrapolation stops growth but evicts nothing, because these entries have no
-  // copy below. So what fits into the memory unused by others, less the reserve, may stay.
+  // The governor's extrapolation stops growth but evicts nothing: it may be wrong. So what fits into the memory unused by others, less the reserve, may stay.
   const Bytes unused_by_others = sub_sat(next.actions.budget, state_->options.reserve);
   const Bytes budget = std::min(
       state_->cap,

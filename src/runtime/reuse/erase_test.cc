@@ -57,8 +57,9 @@ class Erase : public ::testing::Test {
     disk.reset();
     disk = DiskTier::open(folder.path(), {.log = {.capacity = 64_MiB}}, memory, clock).value();
     stack.emplace(std::vector<Tier*>{&host, disk.get()});
-    reuse = Reuse::create({.answers = AnswerReuse(), .tier = &*stack, .weigh_loads = false},
-                          Secret{}, clock)
+    reuse = Reuse::create(
+                {.answers = AnswerReuse(), .tier = &*stack, .weigh_loads = false, .wall = &wall},
+                Secret{}, since_start)
                 .value();
   }
   static MediaItem picture(std::uint32_t seed) {
@@ -104,9 +105,15 @@ class Erase : public ::testing::Test {
     EXPECT_EQ(samples.size(), 2U);
     return samples;
   }
+  void days_pass(int days) {
+    since_start.advance(std::chrono::days(days));
+    wall.set(wall.now() + std::chrono::days(days));
+  }
   static ContentDigest content(std::uint32_t seed) { return content_digest(picture(seed)); }
 
   SystemClock clock;
+  ManualClock since_start;
+  ManualWallClock wall{WallTime(std::chrono::sys_days(std::chrono::days(20'000)))};
   testing::TemporaryFolder folder;
   MemoryBudget memory{64_MiB};
   MemoryBudget near{1_MiB};
@@ -181,6 +188,62 @@ TEST_F(Erase, OneModelsEntriesOrAll) {
   EXPECT_EQ(all.encoder_outputs, EntryCount(1));
   EXPECT_EQ(reuse->stats().used, 0_B);
   EXPECT_EQ(disk->stats().entries, EntryCount(0));
+}
+
+TEST_F(Erase, WhatRequestsWithATagMade) {
+  const auto tagged = [](std::uint32_t seed, std::vector<std::string> tags) {
+    Request request = question(seed);
+    request.tags = std::move(tags);
+    return request;
+  };
+  ask(tagged(1, {"case:7", "day:1"}));
+  ask(tagged(2, {"case:8"}));
+  ask(question(3));
+  const std::vector<std::string> ours = samples(question(1));
+  const std::vector<std::string> others = samples(question(2));
+  ASSERT_TRUE(stack->flush().has_value());
+  const EraseReport report = reuse->erase({.tag = "case:7"}).value();
+  EXPECT_EQ(report.encoder_outputs, EntryCount(1));
+  EXPECT_GT(report.kv_tokens, 0U);
+  EXPECT_EQ(report.answers.entries, EntryCount(1));
+  EXPECT_GE(report.stored, EntryCount(2));
+  for (const std::string& sample : ours) EXPECT_FALSE(folder_has(folder.path(), sample));
+  for (const std::string& sample : others) EXPECT_TRUE(folder_has(folder.path(), sample));
+  open();
+  EXPECT_EQ(encoder_calls(1), 1U);
+  EXPECT_EQ(encoder_calls(2), 0U);
+  EXPECT_EQ(encoder_calls(3), 0U);
+  Request many = question(4);
+  many.tags.resize(EntryLabels::kMaxTags + 1, "t");
+  EXPECT_EQ(serve(many, *engine, *reuse, options).error().code, ErrorCode::kInvalidArgument);
+}
+
+// The date is a label of each entry: also what earlier processes made has an age.
+TEST_F(Erase, WhatWasMadeBeforeADay) {
+  const auto age = [&](int days) { return first_day_kept(std::chrono::days(days), wall); };
+  ask(question(1));
+  const std::vector<std::string> old = samples(question(1));
+  days_pass(2);
+  ask(question(2));
+  const std::vector<std::string> young = samples(question(2));
+  ASSERT_TRUE(stack->flush().has_value());
+  EXPECT_EQ(reuse->erase({.made_before = age(3)}).value().encoder_outputs, EntryCount(0));
+  EXPECT_EQ(disk->stats().erased, 0U);
+  for (const std::string& sample : old) EXPECT_TRUE(folder_has(folder.path(), sample));
+  const EraseReport report = reuse->erase({.made_before = age(2)}).value();
+  EXPECT_EQ(report.encoder_outputs, EntryCount(1));
+  EXPECT_EQ(report.answers.entries, EntryCount(1));
+  EXPECT_GE(report.stored, EntryCount(2));
+  for (const std::string& sample : old) EXPECT_FALSE(folder_has(folder.path(), sample));
+  for (const std::string& sample : young) EXPECT_TRUE(folder_has(folder.path(), sample));
+  open();
+  EXPECT_EQ(encoder_calls(2), 0U);
+  days_pass(1);
+  EXPECT_GE(reuse->erase({.made_before = age(1)}).value().stored, EntryCount(2))
+      << "the day before";
+  EXPECT_EQ(encoder_calls(2), 1U);
+  EXPECT_FALSE(reuse->erase({.made_before = age(-1)}).has_value());
+  EXPECT_FALSE(reuse->erase({.made_before = age(EntryLabels::kMaxDays + 2)}).has_value());
 }
 
 TEST_F(Erase, OfExactlyOneThing) {

@@ -67,6 +67,22 @@ std::optional<Question> question_of(const Request& request, const Fingerprint& p
   return Question(identify(scope, space), std::move(split->question));
 }
 
+/// Of what the request makes, besides those of its namespace and media.
+Result<std::vector<EntryLabel>> labels_of(const Request& request, const Secret& root,
+                                          const WallClock* wall) {
+  if (request.tags.size() > EntryLabels::kMaxTags) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("the request has {} tags; at most {} are kept", request.tags.size(),
+                            EntryLabels::kMaxTags));
+  }
+  const EntryLabels labels(root);
+  std::vector<EntryLabel> made;
+  for (const std::string& tag : request.tags) made.push_back(labels.tag(tag));
+  if (wall != nullptr)
+    made.push_back(labels.day(std::chrono::floor<std::chrono::days>(wall->now())));
+  return made;
+}
+
 }  // namespace
 
 TurnKind turn_kind(const Request& request) {
@@ -90,11 +106,13 @@ Recipes recipes_of(const Engine& engine) {
 }
 
 Result<RequestIdentity> identify(const Request& request, const Engine& engine, const Secret& root,
-                                 const GenerateOptions& options) {
+                                 const GenerateOptions& options, const WallClock* wall) {
   auto media = media_of(request);
   const Recipes recipes = recipes_of(engine);
-  AFI_TRY(const Namespace space,
+  AFI_TRY(Namespace space,
           Namespace::of(engine.identity(), request.tenant, root, request.tenant_name));
+  AFI_TRY(const std::vector<EntryLabel> labels, labels_of(request, root, wall));
+  space.add_labels(labels);
   Fingerprint prints = fingerprint(media, space, recipes);
   const NamespaceId inputs = space.prefix_root(recipes.image, recipes.audio, recipes.video);
   auto question = question_of(request, prints, space, inputs, options);

@@ -30,6 +30,7 @@ std::vector<std::string> tags_of(const RequestIdentity& identity, const std::str
   for (const ContentDigest& content : identity.prints.contents) {
     tags.push_back("media:" + content.hex());
   }
+  tags.insert(tags.begin(), request.tags.begin(), request.tags.end());
   return tags;
 }
 

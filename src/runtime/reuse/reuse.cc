@@ -27,6 +27,7 @@ namespace {
 // Names come with requests; a client that invents one each time must not grow a table for ever.
 constexpr std::size_t kMaxNamedAgents = 100'000;
 constexpr std::size_t kMaxSpaces = 10'000;
+constexpr std::size_t kMaxSpaceLabels = 256;
 
 /// What is between tier and caches is memory like any other: the budget is for both.
 Bytes transfer_bytes(const ReuseOptions& options) {
@@ -71,7 +72,9 @@ PressureOptions pressure_of(const ReuseOptions& options) {
 struct Reuse::State {
   State(const ReuseOptions& options, const Secret& its_root, const Clock& its_clock)
       : root(its_root),
+        labels(its_root),
         clock(its_clock),
+        wall(options.wall == nullptr ? system_wall : *options.wall),
         tier(options.tier),
         leases(options.leases),
         transfer(transfer_bytes(options)),
@@ -91,22 +94,27 @@ struct Reuse::State {
     const MutexLock lock(agents_mutex);
     return agents.size();
   }
+  [[nodiscard]] Result<EntryFilter> filter_of(const EraseTarget& target) const;
   EraseReport erase_now(const EraseTarget& target, const EntryFilter& filter);
   /// The owner of a namespace's KV.
   [[nodiscard]] EntryLabel owner_of(const NamespaceId& space) {
     const MutexLock lock(spaces_mutex);
     const auto known = spaces.find(space);
-    return known == spaces.end() ? EntryLabel() : known->second.front();
+    return known == spaces.end() ? EntryLabel() : known->second.owner;
   }
 
   Secret root;
+  EntryLabels labels;
   RunningRequests running;
   const Clock& clock;
+  SystemWallClock system_wall;
+  const WallClock& wall;
   Tier* tier;  // nullptr: memory only
   LeaseService* leases;
   MemoryBudget transfer;  // pays for entries between the tier and the caches
   MemoryBudget budget;
   SharedBudget shared{budget};
+  std::shared_ptr<WorkflowOrder> workflows = std::make_shared<WorkflowOrder>();
   std::shared_ptr<MemoryShares> shares;            // nullptr: no tenant has a share
   std::unique_ptr<LoadOrCompute> load_or_compute;  // nullptr: always load
   std::unique_ptr<EncoderArchive> encoder_archive;
@@ -122,8 +130,13 @@ struct Reuse::State {
   Mutex agents_mutex;
   std::map<std::string, AgentId> agents AFI_GUARDED_BY(agents_mutex);
   Mutex spaces_mutex;
-  /// Tenant and model of the namespaces with KV in memory, and of some others.
-  boost::unordered_flat_map<NamespaceId, std::vector<EntryLabel>, DigestHash> spaces
+  /// Of a namespace.
+  struct SpaceLabels {
+    EntryLabel owner;
+    std::vector<EntryLabel> labels;  // of all of its requests; empty: too many, it has any label
+  };
+  /// Of the namespaces with KV in memory, and of some others.
+  boost::unordered_flat_map<NamespaceId, SpaceLabels, DigestHash> spaces
       AFI_GUARDED_BY(spaces_mutex);
   std::unique_ptr<PressureController> pressure;  // last: its thread uses the caches
 };
@@ -143,6 +156,7 @@ MemoryBudget& Reuse::memory() { return state_->budget; }
 SharedBudget& Reuse::shared_memory() { return state_->shared; }
 const Secret& Reuse::secret() const { return state_->root; }
 const Clock& Reuse::clock() const { return state_->clock; }
+const WallClock& Reuse::wall_clock() const { return state_->wall; }
 RunningRequests& Reuse::running() { return state_->running; }
 PrefixArchive* Reuse::prefix_archive() { return state_->prefix_archive.get(); }
 SplitMemory* Reuse::splits() { return state_->splits.get(); }
@@ -172,7 +186,8 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
   const GovernedPolicyOptions policy{
       .policy = options.policy,
       .shares = state->shares,
-      .keep_idle_order = pressure.gauge != nullptr && pressure.governor.idle.any()};
+      .keep_idle_order = pressure.gauge != nullptr && pressure.governor.idle.any(),
+      .workflows = state->workflows};
   EncoderCacheOptions cache_options;
   cache_options.max_entries = options.max_encoder_entries;
   if (options.min_encoder_entries > EntryCount(0)) {
@@ -232,26 +247,37 @@ MediaPlan Reuse::plan_media(const Fingerprint& prints, const std::string& agent,
   return MediaPlan(std::move(plan));
 }
 
+std::chrono::sys_days first_day_kept(std::chrono::days age, const WallClock& wall) {
+  return std::chrono::floor<std::chrono::days>(wall.now()) - age + std::chrono::days(1);
+}
+
+WorkflowStepId Reuse::begin_step(const Request& request) {
+  if (request.workflow.workflow.empty()) return kNoStep;
+  const std::string& owner =
+      request.tenant_name.empty() ? request.tenant.text() : request.tenant_name;
+  return state_->workflows->begin(state_->labels.tenant(owner), request.workflow);
+}
+
 void Reuse::note_space(const NamespaceId& root, const Namespace& space) {
+  const std::vector<EntryLabel> labels = space.labels(std::span<const EntryLabel>());
   const MutexLock lock(state_->spaces_mutex);
-  if (state_->spaces.contains(root)) return;
-  // A namespace that was forgotten is erased with every tenant and model.
-  if (state_->spaces.size() >= kMaxSpaces) state_->spaces.clear();
-  state_->spaces.emplace(root, space.labels(std::span<const EntryLabel>()));
+  const auto known = state_->spaces.find(root);
+  if (known == state_->spaces.end()) {
+    // A namespace that was forgotten is erased with every tenant, model and tag.
+    if (state_->spaces.size() >= kMaxSpaces) state_->spaces.clear();
+    state_->spaces.emplace(root, State::SpaceLabels{.owner = labels.front(), .labels = labels});
+    return;
+  }
+  std::vector<EntryLabel>& of_space = known->second.labels;
+  if (of_space.empty()) return;
+  for (const EntryLabel label : labels) {
+    if (std::ranges::find(of_space, label) == of_space.end()) of_space.push_back(label);
+  }
+  if (of_space.size() > kMaxSpaceLabels) of_space.clear();
 }
 
 Result<EraseReport> Reuse::erase(const EraseTarget& target, Duration timeout) {
-  const int named = (target.media.has_value() ? 1 : 0) + (target.tenant.has_value() ? 1 : 0) +
-                    (target.model.has_value() ? 1 : 0) + (target.everything ? 1 : 0);
-  if (named != 1) {
-    return fail(ErrorCode::kInvalidArgument,
-                "name exactly one of media, tenant, model and everything to erase");
-  }
-  const EntryLabels labels(state_->root);
-  EntryFilter filter;
-  if (target.media.has_value()) filter = labels.made_from(*target.media);
-  if (target.tenant.has_value()) filter.any_of = {labels.tenant(*target.tenant)};
-  if (target.model.has_value()) filter.any_of = {labels.model(*target.model)};
+  AFI_TRY(const EntryFilter filter, state_->filter_of(target));
   // A running request may load an entry into memory just before the tier erases it. The second sweep,
   // after that request has ended, erases the copy.
   const auto sweep = [&](EraseReport& report) -> Result<void> {
@@ -271,6 +297,26 @@ Result<EraseReport> Reuse::erase(const EraseTarget& target, Duration timeout) {
   return report;
 }
 
+Result<EntryFilter> Reuse::State::filter_of(const EraseTarget& target) const {
+  const int named = (target.media.has_value() ? 1 : 0) + (target.tenant.has_value() ? 1 : 0) +
+                    (target.model.has_value() ? 1 : 0) + (target.tag.has_value() ? 1 : 0) +
+                    (target.made_before.has_value() ? 1 : 0) + (target.everything ? 1 : 0);
+  if (named != 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "name exactly one of media, tenant, model, tag, an age and everything to erase");
+  }
+  if (target.made_before.has_value()) {
+    return labels.made_before(*target.made_before,
+                              std::chrono::floor<std::chrono::days>(wall.now()));
+  }
+  EntryFilter filter;
+  if (target.media.has_value()) filter = labels.made_from(*target.media);
+  if (target.tenant.has_value()) filter.any_of = {labels.tenant(*target.tenant)};
+  if (target.model.has_value()) filter.any_of = {labels.model(*target.model)};
+  if (target.tag.has_value()) filter.any_of = {labels.tag(*target.tag)};
+  return filter;
+}
+
 /// From memory.
 EraseReport Reuse::State::erase_now(const EraseTarget& target, const EntryFilter& filter) {
   EraseReport report;
@@ -282,7 +328,9 @@ EraseReport Reuse::State::erase_now(const EraseTarget& target, const EntryFilter
     report.kv_tokens = prefill->erase_spaces([&](const NamespaceId& space) {
       const MutexLock lock(spaces_mutex);
       const auto known = spaces.find(space);
-      return known == spaces.end() || filter.matches(known->second);
+      // KV in memory has no age. What is young enough is below.
+      return known == spaces.end() || target.made_before.has_value() ||
+             filter.matches(known->second.labels);
     });
   }
   if (answer_cache == nullptr) return report;
@@ -290,6 +338,8 @@ EraseReport Reuse::State::erase_now(const EraseTarget& target, const EntryFilter
   if (target.media.has_value()) answers.tag = "media:" + target.media->hex();
   if (target.tenant.has_value()) answers.tag = "tenant:" + *target.tenant;
   if (target.model.has_value()) answers.tag = "model:" + *target.model;
+  if (target.tag.has_value()) answers.tag = *target.tag;
+  if (target.made_before.has_value()) answers.older_than = wall.now() - *target.made_before;
   report.answers = answer_cache->erase(answers);
   return report;
 }

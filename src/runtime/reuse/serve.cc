@@ -239,9 +239,12 @@ Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
                      const GenerateOptions& options, const std::stop_token& stop) {
   const Clock& clock = reuse.clock();
   const Duration arrived = clock.now();
-  AFI_TRY(RequestIdentity identity, identify(request, engine, reuse.secret(), options));
-  const RequestFacts facts{
-      .now = arrived, .kind = turn_kind(request), .hint = request.conversation};
+  AFI_TRY(RequestIdentity identity,
+          identify(request, engine, reuse.secret(), options, &reuse.wall_clock()));
+  const RequestFacts facts{.now = arrived,
+                           .kind = turn_kind(request),
+                           .hint = request.conversation,
+                           .step = reuse.begin_step(request)};
   Sequence prompt;
   AFI_TRY(Plan plan, reuse.plan(identity, facts, stop));
   Served served;
