@@ -335,8 +335,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     members[section] = sizeof...(member);
   };
   {
-    const auto& [listen, admin, upstream, engine, memory, remote, answers, similarity, media, files,
-                 responses, limits, log, tenancy, secret_file] = s;
+    const auto& [listen, admin, upstream, engine, memory, moved_media, remote, answers, similarity,
+                 media, files, responses, limits, log, tenancy, secret_file] = s;
     count("", secret_file);
   }
   {
@@ -358,6 +358,10 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = s.memory;
     count("memory", a, b, c, d, e, f, g, h, i, j, k, l);
+  }
+  {
+    const auto& [a, b, c, d, e] = s.moved_media;
+    count("moved_media", a, b, c, d, e);
   }
   {
     const auto& [a, b, c, d] = s.remote;
