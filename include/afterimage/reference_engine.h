@@ -106,9 +106,11 @@ struct ReferenceOptions {
   /// For workloads: 6 million decoder, 8 million vision and 3 million audio weights.
   static ReferenceOptions small();
   /// With full attention in every layer, so that KV of media can be used at other positions: two
-  /// layers of tiny's sizes, or four of small's.
+  /// layers of tiny's sizes, or four of small's. `flat` has one of small's: its keys and values
+  /// depend on nothing before a token, so that moving them changes only the last bits.
   static ReferenceOptions tiny_full();
   static ReferenceOptions full();
+  static ReferenceOptions flat();
   /// These options with M-RoPE.
   [[nodiscard]] ReferenceOptions with_mrope() const;
 };

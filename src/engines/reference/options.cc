@@ -159,6 +159,13 @@ ReferenceOptions ReferenceOptions::full() {
   return options;
 }
 
+ReferenceOptions ReferenceOptions::flat() {
+  ReferenceOptions options = full();
+  options.name = "afterimage-reference-flat";
+  options.decoder.layers.assign(1, FullAttention{});
+  return options;
+}
+
 // A quarter of the pairs for time and three eighths for each of the others, as in Qwen2-VL.
 ReferenceOptions ReferenceOptions::with_mrope() const {
   ReferenceOptions options = *this;

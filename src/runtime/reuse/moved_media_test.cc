@@ -93,8 +93,8 @@ TEST(MovedMediaCache, WhatWasUsedLeastRecentlyLeavesFirst) {
 TEST(MovedMediaCache, Erases) {
   MovedMediaCache cache = cache_of();
   const Rows rows;
-  for (const std::uint8_t space : {1, 2}) {
-    for (const std::uint8_t item : {1, 2, 3}) {
+  for (const std::uint8_t space : std::vector<std::uint8_t>{1, 2}) {
+    for (const std::uint8_t item : std::vector<std::uint8_t>{1, 2, 3}) {
       cache.keep(space_of(space), span_of(item), {}, rows.slice);
     }
   }
