@@ -218,9 +218,11 @@ struct PreparedRequest {
 
 /// KV of one media item, computed at another place or after another context.
 struct MovedMedia {
-  std::size_t span = 0;     // of the prompt, with the same content
-  TokenCount recomputed{};  // its first tokens, which are computed here; the others are not
-  TokenPlace from{};        // place of its first token where the KV was computed
+  std::size_t span = 0;  // of the prompt, with the same content
+  /// Its first tokens, which are computed here, or restored as far as the resume point; the others
+  /// are not.
+  TokenCount recomputed{};
+  TokenPlace from{};  // place of its first token where the KV was computed
   /// Of each group, as in KvSlice: rows of every token of the item, counted from its first.
   std::vector<std::vector<KvRows>> rows;
 };
@@ -228,7 +230,7 @@ struct MovedMedia {
 /// KV input and output of one run.
 struct KvUse {
   const KvSlice* resume_from = nullptr;  // at its end; nullptr: start cold
-  /// In order; each begins at or after the resume point. Not empty: nothing after the first moved
+  /// In order; each one's moved rows begin at or after the resume point. Not empty: nothing after the first moved
   /// row may be captured, neither with `wanted` nor with `on_end`, because it is not exact.
   std::span<const MovedMedia> moved = {};
   KvWanted wanted;  // default: nothing is captured

@@ -174,6 +174,9 @@ class Reuse {
   ///          some entries may be left there; erase again.
   Result<EraseReport> erase(const EraseTarget& target, Duration timeout = std::chrono::seconds(30));
 
+  /// Forgets the KV of media that is kept for other positions.
+  void clear_moved();
+
   [[nodiscard]] bool has_tier() const;
   [[nodiscard]] EncodeOnce& encoder();
   /// nullptr: prefixes are off.

@@ -58,7 +58,7 @@ ExitCode run_certify(const CertifyArgs& args, World& world) {
   if (!workload.has_value()) return report_error(ExitCode::kUsageError, workload.error());
   const auto engine = make_engine(args.engine, world.clock);
   if (!engine.has_value()) return report_error(ExitCode::kUsageError, engine.error());
-  const auto report = certify(**engine, *workload, options, world.clock);
+  const auto report = certify(**engine, *workload, options);
   if (!report.has_value()) {
     const bool unable = report.error().code == ErrorCode::kUnsupported;
     return report_error(unable ? ExitCode::kProblem : ExitCode::kUsageError, report.error());

@@ -88,9 +88,8 @@ Request donor_of(const Request& request, const MediaItem* other) {
 
 class Certifying {
  public:
-  Certifying(const Engine& engine, const Workload& workload, const CertifyOptions& options,
-             const Clock& clock)
-      : engine_(engine), workload_(workload), options_(options), clock_(clock), images_(engine) {
+  Certifying(const Engine& engine, const Workload& workload, const CertifyOptions& options)
+      : engine_(engine), workload_(workload), options_(options), images_(engine) {
     generate_.max_tokens = options.max_tokens;
     generate_.top_logprobs = kWholeVocabulary;
     report_.engine = options.engine_name;
@@ -328,7 +327,6 @@ class Certifying {
   const Engine& engine_;
   const Workload& workload_;
   const CertifyOptions& options_;
-  const Clock& clock_;
   Images images_;
   GenerateOptions generate_;
   CertifyReport report_;
@@ -337,8 +335,8 @@ class Certifying {
 }  // namespace
 
 Result<CertifyReport> certify(const Engine& engine, const Workload& workload,
-                              const CertifyOptions& options, const Clock& clock) {
-  return Certifying(engine, workload, options, clock).run();
+                              const CertifyOptions& options) {
+  return Certifying(engine, workload, options).run();
 }
 
 }  // namespace afterimage

@@ -66,7 +66,7 @@ struct CertifyReport {
 ///          has an image; errors of the engine.
 /// Threads  One. Cost: one prefill of each request for every column, and one more.
 Result<CertifyReport> certify(const Engine& engine, const Workload& workload,
-                              const CertifyOptions& options, const Clock& clock);
+                              const CertifyOptions& options);
 
 /// The table, then the verdict.
 [[nodiscard]] std::string to_text(const CertifyReport& report);

@@ -52,8 +52,7 @@ CertifyOptions options() {
 
 CertifyReport certified(const Engine& engine, const Workload& asked = workload(),
                         const CertifyOptions& how = options()) {
-  const SystemClock clock;
-  auto report = certify(engine, asked, how, clock);
+  auto report = certify(engine, asked, how);
   EXPECT_TRUE(report.has_value()) << to_string(report.error());
   return *std::move(report);
 }
@@ -129,17 +128,15 @@ TEST(Certify, CountsRightAnswersByHops) {
 }
 
 TEST(Certify, SaysWhyAModelCannotBeCertified) {
-  const SystemClock clock;
   const auto sliding = ReferenceEngine::create(ReferenceOptions::tiny()).value();
-  const auto refused = certify(*sliding, workload(), options(), clock);
+  const auto refused = certify(*sliding, workload(), options());
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
   EXPECT_NE(refused.error().message.find("sliding"), std::string::npos) << refused.error().message;
   Workload text;
   text.requests.push_back({.id = RequestId("r")});
   text.requests[0].messages = {{.role = Role::kUser, .parts = {std::string("Hi.")}}};
-  EXPECT_EQ(certify(*engine_of(1), text, options(), clock).error().code,
-            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(certify(*engine_of(1), text, options()).error().code, ErrorCode::kInvalidArgument);
 }
 
 TEST(Certify, PrintsATable) {

@@ -192,7 +192,7 @@ Result<void> check_moved(const KvUse& use, const KvLayout& layout, const Sequenc
   std::size_t next = 0;
   for (const MovedMedia& item : use.moved) {
     const bool known = item.span >= next && item.span < prompt.spans.size();
-    if (!known || prompt.spans[item.span].offset < resumed_from ||
+    if (!known || prompt.spans[item.span].offset + item.recomputed < resumed_from ||
         prompt.spans[item.span].end().value() >= prompt.tokens.size()) {
       return fail(ErrorCode::kInvalidArgument,
                   "moved media item " + std::to_string(item.span) +

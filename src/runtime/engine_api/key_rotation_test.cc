@@ -205,7 +205,8 @@ TEST(MovedMedia, ItemsAreWholeInOrderAndAfterTheResumePoint) {
     EXPECT_FALSE(run.check().has_value()) << i;
   }
   EXPECT_TRUE(MovedRun().check(TokenCount(2)).has_value());
-  EXPECT_FALSE(MovedRun().check(TokenCount(3)).has_value());
+  EXPECT_TRUE(MovedRun().check(TokenCount(3)).has_value()) << "its first token is restored";
+  EXPECT_FALSE(MovedRun().check(TokenCount(4)).has_value());
 }
 
 TEST(MovedMedia, RowsOfAnItemCountFromItsFirstToken) {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/plan.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -198,13 +199,16 @@ void Plan::add_moved(const Engine& engine, bool use) {
   const std::vector<MediaSpan>& spans = state_->prompt->spans;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     state_->places.push_back(engine.place_of(*state_->prompt, spans[i].offset));
-    const bool fits = spans[i].modality == Modality::kImage && spans[i].offset >= resume() &&
-                      spans[i].length > cache->recomputed() &&
-                      spans[i].end().value() < state_->prompt->tokens.size();
+    const MediaSpan& span = spans[i];
+    // A prefix may end inside an item, for example after what a bounded run computed of it.
+    const TokenCount restored = resume() > span.offset ? resume() - span.offset : TokenCount(0);
+    const TokenCount recomputed = std::max(cache->recomputed(), restored);
+    const bool fits = span.modality == Modality::kImage && span.length > recomputed &&
+                      span.end().value() < state_->prompt->tokens.size();
     if (!use || !fits) continue;
-    auto item = cache->find(state_->identity->root, spans[i]);
+    auto item = cache->find(state_->identity->root, span);
     if (item == nullptr) continue;
-    state_->moved.push_back(item->moved(i, cache->recomputed()));
+    state_->moved.push_back(item->moved(i, recomputed));
     state_->moved_items.push_back(std::move(item));
   }
 }

@@ -159,6 +159,10 @@ const Clock& Reuse::clock() const { return state_->clock; }
 RunningRequests& Reuse::running() { return state_->running; }
 PrefixArchive* Reuse::prefix_archive() { return state_->prefix_archive.get(); }
 SplitMemory* Reuse::splits() { return state_->splits.get(); }
+void Reuse::clear_moved() {
+  if (state_->moved == nullptr) return;
+  state_->moved->erase_spaces([](const NamespaceId&) { return true; });
+}
 MovedMediaCache* Reuse::moved_media() { return state_->moved.get(); }
 LeaseService* Reuse::leases() { return state_->leases; }
 
