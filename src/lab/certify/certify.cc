@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <ranges>
@@ -20,6 +21,39 @@ namespace {
 
 constexpr std::uint32_t kWholeVocabulary = 1U << 20U;
 constexpr double kLeastProbability = 1e-12;
+/// Of a key's length. Half precision loses less than a thousandth.
+constexpr double kMostKeyDifference = 0.01;
+
+float number_of(DType dtype, const std::byte* at) {
+  if (dtype == DType::kF32) {
+    float number = 0;
+    std::memcpy(&number, at, sizeof number);
+    return number;
+  }
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, at, sizeof bits);
+  const int exponent = (bits >> 10U) & 0x1F;
+  const int mantissa = bits & 0x3FF;
+  const float size = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
+                                   : std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
+  return (bits & 0x8000U) != 0 ? -size : size;
+}
+
+/// Of the first layer's keys in two rows, relative to their length.
+double key_difference(const KeyRotation& rotation, std::span<const std::byte> a,
+                      std::span<const std::byte> b) {
+  const KeyRotation::Keys& keys = rotation.keys.front();
+  const std::size_t size = rotation.dtype == DType::kF16 ? 2 : 4;
+  double difference = 0;
+  double length = 0;
+  for (std::size_t i = 0; i < std::size_t{keys.heads} * rotation.head_size; ++i) {
+    const double own = number_of(rotation.dtype, a.data() + keys.at + i * size);
+    const double other = number_of(rotation.dtype, b.data() + keys.at + i * size);
+    difference += (own - other) * (own - other);
+    length += other * other;
+  }
+  return length > 0 ? std::sqrt(difference / length) : 0;
+}
 
 std::string_view trimmed(std::string_view text) {
   const auto is_space = [](char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; };
@@ -180,7 +214,9 @@ class Certifying {
     one.top_logprobs = std::nullopt;
     AFI_TRY(const Generation there,
             engine_.generate_from(donor.sequence, donor.embeddings, one, capture));
-    AFI_TRY(Generation cold, generate(prompt, {}));
+    capture.wanted.rows_to = TokenCount(static_cast<std::uint32_t>(prompt.sequence.tokens.size()));
+    AFI_TRY(Generation cold, generate(prompt, capture));
+    compare_first_layer(prompt.sequence, cold.kv, donor.sequence, there.kv);
     Exact exact{.completion = std::move(cold.completion), .expected = std::nullopt, .task = ""};
     exact.task = prompt.sequence.spans.size() == 1 ? "single-hop" : "multi-hop";
     if (const auto it = workload_.expected.find(request.id); it != workload_.expected.end()) {
@@ -195,6 +231,38 @@ class Certifying {
       add(exact, made.completion, prompt, column);
     }
     return {};
+  }
+
+  /// The first layer's keys depend on the token and its place alone: turned, those of the donor must be
+  /// those that were computed here. This finds a wrong rotation also where the model hides it.
+  void compare_first_layer(const Sequence& prompt, const KvSlice& here, const Sequence& donor,
+                           const KvSlice& there) {
+    KeyRotation first = *engine_.key_rotation();
+    first.keys.resize(1);
+    const KeyRotation::Keys& keys = first.keys.front();
+    for (const MediaSpan& span : prompt.spans) {
+      const auto from = std::ranges::find(donor.spans, span.content, &MediaSpan::content);
+      if (from == donor.spans.end()) continue;
+      const TokenPlace to = engine_.place_of(prompt, span.offset);
+      const TokenPlace at = engine_.place_of(donor, from->offset);
+      const TokenPlace steps{to[0] - at[0], to[1] - at[1], to[2] - at[2]};
+      std::vector<std::byte> moved = joined(rows_of(*from, there)[keys.group]);
+      const std::vector<std::byte> computed = joined(rows_of(span, here)[keys.group]);
+      const std::size_t row = moved.size() / span.length.value();
+      for (std::size_t i = 0; i < span.length.value(); ++i) {
+        const auto own = std::span(moved).subspan(i * row, row);
+        rotate_keys(first, keys.group, steps, own);
+        const double off = key_difference(first, own, std::span(computed).subspan(i * row, row));
+        report_.key_difference = std::max(report_.key_difference, off);
+      }
+    }
+  }
+  static std::vector<std::byte> joined(const std::vector<KvRows>& pieces) {
+    std::vector<std::byte> bytes;
+    for (const KvRows& piece : pieces) {
+      bytes.insert(bytes.end(), piece.bytes.begin(), piece.bytes.end());
+    }
+    return bytes;
   }
 
   /// Images of no more tokens than are computed anyway are computed.
@@ -274,7 +342,7 @@ class Certifying {
     const auto compared = static_cast<double>(column.tokens.same + column.tokens.other);
     if (compared > 0) column.tokens.divergence /= compared;
     // As it is written down, so that what was measured is what is read.
-    column.tokens.divergence = std::round(column.tokens.divergence * 1e6) / 1e6;
+    column.tokens.divergence = std::round(column.tokens.divergence * 1e12) / 1e12;
   }
 
   [[nodiscard]] double limit_of(const TaskLoss& task) const {
@@ -301,6 +369,14 @@ class Certifying {
   }
 
   void decide() {
+    if (report_.key_difference > kMostKeyDifference) {
+      report_.verdict = fmt::format(
+          "Refused. The rotation is wrong: the first layer's keys, turned to their new places, "
+          "differ "
+          "by {:.1f} % from those computed there",
+          100 * report_.key_difference);
+      return;
+    }
     std::string best;
     double least = 2;
     for (const CertifyColumn& column : report_.columns) {

@@ -51,6 +51,9 @@ struct CertifyReport {
   std::string engine;
   std::string rotation;  // "RoPE", "M-RoPE"
   CertifyLimits limits;
+  /// Largest difference of a first-layer key, turned to its new place, from the one computed there,
+  /// relative to its length: only a wrong rotation makes it large.
+  double key_difference = 0;
   std::uint64_t skipped = 0;           // requests without images
   std::vector<CertifyColumn> columns;  // the first is the full recompute
   /// Of the first column that keeps to the limits; nullopt: none does.

@@ -127,11 +127,9 @@ std::string to_json(const CertifyReport& report) {
                        {"image_tokens_computed", column.computed},
                        {"first_token_times_quicker", ratio(report, column)}});
   }
-  return Json{{"engine", report.engine},
-              {"rotation", report.rotation},
-              {"skipped", report.skipped},
-              {"columns", columns},
-              {"certified", report.certificate.has_value()},
+  return Json{{"engine", report.engine},   {"rotation", report.rotation},
+              {"skipped", report.skipped}, {"key_difference", report.key_difference},
+              {"columns", columns},        {"certified", report.certificate.has_value()},
               {"verdict", report.verdict}}
              .dump(2) +
          "\n";

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -47,7 +48,7 @@ Workload workload() {
 CertifyOptions options() {
   return {.recomputed = {0, 1, 2},
           .max_tokens = TokenCount(8),
-          .limits = {.tokens = 0.05, .divergence = 1e-5}};
+          .limits = {.tokens = 0.05, .divergence = 1e-10}};
 }
 
 CertifyReport certified(const Engine& engine, const Workload& asked = workload(),
@@ -236,6 +237,60 @@ TEST(CertifyMutations, EachWrongRotationIsRefused) {
   }
   const WrongRotation same(*engine, [](const auto&, const auto&, auto, auto, auto) {});
   EXPECT_TRUE(certified(same).certificate.has_value()) << "the mutations are the difference";
+}
+
+/// Declares another rotation than its keys have.
+class WrongDeclaration final : public testing::ForwardingEngine {
+ public:
+  WrongDeclaration(const Engine& good, KeyRotation wrong)
+      : ForwardingEngine(good), wrong_(std::move(wrong)) {}
+  [[nodiscard]] const KeyRotation* key_rotation() const override { return &wrong_; }
+
+ private:
+  KeyRotation wrong_;
+};
+
+/// Says that every image begins one place later.
+class WrongPlaces final : public testing::ForwardingEngine {
+ public:
+  using ForwardingEngine::ForwardingEngine;
+  [[nodiscard]] TokenPlace place_of(const Sequence& prompt, TokenCount at) const override {
+    const TokenPlace good = ForwardingEngine::place_of(prompt, at);
+    return at == prompt.spans.front().offset ? TokenPlace{good[0] + 1, good[1] + 1, good[2] + 1}
+                                             : good;
+  }
+};
+
+// Also of a model that hides them behind other layers, and whatever loss the operator allows.
+TEST(CertifyMutations, AWrongDeclarationIsRefusedWhateverIsAllowed) {
+  const auto engine = engine_of(4);
+  CertifyOptions loose = options();
+  loose.limits = {.tokens = 1, .divergence = 1e6, .single_hop = 1, .multi_hop = 1};
+  EXPECT_TRUE(certified(*engine, workload(), loose).certificate.has_value());
+  EXPECT_LT(certified(*engine, workload(), loose).key_difference, 1e-5);
+  const KeyRotation good = *engine->key_rotation();
+  const std::vector<std::pair<std::string, std::function<void(KeyRotation&)>>> kMutations{
+      {"sign",
+       [](KeyRotation& r) {
+         for (float& step : r.radians) step = -step;
+       }},
+      {"pairs", [](KeyRotation& r) { r.pairs = KeyRotation::Pairs::kNeighbours; }},
+      {"order", [](KeyRotation& r) { std::ranges::reverse(r.radians); }},
+      {"one pair", [](KeyRotation& r) { r.radians[0] = 0; }},
+      {"half as far",
+       [](KeyRotation& r) {
+         for (float& step : r.radians) step /= 2;
+       }},
+      {"values", [](KeyRotation& r) { r.keys.front().at += 32 * sizeof(float); }},
+  };
+  for (const auto& [name, change] : kMutations) {
+    KeyRotation wrong = good;
+    change(wrong);
+    const CertifyReport report = certified(WrongDeclaration(*engine, wrong), workload(), loose);
+    EXPECT_FALSE(report.certificate.has_value()) << name;
+    EXPECT_NE(report.verdict.find("rotation is wrong"), std::string::npos) << report.verdict;
+  }
+  EXPECT_FALSE(certified(WrongPlaces(*engine), workload(), loose).certificate.has_value());
 }
 
 }  // namespace

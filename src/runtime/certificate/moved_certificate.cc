@@ -106,8 +106,8 @@ Result<double> divergence_of(std::string_view text, const Lines& lines) {
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
   const bool in_range = whole && value >= 0 && value <= kMaxDivergence;
-  if (in_range && fmt::format("{:.6f}", value) == text) return value;
-  return lines.wrong("a number with six decimals is expected");
+  if (in_range && fmt::format("{:.12f}", value) == text) return value;
+  return lines.wrong("a number with twelve decimals is expected");
 }
 
 Result<KvOrigin> origin_of(std::string_view hex, const Lines& lines) {
@@ -144,7 +144,7 @@ Result<void> read_tokens(Lines& lines, TokenLoss& tokens) {
 std::string lines_of(const MovedCertificate& certificate) {
   std::string text = fmt::format(
       "{}\norigin {}\nengine {}\nrecomputed {}\nrequests {}\nsame {}\nother {}\ndivergence "
-      "{:.6f}\n",
+      "{:.12f}\n",
       kFirstLine, certificate.origin.hex(), certificate.engine, certificate.recomputed.value(),
       certificate.tokens.requests, certificate.tokens.same, certificate.tokens.other,
       certificate.tokens.divergence);

@@ -52,7 +52,7 @@ struct TaskLoss {
 ///
 /// Shape    Lines of text, in this order: "afterimage moved media 1"; "origin" and 64 hex digits;
 ///          "engine" and a text; "recomputed", "requests", "same", "other" and a number each;
-///          "divergence" and a number with six decimals; any number of "task" with a name, asked,
+///          "divergence" and a number with twelve decimals; any number of "task" with a name, asked,
 ///          right, lost and gained; "sha256" and the digest of all bytes before that line. One space
 ///          between words, no other spaces, each line ends with a line feed.
 /// Errors   parse_certificate(): kCorruption, naming the line: anything else, also another digest
