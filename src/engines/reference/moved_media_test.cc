@@ -210,6 +210,35 @@ TEST_P(MovedMediaTest, NeedsNoEmbeddingsIfNoneOfItsTokensIsComputed) {
   EXPECT_EQ(run(*engine, prompt, use).completion.tokens, cold.completion.tokens);
 }
 
+// The wall: whoever asks for what follows a moved row gets an error, not KV that looks exact.
+TEST_P(MovedMediaTest, NothingAfterAMovedRowLeavesTheEngine) {
+  const auto engine = engine_of(with_layers(2, GetParam()));
+  const Prompt donor = prompt_of(*engine, "Hi. ", {1, 2});
+  const Prompt prompt = prompt_of(*engine, "Hello. ", {2});
+  const Generation there = captured(*engine, donor);
+  const auto moved = taken_from(*engine, donor, there.kv, prompt, TokenCount(1));
+  const TokenCount exact = first_moved(prompt.sequence, moved);
+  const auto refused = [&](const std::function<void(KvUse&)>& change) {
+    KvUse use;
+    use.moved = moved;
+    use.wanted.rows_to = exact;
+    change(use);
+    int captures = 0;
+    use.on_captured = [&](const KvSlice&) { ++captures; };
+    const auto made = engine->generate_from(prompt.sequence, prompt.views, {}, use);
+    EXPECT_EQ(captures, made.has_value() ? 1 : 0);
+    return !made.has_value() && made.error().code == ErrorCode::kInvalidArgument;
+  };
+  EXPECT_FALSE(refused([](KvUse&) {}));
+  EXPECT_TRUE(refused([&](KvUse& use) { use.wanted.rows_to = exact + TokenCount(1); }));
+  EXPECT_TRUE(refused([](KvUse& use) { use.wanted.rows_to = kEndOfRun; }));
+  EXPECT_TRUE(refused([](KvUse& use) { use.wanted.snapshots = {kEndOfRun}; }));
+  EXPECT_TRUE(refused([](KvUse& use) {
+    use.on_end = [](const KvSlice&, std::span<const TokenId>) {};
+    use.end_from = TokenCount(0);
+  }));
+}
+
 INSTANTIATE_TEST_SUITE_P(Rotary, MovedMediaTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "MRoPE" : "RoPE"; });
 
