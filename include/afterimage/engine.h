@@ -79,6 +79,39 @@ Result<void> check_wanted(const KvWanted& wanted, const KvLayout& layout, const 
 Result<void> check_capture(const KvSlice& capture, const KvWanted& wanted, TokenCount covered,
                            const KvLayout& layout);
 
+/// A token's place for rotary embeddings: time, row and column of M-RoPE. Text, and all tokens of
+/// other engines, have one number three times.
+using TokenPlace = std::array<std::int32_t, 3>;
+
+/// How keys in an engine's KV rows depend on a token's place, so that rows can be used at another
+/// one: a key is turned by rotary embeddings, a value is not. Such rows are approximations: they
+/// still depend on what stood before them where they were computed.
+struct KeyRotation {
+  /// Which numbers of a head are turned together: i and i + half (NeoX), or 2i and 2i + 1.
+  enum class Pairs : unsigned char { kHalves, kNeighbours };
+  /// The keys of one layer in a row.
+  struct Keys {
+    std::size_t group = 0;  // of the layout
+    std::uint64_t at = 0;   // byte offset in a row
+    std::uint32_t heads = 0;
+  };
+  DType dtype = DType::kF32;  // of keys: f32 or f16
+  Pairs pairs = Pairs::kHalves;
+  std::uint32_t head_size = 0;     // numbers; those after the last pair are not turned
+  std::vector<float> radians;      // by which one step turns pair i
+  std::vector<std::uint8_t> axes;  // of TokenPlace: which one turns pair i
+  std::vector<Keys> keys;
+};
+
+/// kUnsupported, naming the group: the layout has windows or states, which no rotation moves.
+/// kInvalidArgument: the rotation does not fit the layout's rows.
+Result<void> check_rotation(const KeyRotation& rotation, const KvLayout& layout);
+
+/// Turns the keys of one row of `group` by `steps` along each axis. Requires a rotation that
+/// check_rotation() accepts.
+void rotate_keys(const KeyRotation& rotation, std::size_t group, const TokenPlace& steps,
+                 std::span<std::byte> row);
+
 /// SHA-256 over the logits of every generated position, byte for byte. Equal digests mean equal
 /// computation.
 using LogitsDigest = Digest<struct LogitsDigestTag>;
@@ -157,6 +190,9 @@ struct GenerateOptions {
   std::stop_token cancel = {};
   /// serve() calls it with the format that it derived from the request, before the first text.
   std::function<void(const std::shared_ptr<const AnswerFormat>&)> on_format = {};
+  /// serve() calls it before the first text if the answer is bounded: if it uses KV of media that was
+  /// computed at other places (Completion::moved).
+  std::function<void()> on_bounded = {};
 };
 
 struct Completion {
@@ -169,6 +205,9 @@ struct Completion {
   Duration first_token_after{0};  // from the start of generate()
   TokenCount prefilled{};         // prompt tokens computed in this run
   TokenCount resumed_from{};      // prompt tokens before those, whose KV was restored
+  /// Prompt tokens of media items that used KV computed at another place. Not 0: the answer is
+  /// bounded, not exact, and so is everything computed after them.
+  TokenCount moved{};
 };
 
 /// A request as an engine's model sees it, and how it will answer.
@@ -177,10 +216,24 @@ struct PreparedRequest {
   std::shared_ptr<const AnswerFormat> format = nullptr;  // nullptr: plain text
 };
 
+/// KV of one media item, computed at another place or after another context.
+struct MovedMedia {
+  std::size_t span = 0;  // of the prompt, with the same content
+  /// Its first tokens, which are computed here, or restored as far as the resume point; the others
+  /// are not.
+  TokenCount recomputed{};
+  TokenPlace from{};  // place of its first token where the KV was computed
+  /// Of each group, as in KvSlice: rows of every token of the item, counted from its first.
+  std::vector<std::vector<KvRows>> rows;
+};
+
 /// KV input and output of one run.
 struct KvUse {
   const KvSlice* resume_from = nullptr;  // at its end; nullptr: start cold
-  KvWanted wanted;                       // default: nothing is captured
+  /// In order; each one's moved rows begin at or after the resume point. Not empty: nothing after the first moved
+  /// row may be captured, neither with `wanted` nor with `on_end`, because it is not exact.
+  std::span<const MovedMedia> moved = {};
+  KvWanted wanted;  // default: nothing is captured
   /// Called once per run with the captured KV. If everything in `wanted` lies within the prompt, an
   /// engine that can calls it as soon as prefill has finished and the first token is out, so that
   /// requests waiting for this prefix do not wait for the whole answer. Otherwise it is called at
@@ -192,6 +245,18 @@ struct KvUse {
   std::function<void(KvSlice, std::span<const TokenId> fed_back)> on_end;
   TokenCount end_from{};  // at most the prompt's length
 };
+
+/// The rows of a media item, for MovedMedia. They refer to the slice's bytes. Requires a slice that
+/// check_slice() accepts and that has the whole span.
+std::vector<std::vector<KvRows>> rows_of(const MediaSpan& span, const KvSlice& slice);
+
+/// The prompt's first token that takes moved rows; the prompt's length: none does.
+TokenCount first_moved(const Sequence& prompt, std::span<const MovedMedia> moved);
+
+/// kInvalidArgument: items out of order, covered by the resume point, at the prompt's end or longer
+/// than their rows, or `use` captures what follows a moved row. Requires a prompt that check_sequence() accepts.
+Result<void> check_moved(const KvUse& use, const KvLayout& layout, const Sequence& prompt,
+                         TokenCount resumed_from);
 
 /// What on_end receives.
 KvWanted wanted_at_end(const KvUse& use);
@@ -357,13 +422,22 @@ class Engine {
   /// The layout of this model's KV; nullptr if the engine does not expose it. Constant per engine.
   [[nodiscard]] virtual const KvLayout* kv_layout() const { return nullptr; }
 
+  /// nullptr, the default: KV of media is used only where it was computed.
+  [[nodiscard]] virtual const KeyRotation* key_rotation() const { return nullptr; }
+  /// The place of a token of `prompt`. Default: its index.
+  [[nodiscard]] virtual TokenPlace place_of(const Sequence& prompt, TokenCount at) const;
+
   /// generate() that resumes from cached KV and captures KV. Tokens and logits are the same; only
   /// what follows `use.resume_from` is computed, and what `use.wanted` names is captured. Spans
   /// that end at or before the resume point need no embeddings. The engine keeps no reference to
   /// the slice, and an error changes nothing.
   ///
-  /// Errors   kUnsupported: no KV layout; those of check_resume(), check_wanted() and generate();
-  ///          kCorruption: the engine's result does not match the request.
+  /// With `use.moved` the result is approximate. An engine turns the keys of such rows to their new
+  /// places and computes the items' first tokens, which is all that their embeddings are needed for.
+  ///
+  /// Errors   kUnsupported: no KV layout, or nothing can be moved; those of check_resume(),
+  ///          check_wanted(), check_moved() and generate(); kCorruption: the engine's result does
+  ///          not match the request.
   [[nodiscard]] Result<Generation> generate_from(const Sequence& prompt,
                                                  std::span<const TensorViews> embeddings,
                                                  const GenerateOptions& options,

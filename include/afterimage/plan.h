@@ -193,7 +193,18 @@ class [[nodiscard]] Plan {
   /// Requires has_prefix(). What the engine restores, and what it captures for the cache, which is
   /// committed as soon as the engine hands it out. Valid while the plan lives.
   [[nodiscard]] KvUse kv_use(const KvOrigin& origin);
-  /// The cached KV could not be restored: the prompt will be computed from its start. Call
+  /// Finds KV of media, computed at other places, for the items that follow resume() (if
+  /// ReuseOptions::moved allows it and is certified for `engine`). kv_use() then has it, captures
+  /// only what precedes it, and publish() stores no answer. Also keeps the KV of media that this run
+  /// computes, for others. `use` false: does only that. Call after add_prefix().
+  void add_moved(const Engine& engine, bool use = true);
+  /// Whether the answer will be bounded.
+  [[nodiscard]] bool is_bounded() const;
+  /// Counts the answer if it is bounded. True: compute the request again, exactly, and call compare().
+  /// Call after publish().
+  [[nodiscard]] bool wants_exact(const Completion& done);
+  void compare(const Completion& bounded, const Completion& exact);
+  /// The cached KV could not be restored, or not moved: the prompt will be computed from its start. Call
   /// add_media() again.
   void restart();
 
@@ -215,7 +226,8 @@ class [[nodiscard]] Plan {
   /// Requires add_media().
   [[nodiscard]] MediaPlan& media();
 
-  /// Stores the answer, if the model ended it, and hands it to every waiter.
+  /// Stores the answer, if the model ended it, and hands it to every waiter. A bounded one is neither
+  /// stored nor handed on: a waiter computes its own.
   Result<void> publish(const Completion& completion, const std::string& model);
   /// The request failed. Waiters get an error that would meet them too; after any other, one of
   /// them takes over.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -49,6 +50,9 @@ struct DecoderOptions {
   std::uint32_t head_dim = 0;  // multiple of 32
   std::uint32_t mlp = 0;       // multiple of 32
   std::vector<LayerKind> layers;
+  /// M-RoPE: how many rotary pairs of a head turn with time, row and column, in this order; their sum
+  /// is head_dim / 2. Zeros: RoPE, all pairs turn with the token's index.
+  std::array<std::uint32_t, 3> sections = {};
 };
 
 /// A stack of transformer blocks with bidirectional attention.
@@ -101,6 +105,14 @@ struct ReferenceOptions {
   static ReferenceOptions tiny();
   /// For workloads: 6 million decoder, 8 million vision and 3 million audio weights.
   static ReferenceOptions small();
+  /// With full attention in every layer, so that KV of media can be used at other positions: two
+  /// layers of tiny's sizes, or four of small's. `flat` has one of small's: its keys and values
+  /// depend on nothing before a token, so that moving them changes only the last bits.
+  static ReferenceOptions tiny_full();
+  static ReferenceOptions full();
+  static ReferenceOptions flat();
+  /// These options with M-RoPE.
+  [[nodiscard]] ReferenceOptions with_mrope() const;
 };
 
 /// kInvalidArgument, naming the option: the options describe no valid model.
@@ -146,6 +158,9 @@ class ReferenceEngine final : public Engine {
   Result<Completion> generate(const Sequence& prompt, std::span<const TensorViews> embeddings,
                               const GenerateOptions& options) const override;
   [[nodiscard]] const KvLayout* kv_layout() const override;
+  /// nullptr: the model has windows or recurrent states.
+  [[nodiscard]] const KeyRotation* key_rotation() const override;
+  [[nodiscard]] TokenPlace place_of(const Sequence& prompt, TokenCount at) const override;
   [[nodiscard]] Result<std::vector<float>> hidden_state(
       const Sequence& prompt, std::span<const TensorViews> embeddings) const override;
 

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -15,6 +17,7 @@
 #include "afterimage/eviction_policy.h"
 #include "afterimage/identity.h"
 #include "afterimage/ids.h"
+#include "afterimage/kv_slice.h"
 #include "afterimage/model.h"
 #include "afterimage/plan.h"
 #include "afterimage/pressure_controller.h"
@@ -29,6 +32,7 @@ class AnswerOnce;
 class EncodeOnce;
 class LeaseService;
 class MemoryBudget;
+class MovedMediaCache;
 class PrefillOnce;
 class PrefixArchive;
 class RunningRequests;
@@ -51,6 +55,21 @@ struct AnswerReuse {
 struct MemoryShare {
   std::string tenant;   // Request::tenant_name, or its tenant's text
   double fraction = 0;  // of the budget, as the governor sets it: above 0, at most 1 in sum
+};
+
+/// Use of media KV at other positions than where it was computed: such answers are bounded, not
+/// exact. What they compute never enters a cache.
+struct MovedMediaOptions {
+  /// Of the engine that a certificate was made for; KV of others is not moved.
+  KvOrigin certified{};
+  TokenCount recomputed{};  // an item's first tokens, which are computed anyway
+  double max_loss = 0.01;   // allowed share of answer tokens that differ from those without it
+  /// One in so many bounded answers is computed again without it and compared; at least 1.
+  std::uint32_t sample_every = 50;
+  Bytes capacity = 256_MiB;  // of the items' KV, taken from the budget; at most half of it
+  /// Called once, when the samples show that more than `max_loss` is lost, and nothing is moved any
+  /// more. The text is for people.
+  std::function<void(const std::string&)> on_disabled = {};
 };
 
 struct ReuseOptions {
@@ -79,6 +98,8 @@ struct ReuseOptions {
   LeaseService* leases = nullptr;
   /// The date, for the age of entries. Outlives the object. nullptr: the system's.
   const WallClock* wall = nullptr;
+  /// nullopt: off; every answer is exact, as far as the engine is.
+  std::optional<MovedMediaOptions> moved = std::nullopt;
   /// With a gauge, `budget` is an upper limit, and governor.idle limits how long entries stay unused.
   /// In critical modes, idle entries are evicted only if there is a tier, which has them.
   PressureOptions pressure;
@@ -105,6 +126,7 @@ struct EraseReport {
   EntryCount encoder_outputs;   // from memory
   std::uint64_t kv_tokens = 0;  // positions whose KV was in memory
   AnswerCount answers;          // from memory
+  EntryCount moved;             // items whose KV was kept for other positions
   EntryCount stored;            // entries of the tier, of all kinds; where it is a stack: of the
                                 // tier of it that had most
   /// Requests that began before and did not end in time. They may have stored something since, or
@@ -163,6 +185,9 @@ class Reuse {
   ///          some entries may be left there; erase again.
   Result<EraseReport> erase(const EraseTarget& target, Duration timeout = std::chrono::seconds(30));
 
+  /// Forgets the KV of media that is kept for other positions.
+  void clear_moved();
+
   [[nodiscard]] bool has_tier() const;
   [[nodiscard]] EncodeOnce& encoder();
   /// nullptr: prefixes are off.
@@ -198,6 +223,8 @@ class Reuse {
   [[nodiscard]] RunningRequests& running();
   /// nullptr: media are cached as wholes.
   [[nodiscard]] SplitMemory* splits();
+  /// nullptr: KV of media is used only where it was computed.
+  [[nodiscard]] MovedMediaCache* moved_media();
   /// For erase(): whose KV the namespace has.
   void note_space(const NamespaceId& root, const Namespace& space);
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "afterimage/digest.h"
@@ -21,6 +22,8 @@ struct MediaSpan {
   ContentDigest content{};  // digest of the media item; compared in full
   /// Whether a prefix may end inside the span. False where attention inside it is bidirectional.
   bool splittable = true;
+  /// Tokens in one row of an image, for engines whose tokens have places in it; 0: they have none.
+  std::uint32_t columns = 0;
 
   [[nodiscard]] TokenCount end() const { return offset + length; }
   bool operator==(const MediaSpan&) const = default;

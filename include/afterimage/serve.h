@@ -32,6 +32,9 @@ struct Served {
   /// A cached answer, or that of an identical request in flight: no model ran, and the completion
   /// has text but neither tokens nor logits.
   bool answered = false;
+  /// The answer is bounded (Completion::moved): it used KV of media computed at other places.
+  bool bounded = false;
+  bool compared = false;            // it was computed again without that, for the samples
   bool restore_failed = false;      // the cached KV could not be restored; all of it was computed
   Duration encoding{0};             // inside the encoder
   std::vector<Duration> encodes;    // of it, each media item; only without reuse
@@ -52,6 +55,9 @@ struct Served {
 /// Media in parts: if the engine splits an item, each part is looked up, and only those that no cache
 /// has are encoded. The first split item of a model is also encoded as a whole; if one bit differs,
 /// that model's items are no longer split.
+///
+/// Bounded answers (ReuseOptions::moved): KV of media that no prefix covers is taken from where it was
+/// computed before. One in so many is computed again, exactly, after it was streamed.
 ///
 /// Errors   Of the engine and of media decoding; requests that waited for an item which cannot be
 ///          encoded get the same error. A full cache is no error: MediaSource::kUncached.

@@ -16,7 +16,11 @@ namespace afterimage {
 namespace {
 
 Result<std::unique_ptr<Engine>> make_reference(const std::string& size, const Clock& clock) {
-  ReferenceOptions options = size == "tiny" ? ReferenceOptions::tiny() : ReferenceOptions::small();
+  ReferenceOptions options = ReferenceOptions::small();
+  if (size == "tiny") options = ReferenceOptions::tiny();
+  if (size.starts_with("full")) options = ReferenceOptions::full();
+  if (size.starts_with("flat")) options = ReferenceOptions::flat();
+  if (size.ends_with("-mrope")) options = options.with_mrope();
   options.clock = &clock;
   return ReferenceEngine::create(std::move(options));
 }
@@ -79,8 +83,9 @@ void add_engine_options(CLI::App& verb, EngineArgs& args) {
       ->capture_default_str();
   group
       ->add_option("--size", args.size,
-                   "Size of the reference model: tiny is instant, small takes measurable time")
-      ->check(CLI::IsMember({"tiny", "small"}))
+                   "Size of the reference model: tiny is instant, small takes measurable time. Of\n"
+                   "small's sizes, with full attention only: full has four layers, flat has one")
+      ->check(CLI::IsMember({"tiny", "small", "full", "full-mrope", "flat", "flat-mrope"}))
       ->capture_default_str();
   group->add_option("--model", args.llama.model, "llama: the model file")->type_name("GGUF");
   group

@@ -36,6 +36,7 @@ void add_pressure(CLI::App& program, World& world, ExitCode& code);
 void add_experiment(CLI::App& program, World& world, ExitCode& code);
 void add_sweep(CLI::App& program, World& world, ExitCode& code);
 void add_pairs(CLI::App& program, World& world, ExitCode& code);
+void add_certify(CLI::App& program, World& world, ExitCode& code);
 void add_disk(CLI::App& program, World& world, ExitCode& code);
 
 }  // namespace afterimage

@@ -309,6 +309,11 @@ class Gateway:
             family(f"afterimage_tier_{what}_total", "counter", "Tiers.", ({"tier": "gpu"}, 0), ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
         family("afterimage_prefetches_total", "counter", "Prefetches.", *(({"result": r}, 0) for r in ("useful", "useless", "nothing", "declined")))
         family("afterimage_prefetched_tokens_total", "counter", "Prefetches.", ({}, 0))
+        for name in ("on", "items", "bytes", "loss_at_least"):
+            family(f"afterimage_moved_media_{name}", "gauge", "Moved.", ({}, 0))
+        for name in ("answers", "tokens", "samples"):
+            family(f"afterimage_moved_media_{name}_total", "counter", "Moved.", ({}, 0))
+        family("afterimage_moved_media_compared_tokens_total", "counter", "Moved.", ({"result": "same"}, 0), ({"result": "other"}, 0))
         family("afterimage_prefetched_encoder_outputs_total", "counter", "Prefetches.", ({}, 0))
         family("afterimage_tier_degraded", "gauge", "Tiers.", ({"tier": "gpu"}, 0), ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
         for what in ("lost", "incomplete", "circuit_rejected", "breaks", "redirected"):

@@ -43,6 +43,10 @@ class ForwardingEngine : public Engine {
     return good_.hidden_state(prompt, embeddings);
   }
   [[nodiscard]] const KvLayout* kv_layout() const override { return good_.kv_layout(); }
+  [[nodiscard]] const KeyRotation* key_rotation() const override { return good_.key_rotation(); }
+  [[nodiscard]] TokenPlace place_of(const Sequence& prompt, TokenCount at) const override {
+    return good_.place_of(prompt, at);
+  }
 
  protected:
   Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,

@@ -14,7 +14,7 @@ namespace afterimage {
 Matrix Decoder::forward(DecoderState& state, std::span<const InputRow> inputs) const {
   AFI_CHECK(state.layers.size() == layers_.size());
   Matrix x = embed(inputs);
-  const Rotation angles = rotation(state.covered, inputs.size());
+  const Rotation angles = rotation(state.covered, inputs);
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     add(x, mix(layer, normalized(x, layers_[layer].mixer_gain, *kernels_), angles, state));
     add(x, gated_mlp(layers_[layer], normalized(x, layers_[layer].mlp_gain, *kernels_)));
@@ -83,12 +83,15 @@ Matrix Decoder::embed(std::span<const InputRow> inputs) const {
   return x;
 }
 
-Decoder::Rotation Decoder::rotation(std::size_t first, std::size_t count) const {
+Decoder::Rotation Decoder::rotation(std::size_t first, std::span<const InputRow> inputs) const {
   const std::size_t half = frequencies_.size();
-  Rotation result{.sines = Matrix(count, half), .cosines = Matrix(count, half)};
-  for (std::size_t i = 0; i < count; ++i) {
+  Rotation result{.sines = Matrix(inputs.size(), half), .cosines = Matrix(inputs.size(), half)};
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto index = static_cast<std::int32_t>(first + i);
+    const TokenPlace place =
+        inputs[i].place != nullptr ? *inputs[i].place : TokenPlace{index, index, index};
     for (std::size_t f = 0; f < half; ++f) {
-      const auto angle = sine_cosine(static_cast<double>(first + i) * frequencies_[f]);
+      const auto angle = sine_cosine(static_cast<double>(place[axes_[f]]) * frequencies_[f]);
       result.sines.row(i)[f] = angle.sine;
       result.cosines.row(i)[f] = angle.cosine;
     }

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "afterimage/engine.h"
 #include "afterimage/ids.h"
 #include "afterimage/reference_engine.h"
 #include "engines/reference/decoder_state.h"
@@ -21,7 +22,8 @@ inline constexpr std::size_t kMaxDeepstackPlanes = 4;
 /// The decoder's input at one position. Rows have `hidden` floats and outlive the call.
 struct InputRow {
   TokenId token{};
-  const float* media = nullptr;  // if set, replaces the token's embedding
+  const float* media = nullptr;       // if set, replaces the token's embedding
+  const TokenPlace* place = nullptr;  // of rotary positions; nullptr: the token's index
   /// Added to the hidden state after layer i; nullptr: none.
   std::array<const float*, kMaxDeepstackPlanes> planes{};
 };
@@ -47,6 +49,9 @@ class Decoder {
   /// Shape: [rows, vocabulary].
   [[nodiscard]] Matrix logits(const Matrix& hidden) const;
 
+  /// By which angle one step of TokenPlace turns pair i of a head, and which of its axes does.
+  [[nodiscard]] const std::vector<float>& frequencies() const { return frequencies_; }
+  [[nodiscard]] const std::vector<std::uint8_t>& axes() const { return axes_; }
   /// The first position whose rows `layer` still needs once `covered` tokens have been processed.
   [[nodiscard]] std::size_t needed_from(std::size_t layer, std::size_t covered) const;
 
@@ -78,7 +83,7 @@ class Decoder {
   [[nodiscard]] AttentionWeights random_attention(bool owns_rows, Rng& rng) const;
   [[nodiscard]] RecurrentWeights random_recurrence(Rng& rng) const;
   [[nodiscard]] Matrix embed(std::span<const InputRow> inputs) const;
-  [[nodiscard]] Rotation rotation(std::size_t first, std::size_t count) const;
+  [[nodiscard]] Rotation rotation(std::size_t first, std::span<const InputRow> inputs) const;
   void rotate(float* heads, std::size_t count, std::size_t row, const Rotation& rotation) const;
 
   [[nodiscard]] std::size_t owner_of(std::size_t layer) const;
@@ -96,6 +101,7 @@ class Decoder {
   DecoderOptions options_;
   const Kernels* kernels_;
   std::vector<float> frequencies_;
+  std::vector<std::uint8_t> axes_;
   Matrix embeddings_;  // [vocabulary, hidden]
   std::vector<Layer> layers_;
   Floats final_gain_;

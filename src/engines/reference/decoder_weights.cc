@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -18,6 +19,15 @@ Matrix random_rows(std::size_t rows, std::size_t columns, Rng& rng) {
   return result;
 }
 
+std::vector<std::uint8_t> axes_of(const DecoderOptions& options) {
+  std::vector<std::uint8_t> axes;
+  for (std::uint8_t axis = 0; axis < options.sections.size(); ++axis) {
+    axes.insert(axes.end(), options.sections[axis], axis);
+  }
+  axes.resize(options.head_dim / 2, 0);
+  return axes;
+}
+
 }  // namespace
 
 Decoder::Decoder(const DecoderOptions& options, std::size_t vocabulary, const Kernels& kernels,
@@ -25,6 +35,7 @@ Decoder::Decoder(const DecoderOptions& options, std::size_t vocabulary, const Ke
     : options_(options),
       kernels_(&kernels),
       frequencies_(position_frequencies(options.head_dim / 2, kernels)),
+      axes_(axes_of(options)),
       embeddings_(random_rows(vocabulary, options.hidden, rng)),
       final_gain_(random_gain(options.hidden, rng)),
       head_(PackedWeights::random(options.hidden, vocabulary, rng)) {

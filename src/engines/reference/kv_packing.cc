@@ -42,19 +42,25 @@ void take(std::span<float> numbers, const std::byte*& from) {
   from += numbers.size_bytes();
 }
 
+/// One token's row of each layer.
+void append_row(std::span<const std::size_t> layers, const std::byte* from, DecoderState& state) {
+  std::vector<float> both;  // copied, because a piece may be unaligned
+  for (const std::size_t layer : layers) {
+    auto& rows = std::get<LayerRows>(state.layers[layer]);
+    both.resize(2 * rows.row_size());
+    take(both, from);
+    rows.append(std::span(both).first(rows.row_size()), std::span(both).last(rows.row_size()));
+  }
+}
+
 void restore_rows(std::span<const std::size_t> layers, std::span<const KvRows> pieces,
                   std::size_t first, DecoderState& state) {
   for (const std::size_t layer : layers) std::get<LayerRows>(state.layers[layer]).start_at(first);
-  std::vector<float> both;  // copied, because a piece may be unaligned
   for (const KvRows& piece : pieces) {
-    const std::byte* from = piece.bytes.data();
+    if (piece.count.value() == 0) continue;
+    const std::size_t row = piece.bytes.size() / piece.count.value();
     for (std::uint32_t i = 0; i < piece.count.value(); ++i) {
-      for (const std::size_t layer : layers) {
-        auto& rows = std::get<LayerRows>(state.layers[layer]);
-        both.resize(2 * rows.row_size());
-        take(both, from);
-        rows.append(std::span(both).first(rows.row_size()), std::span(both).last(rows.row_size()));
-      }
+      append_row(layers, piece.bytes.data() + i * row, state);
     }
   }
   for (const std::size_t layer : layers) {
@@ -74,7 +80,7 @@ void restore_states(std::span<const std::size_t> layers, const KvRows& packed,
 
 }  // namespace
 
-KvPacking::KvPacking(const DecoderOptions& options) {
+KvPacking::KvPacking(const DecoderOptions& options) : kv_heads_(options.kv_heads) {
   std::vector<std::uint32_t> group_of_layer;
   std::vector<LayerGroup> single;  // each group with one layer
   for (std::size_t layer = 0; layer < options.layers.size(); ++layer) {
@@ -167,6 +173,39 @@ void KvPacking::restore(const KvSlice& from, DecoderState& state) const {
       restore_rows(layers_[i], pieces, state.covered - rows_at(group, from.end), state);
     }
   }
+}
+
+void KvPacking::append_moved(const MovedMedia& item, const KeyRotation& rotation,
+                             const TokenPlace& steps, DecoderState& state) const {
+  std::size_t appended = 0;
+  for (std::size_t group = 0; group < layout_.groups.size(); ++group) {
+    if (layout_.groups[group].kind != KvKind::kFull) continue;
+    const std::uint64_t size = layout_.groups[group].row_bytes.value();
+    std::vector<std::byte> row(size);
+    appended = 0;
+    for (const KvRows& piece : item.rows[group]) {
+      for (std::uint32_t i = 0; i < piece.count.value(); ++i) {
+        if (piece.first + TokenCount(i) < item.recomputed) continue;
+        std::memcpy(row.data(), piece.bytes.data() + i * size, size);
+        rotate_keys(rotation, group, steps, row);
+        append_row(layers_[group], row.data(), state);
+        ++appended;
+      }
+    }
+  }
+  state.covered += appended;
+}
+
+std::vector<KeyRotation::Keys> KvPacking::keys() const {
+  std::vector<KeyRotation::Keys> keys;
+  for (std::size_t group = 0; group < layout_.groups.size(); ++group) {
+    if (layout_.groups[group].kind != KvKind::kFull) continue;
+    const std::uint64_t layer = layout_.groups[group].row_bytes.value() / layers_[group].size();
+    for (std::size_t i = 0; i < layers_[group].size(); ++i) {
+      keys.push_back({.group = group, .at = i * layer, .heads = kv_heads_});
+    }
+  }
+  return keys;
 }
 
 }  // namespace afterimage

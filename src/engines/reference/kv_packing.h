@@ -32,6 +32,12 @@ class KvPacking {
   /// Fills `state`, which must be new from Decoder::start(). Requires that check_resume() accepts
   /// `from`.
   void restore(const KvSlice& from, DecoderState& state) const;
+  /// Appends the rows of an item from its token `item.recomputed` on, with their keys turned by
+  /// `steps`. Requires a rotation and an item that check_rotation() and check_moved() accept.
+  void append_moved(const MovedMedia& item, const KeyRotation& rotation, const TokenPlace& steps,
+                    DecoderState& state) const;
+  /// Which bytes of a row are keys. Requires that each group has rows of its own or shares others'.
+  [[nodiscard]] std::vector<KeyRotation::Keys> keys() const;
 
  private:
   KvRows rows_of(std::size_t group, const DecoderState& state, std::size_t from, std::size_t to,
@@ -39,6 +45,7 @@ class KvPacking {
   KvRows state_of(std::size_t group, const DecoderState& state, KvBuffers& buffers) const;
 
   KvLayout layout_;
+  std::uint32_t kv_heads_;
   std::vector<std::vector<std::size_t>> layers_;  // of each group
 };
 

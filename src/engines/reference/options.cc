@@ -57,6 +57,11 @@ Result<void> check_decoder(const DecoderOptions& decoder) {
   if (decoder.kv_heads == 0 || decoder.heads % decoder.kv_heads != 0) {
     return refuse("decoder.kv_heads", decoder.kv_heads, "a divisor of decoder.heads");
   }
+  const auto& [time, row, column] = decoder.sections;
+  const std::uint64_t pairs = std::uint64_t{time} + row + column;
+  if (pairs != 0 && pairs != decoder.head_dim / 2) {
+    return refuse("the sum of decoder.sections", pairs, "0 or decoder.head_dim / 2");
+  }
   if (decoder.layers.empty()) return refuse("decoder.layers.size()", 0, "positive");
   for (std::size_t i = 0; i < decoder.layers.size(); ++i) {
     AFI_TRY_VOID(check_layer(decoder.layers, i));
@@ -140,6 +145,36 @@ ReferenceOptions ReferenceOptions::small() {
   return options;
 }
 
+ReferenceOptions ReferenceOptions::tiny_full() {
+  ReferenceOptions options = tiny();
+  options.name = "afterimage-reference-tiny-full";
+  options.decoder.layers.assign(2, FullAttention{});
+  return options;
+}
+
+ReferenceOptions ReferenceOptions::full() {
+  ReferenceOptions options = small();
+  options.name = "afterimage-reference-full";
+  options.decoder.layers.assign(4, FullAttention{});
+  return options;
+}
+
+ReferenceOptions ReferenceOptions::flat() {
+  ReferenceOptions options = full();
+  options.name = "afterimage-reference-flat";
+  options.decoder.layers.assign(1, FullAttention{});
+  return options;
+}
+
+// A quarter of the pairs for time and three eighths for each of the others, as in Qwen2-VL.
+ReferenceOptions ReferenceOptions::with_mrope() const {
+  ReferenceOptions options = *this;
+  options.name += "-mrope";
+  const std::uint32_t pairs = decoder.head_dim / 2;
+  options.decoder.sections = {pairs - 2 * (pairs * 3 / 8), pairs * 3 / 8, pairs * 3 / 8};
+  return options;
+}
+
 Result<void> check_options(const ReferenceOptions& options) {
   AFI_TRY_VOID(check_decoder(options.decoder));
   AFI_TRY_VOID(check_vision(options));
@@ -155,7 +190,10 @@ std::string describe_decoder(const DecoderOptions& options) {
                      "-kv" + std::to_string(options.kv_heads) + "-d" +
                      std::to_string(options.head_dim) + "-m" + std::to_string(options.mlp);
   for (const LayerKind& kind : options.layers) text += "-" + to_string(kind);
-  return text;
+  const auto& [time, row, column] = options.sections;
+  if (time + row + column == 0) return text;
+  return text + "-mrope(" + std::to_string(time) + "," + std::to_string(row) + "," +
+         std::to_string(column) + ")";
 }
 
 std::string describe_encoders(const ReferenceOptions& options) {

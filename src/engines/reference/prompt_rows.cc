@@ -2,10 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "engines/reference/prompt_rows.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <string_view>
 
+#include "engines/reference/token_places.h"
 #include "engines/reference/tokenizer.h"
 
 namespace afterimage {
@@ -84,7 +86,7 @@ std::vector<float> copied(const TensorView& tensor) {
 }  // namespace
 
 Result<PromptRows> PromptRows::of(const Sequence& prompt, std::span<const TensorViews> embeddings,
-                                  std::size_t hidden, std::size_t planes, TokenCount covered) {
+                                  const Wanted& wanted) {
   AFI_TRY_VOID(check_sequence(prompt));
   AFI_TRY_VOID(check_tokens(prompt));
   if (embeddings.size() != prompt.spans.size()) {
@@ -96,10 +98,19 @@ Result<PromptRows> PromptRows::of(const Sequence& prompt, std::span<const Tensor
   for (const TokenId id : prompt.tokens) {
     result.rows_.push_back({.token = id});
   }
+  if (wanted.places) {
+    result.places_ = mrope_places(prompt);
+    for (std::size_t i = 0; i < result.rows_.size(); ++i)
+      result.rows_[i].place = &result.places_[i];
+  }
+  const std::size_t hidden = wanted.hidden;
   for (std::size_t i = 0; i < prompt.spans.size(); ++i) {
     const MediaSpan& span = prompt.spans[i];
-    if (span.end() <= covered) continue;
-    const std::size_t tensors = span.modality == Modality::kAudio ? 1 : 1 + planes;
+    const bool taken = std::ranges::any_of(wanted.moved, [i](const MovedMedia& item) {
+      return item.span == i && item.recomputed.value() == 0;
+    });
+    if (span.end() <= wanted.covered || taken) continue;
+    const std::size_t tensors = span.modality == Modality::kAudio ? 1 : 1 + wanted.planes;
     AFI_TRY_VOID(check_tensors(name_of(prompt, i), embeddings[i], tensors,
                                Shape{span.length.value(), hidden}));
     for (std::size_t t = 0; t < tensors; ++t) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "afterimage/engine.h"
 #include "afterimage/result.h"
 #include "afterimage/sequence.h"
 #include "afterimage/tensor.h"
@@ -18,22 +19,36 @@ namespace afterimage {
 /// unaligned.
 class PromptRows {
  public:
+  struct Wanted {
+    std::size_t hidden = 0;
+    std::size_t planes = 0;
+    TokenCount covered{};
+    std::span<const MovedMedia> moved = {};
+    bool places = false;  // rows have the places of M-RoPE
+  };
   /// Embeddings of an image or video are 1 + `planes` tensors, those of audio one. Spans that end
-  /// at or before `covered` need none and get no rows.
+  /// at or before `covered`, and moved ones of which no token is computed, need none and get no rows.
   ///
   /// Errors   kInvalidArgument, naming the position or the span: a token outside the vocabulary, a
   ///          placeholder outside a span, or tensors that do not match their span.
   static Result<PromptRows> of(const Sequence& prompt, std::span<const TensorViews> embeddings,
-                               std::size_t hidden, std::size_t planes, TokenCount covered = {});
+                               const Wanted& wanted);
+  static Result<PromptRows> of(const Sequence& prompt, std::span<const TensorViews> embeddings,
+                               std::size_t hidden, std::size_t planes, TokenCount covered = {}) {
+    return of(prompt, embeddings, {.hidden = hidden, .planes = planes, .covered = covered});
+  }
 
   [[nodiscard]] std::size_t size() const { return rows_.size(); }
   /// Valid while this lives.
   [[nodiscard]] std::span<const InputRow> rows() const { return rows_; }
+  /// The place after the last token. Requires Wanted::places.
+  [[nodiscard]] TokenPlace end() const { return places_.back(); }
 
  private:
   std::vector<InputRow> rows_;
   /// Rows_ points into these; growing the outer vector moves no inner buffer.
   std::vector<std::vector<float>> copies_;
+  std::vector<TokenPlace> places_;
 };
 
 }  // namespace afterimage

@@ -3,7 +3,9 @@
 #include "afterimage/reference_engine.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,6 +17,7 @@
 #include "engines/reference/kv_packing.h"
 #include "engines/reference/media_plan.h"
 #include "engines/reference/prompt_rows.h"
+#include "engines/reference/token_places.h"
 #include "engines/reference/tokenizer.h"
 #include "engines/reference/vision_encoder.h"
 #include "foundation/media/decode.h"
@@ -72,6 +75,16 @@ class VideoSlices final : public SplitMedia {
   std::vector<MediaPart> parts_;
 };
 
+KeyRotation rotation_of(const DecoderOptions& options, const Decoder& decoder,
+                        const KvPacking& packing) {
+  return {.dtype = DType::kF32,
+          .pairs = KeyRotation::Pairs::kHalves,
+          .head_size = options.head_dim,
+          .radians = decoder.frequencies(),
+          .axes = decoder.axes(),
+          .keys = packing.keys()};
+}
+
 TokenCount token_count(std::size_t count) { return TokenCount(static_cast<std::uint32_t>(count)); }
 
 Result<PreprocessPlan> plan_of(const MediaItem& item, const ReferenceOptions& options) {
@@ -90,17 +103,39 @@ struct ReferenceEngine::Model {
         clock(options.clock != nullptr ? *options.clock : machine_clock),
         decoder(options.decoder, kVocabulary, kernels, weights.split(1)),
         packing(options.decoder),
+        rotation(rotation_of(options.decoder, decoder, packing)),
+        movable(check_rotation(rotation, packing.layout()).has_value()),
         vision(options.vision, options.decoder.hidden, kernels, weights.split(2)),
         audio(options.audio, options.decoder.hidden, kernels, weights.split(3)) {}
 
+  [[nodiscard]] bool uses_mrope() const {
+    return options.decoder.sections != std::array<std::uint32_t, 3>{};
+  }
+  [[nodiscard]] Result<PromptRows> rows_of(const Sequence& prompt,
+                                           std::span<const TensorViews> embeddings,
+                                           TokenCount covered,
+                                           std::span<const MovedMedia> moved = {}) const {
+    return PromptRows::of(prompt, embeddings,
+                          {.hidden = decoder.hidden(),
+                           .planes = options.vision.deepstack_planes,
+                           .covered = covered,
+                           .moved = moved,
+                           .places = uses_mrope()});
+  }
+  [[nodiscard]] TokenPlace place_of(const InputRow& row, std::size_t index) const {
+    const auto at = static_cast<std::int32_t>(index);
+    return row.place != nullptr ? *row.place : TokenPlace{at, at, at};
+  }
   /// Of a video: the sampled frames at the encoder's size, two in one image.
   [[nodiscard]] Result<std::vector<Image>> slices_of(const MediaItem& item,
                                                      const PreprocessPlan& plan) const;
   [[nodiscard]] Result<EncoderOutput> encode_part(const PartToEncode& part) const;
-  [[nodiscard]] Matrix prefill(DecoderState& state, std::span<const InputRow> rows,
-                               const KvWanted& wanted, KvSlice& kv, KvBuffers& buffers) const;
+  [[nodiscard]] Matrix prefill(DecoderState& state, const Sequence& prompt,
+                               std::span<const InputRow> rows, const KvUse& use, KvSlice& kv,
+                               KvBuffers& buffers) const;
   Result<void> decode(DecoderState& state, Matrix logits, const Sequence& prompt,
                       const GenerateOptions& wanted, Completion& completion,
+                      std::optional<TokenPlace> place,
                       const std::function<void()>& after_first_token) const;
   void capture_end(const DecoderState& state, const KvWanted& wanted, KvSlice& kv,
                    KvBuffers& buffers) const;
@@ -111,6 +146,8 @@ struct ReferenceEngine::Model {
   const Clock& clock;
   Decoder decoder;
   KvPacking packing;
+  KeyRotation rotation;
+  bool movable;  // `rotation` fits every layer
   VisionEncoder vision;
   AudioEncoder audio;
 };
@@ -152,7 +189,10 @@ Result<Sequence> ReferenceEngine::prepare(const Request& request,
   std::vector<PlacedMedia> placed;
   for (std::size_t i = 0; i < items.size(); ++i) {
     AFI_TRY(const PreprocessPlan plan, plan_of(*items[i], model_->options));
-    placed.push_back({.content = contents[i], .length = plan.embeddings});
+    const bool in_grid = model_->uses_mrope() && items[i]->modality == Modality::kImage;
+    placed.push_back({.content = contents[i],
+                      .length = plan.embeddings,
+                      .columns = in_grid ? plan.grid.columns : 0});
   }
   return chat_sequence(request, placed);
 }
@@ -246,12 +286,19 @@ Result<Completion> ReferenceEngine::generate(const Sequence& prompt,
 
 const KvLayout* ReferenceEngine::kv_layout() const { return &model_->packing.layout(); }
 
+const KeyRotation* ReferenceEngine::key_rotation() const {
+  return model_->movable ? &model_->rotation : nullptr;
+}
+
+TokenPlace ReferenceEngine::place_of(const Sequence& prompt, TokenCount at) const {
+  return model_->uses_mrope() ? mrope_places(prompt).at(at.value()) : Engine::place_of(prompt, at);
+}
+
 Result<std::vector<float>> ReferenceEngine::hidden_state(
     const Sequence& prompt, std::span<const TensorViews> embeddings) const {
   if (prompt.tokens.empty()) return fail(ErrorCode::kInvalidArgument, "an empty prompt");
   AFI_TRY_VOID(answer_limit(prompt, TokenCount(1), model_->options.max_context));
-  AFI_TRY(const PromptRows rows, PromptRows::of(prompt, embeddings, model_->decoder.hidden(),
-                                                model_->options.vision.deepstack_planes));
+  AFI_TRY(const PromptRows rows, model_->rows_of(prompt, embeddings, TokenCount(0)));
   DecoderState state = model_->decoder.start();
   MeanVector mean;
   while (state.covered < rows.size()) {
@@ -279,21 +326,25 @@ Result<Generation> ReferenceEngine::run(const Sequence& prompt,
   Completion& completion = result.completion;
   if (use.resume_from != nullptr) completion.resumed_from = use.resume_from->end;
   AFI_TRY(const PromptRows rows,
-          PromptRows::of(prompt, embeddings, model_->decoder.hidden(), mine.vision.deepstack_planes,
-                         completion.resumed_from));
+          model_->rows_of(prompt, embeddings, completion.resumed_from, use.moved));
   DecoderState state = model_->decoder.start();
   if (use.resume_from != nullptr) model_->packing.restore(*use.resume_from, state);
-  completion.prefilled = token_count(rows.size()) - completion.resumed_from;
+  for (const MovedMedia& item : use.moved) {
+    completion.moved += prompt.spans[item.span].length - item.recomputed;
+  }
+  completion.prefilled = token_count(rows.size()) - completion.resumed_from - completion.moved;
   const auto buffers = std::make_shared<KvBuffers>();
   result.kv.owner = buffers;
-  Matrix logits = model_->prefill(state, rows.rows(), use.wanted, result.kv, *buffers);
+  Matrix logits = model_->prefill(state, prompt, rows.rows(), use, result.kv, *buffers);
   bool captured = false;
   const auto capture = [&] {
     model_->capture_end(state, use.wanted, result.kv, *buffers);
     captured = true;
     if (use.on_captured) use.on_captured(result.kv);
   };
-  AFI_TRY_VOID(model_->decode(state, std::move(logits), prompt, limited, completion, [&] {
+  std::optional<TokenPlace> place;
+  if (model_->uses_mrope()) place = rows.end();
+  AFI_TRY_VOID(model_->decode(state, std::move(logits), prompt, limited, completion, place, [&] {
     if (within_prompt(use.wanted)) capture();
   }));
   completion.first_token_after -= start;
@@ -309,19 +360,34 @@ Result<Generation> ReferenceEngine::run(const Sequence& prompt,
   return result;
 }
 
-// Prefills `rows`, the whole prompt's, and returns the logits of the last one.
-Matrix ReferenceEngine::Model::prefill(DecoderState& state, std::span<const InputRow> rows,
-                                       const KvWanted& wanted, KvSlice& kv,
-                                       KvBuffers& buffers) const {
+// Prefills `rows`, the whole prompt's, and returns the logits of the last one. Where the rows of an
+// item are moved, they are appended instead. An item is never the end of a prompt.
+Matrix ReferenceEngine::Model::prefill(DecoderState& state, const Sequence& prompt,
+                                       std::span<const InputRow> rows, const KvUse& use,
+                                       KvSlice& kv, KvBuffers& buffers) const {
+  const KvWanted& wanted = use.wanted;
   Matrix last(1, decoder.hidden());
   auto stop = wanted.snapshots.begin();
+  auto item = use.moved.begin();
   for (;;) {
+    const std::size_t moved_at = item == use.moved.end()
+                                     ? rows.size()
+                                     : (prompt.spans[item->span].offset + item->recomputed).value();
+    if (item != use.moved.end() && moved_at == state.covered) {
+      const std::size_t first = prompt.spans[item->span].offset.value();
+      const TokenPlace to = place_of(rows[first], first);
+      packing.append_moved(*item, rotation,
+                           {to[0] - item->from[0], to[1] - item->from[1], to[2] - item->from[2]},
+                           state);
+      ++item;
+      continue;
+    }
     if (stop != wanted.snapshots.end() && stop->value() == state.covered) {
       kv.snapshots.push_back(packing.snapshot(state, buffers));
       ++stop;
     }
     if (state.covered == rows.size()) return decoder.logits(last);
-    std::size_t end = std::min(state.covered + options.prefill_chunk.value(), rows.size());
+    std::size_t end = std::min(state.covered + options.prefill_chunk.value(), moved_at);
     if (stop != wanted.snapshots.end()) end = std::min<std::size_t>(end, stop->value());
     const Matrix hidden = decoder.forward(state, rows.subspan(state.covered, end - state.covered));
     std::copy_n(hidden.row(hidden.rows() - 1), hidden.columns(), last.row(0));
@@ -331,7 +397,7 @@ Matrix ReferenceEngine::Model::prefill(DecoderState& state, std::span<const Inpu
 // Sets first_token_after to a point in time; run() subtracts its start.
 Result<void> ReferenceEngine::Model::decode(DecoderState& state, Matrix logits,
                                             const Sequence& prompt, const GenerateOptions& wanted,
-                                            Completion& completion,
+                                            Completion& completion, std::optional<TokenPlace> place,
                                             const std::function<void()>& after_first_token) const {
   const std::size_t most = wanted.max_tokens.value();
   LogitsHasher hasher;
@@ -353,8 +419,9 @@ Result<void> ReferenceEngine::Model::decode(DecoderState& state, Matrix logits,
     if (is_first) after_first_token();
     AFI_TRY_VOID(written);
     if (completion.ended || completion.tokens.size() == most) break;
-    const InputRow row{.token = next};
+    const InputRow row{.token = next, .place = place.has_value() ? &*place : nullptr};
     logits = decoder.logits(decoder.forward(state, {&row, 1}));
+    if (place.has_value()) place = TokenPlace{(*place)[0] + 1, (*place)[1] + 1, (*place)[2] + 1};
   }
   AFI_TRY_VOID(writer.finish());
   completion.logits = std::move(hasher).finish();

@@ -32,7 +32,8 @@ void append_media(Modality modality, const PlacedMedia& placed, Sequence& sequen
        .length = placed.length,
        .modality = modality,
        .content = placed.content,
-       .splittable = true});
+       .splittable = true,
+       .columns = placed.columns});
   sequence.tokens.insert(sequence.tokens.end(), placed.length.value(), placeholder(modality));
 }
 

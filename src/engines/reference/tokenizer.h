@@ -41,6 +41,7 @@ TokenId placeholder(Modality modality);
 struct PlacedMedia {
   ContentDigest content;
   TokenCount length;
+  std::uint32_t columns = 0;  // of its grid; 0: none
 };
 
 /// Template "afterimage-chat-1": bos; for each message its role, its parts in order and

@@ -47,6 +47,34 @@ void write_answers(MetricsWriter& out, const AnswerCacheStats& answers) {
   refused("blocked", answers.blocked);
 }
 
+void write_moved(MetricsWriter& out, const MovedMediaStats& moved) {
+  out.gauge("afterimage_moved_media_on",
+            "1 while KV of images may be used at other positions; 0: samples showed too much loss",
+            {}, moved.on ? 1 : 0);
+  out.gauge("afterimage_moved_media_items", "Images whose KV is kept for other positions", {},
+            number(moved.entries));
+  out.gauge("afterimage_moved_media_bytes", "Bytes of those", {}, number(moved.used.value()));
+  const auto total = [&](const char* name, const char* help, std::uint64_t count) {
+    out.counter(name, help, {}, number(count));
+  };
+  total("afterimage_moved_media_answers_total", "Bounded answers: with KV of images that was moved",
+        moved.answers);
+  total("afterimage_moved_media_tokens_total", "Prompt tokens that were not computed for those",
+        moved.tokens);
+  total("afterimage_moved_media_samples_total",
+        "Bounded answers that were compared with exact ones", moved.samples);
+  const auto compared = [&](const char* result, std::uint64_t count) {
+    out.counter("afterimage_moved_media_compared_tokens_total",
+                "Tokens of those, up to the first that differs", {{"result", result}},
+                number(count));
+  };
+  compared("same", moved.same);
+  compared("other", moved.other);
+  out.gauge("afterimage_moved_media_loss_at_least",
+            "Share of tokens that differ, at least, by the samples: a 95 % bound", {},
+            moved.loss_at_least);
+}
+
 void write_similarity(MetricsWriter& out, const SimilarAnswersStats& stats) {
   const SimilarityStats& rung = stats.rung;
   const auto lookups = [&](const char* verdict, std::uint64_t count) {
@@ -257,6 +285,7 @@ void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerS
     write_similarity(out, similar == nullptr ? SimilarAnswersStats() : similar->stats());
     write_encoder(out, stats.encoder, stats.encoder_archive);
     write_prefix(out, stats.prefix, stats.prefix_archive);
+    if (stats.moved.has_value()) write_moved(out, *stats.moved);
     write_memory(out, stats);
     write_server(out, connections());
     if (const auto load = gateway.parts().backend.load(); load.has_value()) {

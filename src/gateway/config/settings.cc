@@ -248,6 +248,18 @@ void check_answers(SettingsReader& reader) {
   }
 }
 
+void check_moved_media(SettingsReader& reader) {
+  const Settings& settings = reader.settings();
+  if (settings.moved_media.mode == "off") return;
+  if (settings.moved_media.certificate.empty()) {
+    reader.complain("moved_media.mode",
+                    "it needs moved_media.certificate: make one with `afterimage certify`");
+  }
+  if (settings.upstream.is_set()) {
+    reader.complain("moved_media.mode", "an upstream computes: its KV is not here");
+  }
+}
+
 void check_tenant(SettingsReader& reader, const TenantSettings& tenant,
                   std::map<std::string, std::string>& owners) {
   const auto complain = [&](std::string_view key, const std::string& what) {
@@ -331,6 +343,7 @@ Result<Settings> parse_settings(std::string_view toml, std::string_view file) {
     check_servers(reader);
     check_replicas(reader);
     check_answers(reader);
+    check_moved_media(reader);
     check_tenancy(reader);
   }
   const auto problems = reader.problems();

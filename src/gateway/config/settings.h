@@ -87,6 +87,17 @@ struct MemorySettings {
   std::uint64_t min_encoder_entries = 0;  // what new entries leave; pressure does not
 };
 
+/// KV of media at other positions than where it was computed: bounded answers instead of exact ones.
+struct MovedMediaSettings {
+  std::string mode = "off";         // "off"; "certified": with a certificate that meets max_loss
+  std::string certificate;          // a file that `afterimage certify` wrote for this model
+  double max_loss = 0.01;           // allowed share of answer tokens that differ
+  std::uint32_t sample_every = 50;  // one bounded answer in so many is compared with an exact one
+  Bytes capacity = 256_MiB;         // of items' KV, out of memory.budget
+
+  bool operator==(const MovedMediaSettings&) const = default;
+};
+
 struct RemoteSettings {
   std::string url;  // "redis://user@host:port,…"; empty: no shared cache
   std::string password_env = "AFTERIMAGE_REMOTE_PASSWORD";  // an environment variable
@@ -225,6 +236,7 @@ struct Settings {
   UpstreamSettings upstream;
   EngineSettings engine;
   MemorySettings memory;
+  MovedMediaSettings moved_media;
   RemoteSettings remote;
   AnswerSettings answers;
   SimilaritySettings similarity;

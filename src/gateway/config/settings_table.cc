@@ -575,6 +575,27 @@ void add_answers(std::vector<Setting<Settings>>& table) {
       between<Duration>(0ms, std::chrono::minutes(10)));
 }
 
+void add_moved_media(std::vector<Setting<Settings>>& table) {
+  const auto moved = [](auto member) { return at(&Settings::moved_media, member); };
+  const auto add = [&](Text text, auto get, auto check) {
+    table.push_back(setting(text, kAtStart, get, std::move(check)));
+  };
+  add({"moved_media.mode",
+       "KV of images at other positions: off; certified: bounded answers, marked and not cached."},
+      moved(&MovedMediaSettings::mode), one_of({"off", "certified"}));
+  add({"moved_media.certificate",
+       "File that `afterimage certify` wrote for this model (absolute path); required for it."},
+      moved(&MovedMediaSettings::certificate), or_empty(check_absolute));
+  add({"moved_media.max_loss",
+       "Share of answer tokens, 0 to 1, that may differ; the certificate must exclude more."},
+      moved(&MovedMediaSettings::max_loss), between(0.0001, 1.0));
+  add({"moved_media.sample_every",
+       "One bounded answer in so many is computed again exactly and compared."},
+      moved(&MovedMediaSettings::sample_every), between(1U, 1'000'000U));
+  add({"moved_media.capacity", "Maximum memory for KV of images to move, out of memory.budget."},
+      moved(&MovedMediaSettings::capacity), between(1_MiB, Bytes(1ULL << 50U)));
+}
+
 void add_similarity(std::vector<Setting<Settings>>& table) {
   const auto similarity = [](auto member) { return at(&Settings::similarity, member); };
   const auto add = [&](Text text, auto get, auto check) {
@@ -684,6 +705,7 @@ std::vector<Setting<Settings>> make_settings_table() {
   std::vector<Setting<Settings>> table;
   add_servers(table);
   add_memory_and_remote(table);
+  add_moved_media(table);
   add_answers(table);
   add_similarity(table);
   add_limits(table);

@@ -239,6 +239,11 @@ TEST(Settings, RefusesSettingsThatConflict) {
        "this server itself listens at 127.0.0.1:8080"},
       {"[answers]\nttl = \"2 h\"\nmax_ttl = \"1 h\"", "a.toml:2: answers.ttl: it exceeds "},
       {"[memory]\nbudget = \"2 MiB\"", "a.toml: answers.max_answer: it exceeds memory.budget"},
+      {"[moved_media]\nmode = \"certified\"",
+       "a.toml:2: moved_media.mode: it needs moved_media.certificate"},
+      {"[upstream]\nurl = \"http://a\"\n[moved_media]\nmode = \"certified\"\n"
+       "certificate = \"/c\"",
+       "a.toml:4: moved_media.mode: an upstream computes"},
       {"[limits]\nbody = \"2 GiB\"", "a.toml:2: limits.body: it exceeds limits.bodies"},
       {"[tenancy]\nunknown_keys = \"refuse\"", "a.toml:2: tenancy.unknown_keys: without [[ten"},
       {"[[tenancy.tenants]]\nkey_env = [\"A\"]",
@@ -335,8 +340,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     members[section] = sizeof...(member);
   };
   {
-    const auto& [listen, admin, upstream, engine, memory, remote, answers, similarity, media, files,
-                 responses, limits, log, tenancy, secret_file] = s;
+    const auto& [listen, admin, upstream, engine, memory, moved_media, remote, answers, similarity,
+                 media, files, responses, limits, log, tenancy, secret_file] = s;
     count("", secret_file);
   }
   {
@@ -358,6 +363,10 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = s.memory;
     count("memory", a, b, c, d, e, f, g, h, i, j, k, l);
+  }
+  {
+    const auto& [a, b, c, d, e] = s.moved_media;
+    count("moved_media", a, b, c, d, e);
   }
   {
     const auto& [a, b, c, d] = s.remote;

@@ -27,6 +27,7 @@ namespace {
 
 constexpr std::size_t kQueued = 1024;
 constexpr const char* kEvents = "text/event-stream";
+constexpr const char* kExactness = "X-Afterimage-Exactness";  // only of answers that are not exact
 
 void say(HttpListener& listener, unsigned status, std::string_view type, const std::string& body) {
   listener.on_head(status, {{"Content-Type", std::string(type)},
@@ -269,10 +270,19 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
   std::string last_members;
   EngineAnswer answer{.model = asked.model};
   bool begun = false;
+  bool bounded = false;  // one choice is
+  const auto head = [&](HttpHeaders headers) {
+    if (bounded) headers.add(kExactness, "bounded");
+    listener.on_recorded_head(200, std::move(headers));
+  };
   const auto send = [&](const std::string& bytes) {
     if (!asked.stream || bytes.empty()) return;
-    if (!std::exchange(begun, true)) listener.on_recorded_head(200, {{"Content-Type", kEvents}});
+    if (!std::exchange(begun, true)) head({{"Content-Type", kEvents}});
     listener.on_bytes(details.with_timings(bytes));
+  };
+  const auto on_bounded = [&] {
+    bounded = true;
+    listener.on_bounded();
   };
   const std::optional<ClientStep> step = step_of(request);
   if (prefetcher_ != nullptr && step.has_value()) prefetcher_->begins(*step);
@@ -291,7 +301,8 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
       prompt->workflow = request.workflow;
       prompt->tags = request.tags;
     }
-    const auto written = write_choice(asked, *prompt, index, events, details, send, stop);
+    const ChoiceListener told{.send = send, .on_bounded = on_bounded};
+    const auto written = write_choice(asked, *prompt, index, events, details, told, stop);
     if (!written.has_value()) {
       // A response that has begun can only break off.
       if (begun || written.error().code == ErrorCode::kCancelled) {
@@ -303,8 +314,8 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
     if (index == 0) last_members = details_at_end(asked, *prompt, details, *written);
     if (index == 0) used = written->target;
     if (index % choices == 0) {
-      answer.prompt_tokens += done.prefilled + done.resumed_from;
-      answer.cached_tokens += done.resumed_from;
+      answer.prompt_tokens += done.prefilled + done.resumed_from + done.moved;
+      answer.cached_tokens += done.resumed_from + done.moved;
     }
     answer.output_tokens += TokenCount(static_cast<std::uint32_t>(done.tokens.size()));
   }
@@ -315,16 +326,15 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
   const std::string end = events.end(answer, asked.include_usage, last_members);
   const ApiRecord record = events.record();
   if (asked.stream) {
-    if (!begun) listener.on_recorded_head(200, {{"Content-Type", kEvents}});
-    listener.on_record(record);
+    if (!begun) head({{"Content-Type", kEvents}});
+    if (!bounded) listener.on_record(record);
     listener.on_bytes(end);
     return listener.on_end();
   }
   std::string body = record.body(ids_.answer(asked.operation));
   if (!last_members.empty()) body.replace(body.size() - 1, 1, last_members + "}");
-  listener.on_recorded_head(
-      200, {{"Content-Type", "application/json"}, {"Content-Length", std::to_string(body.size())}});
-  listener.on_record(record);
+  head({{"Content-Type", "application/json"}, {"Content-Length", std::to_string(body.size())}});
+  if (!bounded) listener.on_record(record);
   listener.on_bytes(body);
   listener.on_end();
 }
@@ -333,8 +343,7 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
 // KV, which the first one committed.
 Result<Served> EngineBackend::write_choice(const ApiRequest& asked, const Request& prompt,
                                            std::uint32_t index, LiveEvents& events,
-                                           AnswerDetails& details,
-                                           const std::function<void(const std::string&)>& send,
+                                           AnswerDetails& details, const ChoiceListener& listener,
                                            const std::stop_token& stop) const {
   EngineChoice choice(index, events, ids_);
   GenerateOptions options = generate_options(asked, defaults());
@@ -351,11 +360,12 @@ Result<Served> EngineBackend::write_choice(const ApiRequest& asked, const Reques
     };
   }
   options.on_text = [&](std::string_view more) {
-    send(choice.add(more));
+    listener.send(choice.add(more));
     return !stop.stop_requested();
   };
+  options.on_bounded = listener.on_bounded;
   AFI_TRY(Served served, serve(prompt, engine_, reuse_, options, stop));
-  send(choice.finish(served.completion));
+  listener.send(choice.finish(served.completion));
   return served;
 }
 

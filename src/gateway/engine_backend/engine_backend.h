@@ -70,10 +70,14 @@ class EngineBackend final : public Backend {
   void answer(const BackendRequest& request, BackendListener& listener,
               const std::stop_token& stop) const;
 
+  /// Hears a choice while it is computed.
+  struct ChoiceListener {
+    std::function<void(const std::string&)> send;
+    std::function<void()> on_bounded;
+  };
   Result<Served> write_choice(const ApiRequest& asked, const Request& prompt, std::uint32_t index,
                               LiveEvents& events, AnswerDetails& details,
-                              const std::function<void(const std::string&)>& send,
-                              const std::stop_token& stop) const;
+                              const ChoiceListener& listener, const std::stop_token& stop) const;
   /// The members that a client asks for, of the first choice.
   [[nodiscard]] std::string details_at_end(const ApiRequest& asked, const Request& prompt,
                                            const AnswerDetails& details, const Served& first) const;

@@ -114,6 +114,7 @@ class FleetCall::Attempt final : public BackendListener {
     on_head(status, std::move(headers));
   }
   void on_record(ApiRecord /*record*/) override {}
+  void on_bounded() override {}
 
  private:
   /// At the first byte.

@@ -54,6 +54,9 @@ class BackendListener : public HttpListener {
   /// Instead of on_head(): on_record() comes before the last bytes.
   virtual void on_recorded_head(unsigned status, HttpHeaders headers) = 0;
   virtual void on_record(ApiRecord record) = 0;
+  /// The answer is bounded, not exact (ReuseOptions::moved): it is never stored, and on_record() is not
+  /// called. Before the head, unless only a later choice is bounded.
+  virtual void on_bounded() = 0;
   /// Before the head or the error, from a backend of several replicas.
   virtual void on_route(std::shared_ptr<const Route> /*route*/) {}
 };

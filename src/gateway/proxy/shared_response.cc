@@ -56,6 +56,11 @@ void SharedResponse::on_recorded_head(unsigned status, HttpHeaders headers) {
   on_head(status, std::move(headers));
 }
 
+void SharedResponse::on_bounded() {
+  options_.record = std::nullopt;
+  recorder_.reset();
+}
+
 void SharedResponse::on_record(ApiRecord record) {
   record_ = std::move(record);
   finish_record();

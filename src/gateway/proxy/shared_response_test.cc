@@ -141,6 +141,34 @@ TEST(SharedResponse, AStreamWithoutItsEndIsNotRecorded) {
   EXPECT_FALSE(record->has_value());
 }
 
+// Whatever the backend says, and at whatever moment it turns out.
+TEST(SharedResponse, ABoundedAnswerIsNeverRecorded) {
+  for (const bool streams : {true, false}) {
+    for (const bool late : {true, false}) {
+      std::optional<Result<ApiRecord>> record;
+      const auto response =
+          shared_response({.record = ApiOperation::kChat,
+                           .completed = [&](const SharedResponse&, Result<ApiRecord> made) {
+                             record = std::move(made);
+                           }});
+      if (!late) response->on_bounded();
+      if (streams) {
+        response->on_recorded_head(200, events());
+        response->on_bytes(kEvent);
+        if (late) response->on_bounded();
+        response->on_bytes(kLast);
+      } else {
+        if (late) response->on_bounded();
+        response->on_recorded_head(200, HttpHeaders{{"Content-Type", "application/json"}});
+        response->on_bytes("{}");
+      }
+      response->on_end();
+      ASSERT_TRUE(record.has_value());
+      EXPECT_FALSE(record->has_value()) << streams << late;
+    }
+  }
+}
+
 TEST(SharedResponse, WholeAnswersAreGathered) {
   int ready = 0;
   bool recorded_before = false;

@@ -61,6 +61,7 @@ class TokenCountRequest final : public std::enable_shared_from_this<TokenCountRe
       on_head(status, std::move(headers));
     }
     void on_record(ApiRecord /*record*/) override {}
+    void on_bounded() override {}
     void on_bytes(std::string_view bytes) override {
       if (body_.size() + bytes.size() <= kLargestReply) body_.append(bytes);
     }

@@ -21,6 +21,7 @@
 #include "gateway/service/make_similar_answers.h"
 #include "policy/pressure/device_cache.h"
 #include "policy/pressure/linux_gauges.h"
+#include "runtime/certificate/moved_certificate.h"
 #include "storage/encryption/encrypted_cell.h"
 #include "storage/memory/file_cell.h"
 #include "storage/remote/redis_leases.h"
@@ -60,6 +61,8 @@ unsigned threads_of(const LimitSettings& settings) {
   return std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads);
 }
 
+constexpr Bytes kMaxCertificate = 64_KiB;
+
 /// The key in the environment variable that a setting names; empty: it names none.
 Result<std::string> key_in(const std::string& setting, const std::string& variable) {
   if (variable.empty()) return std::string();
@@ -92,6 +95,32 @@ Result<NamedGauges> gauges_of(const MemorySettings& memory, const Files& files) 
   if (gauges->device == nullptr || memory.gpu_size > 0_B) return gauges;
   return fail(ErrorCode::kInvalidArgument,
               "memory.governor names a GPU, and nothing is cached there: set memory.gpu_size");
+}
+
+/// kInvalidArgument and others: what the operator has to change.
+Result<MovedMediaOptions> moved_media_options(const MovedMediaSettings& settings,
+                                              const Engine& engine, const Files& files) {
+  const KvLayout* const layout = engine.kv_layout();
+  if (layout == nullptr || engine.key_rotation() == nullptr) {
+    return fail(ErrorCode::kUnsupported,
+                "moved_media.mode: KV of this model cannot be used at other positions");
+  }
+  const auto named = [](const Error& error) {
+    return fail(error.code, "moved_media.certificate: " + error.message);
+  };
+  const auto bytes = files.read(settings.certificate, kMaxCertificate);
+  if (!bytes.has_value()) return named(bytes.error());
+  const auto read =
+      parse_certificate({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+  if (!read.has_value()) return named(read.error());
+  const KvOrigin origin = kv_origin(engine.identity(), *layout);
+  const auto holds = check_certificate(*read, origin, settings.max_loss);
+  if (!holds.has_value()) return named(holds.error());
+  return MovedMediaOptions{.certified = origin,
+                           .recomputed = read->recomputed,
+                           .max_loss = settings.max_loss,
+                           .sample_every = settings.sample_every,
+                           .capacity = settings.capacity};
 }
 
 }  // namespace
@@ -128,6 +157,7 @@ struct Service::State {
   Result<void> erase_own_copies();
   [[nodiscard]] Result<std::optional<SimilarStorage>> similar_storage();
   void open_archive();
+  void open_moved_media(ReuseOptions& kept);
   Result<void> open_backend();
   Result<void> start();
   Result<void> listen();
@@ -283,6 +313,7 @@ void Service::State::erase_what_others_erased(const Invalidation& invalidation) 
 Result<void> Service::State::erase_own_copies() {
   reuse->encoder().clear();
   if (reuse->prefix() != nullptr) reuse->prefix()->clear();
+  reuse->clear_moved();
   if (device != nullptr) AFI_TRY_VOID(device->tier().erase_matching({}));
   if (stores->disk() != nullptr) AFI_TRY_VOID(stores->disk()->erase_matching({}));
   return {};
@@ -342,6 +373,21 @@ Result<void> Service::State::open_backend() {
   return {};
 }
 
+/// Without a certificate that holds, every answer is exact: the log says why.
+void Service::State::open_moved_media(ReuseOptions& kept) {
+  const MovedMediaSettings& settings = options.settings.moved_media;
+  if (settings.mode == "off" || options.engine == nullptr) return;
+  auto opened = moved_media_options(settings, *options.engine, files);
+  if (!opened.has_value()) {
+    log.error("moved_media_not_used", {{"why", opened.error().message}});
+    return;
+  }
+  opened->on_disabled = [this](const std::string& why) {
+    log.error("moved_media_off", {{"why", why}});
+  };
+  kept.moved = *std::move(opened);
+}
+
 Result<void> Service::State::start() {
   const Settings& settings = options.settings;
   AFI_TRY(gauges, gauges_of(settings.memory, files));
@@ -361,6 +407,7 @@ Result<void> Service::State::start() {
   if (settings.memory.idle_limit.has_value()) {
     kept.pressure.governor.idle = IdleLimits::of(*settings.memory.idle_limit);
   }
+  open_moved_media(kept);
   AFI_TRY(reuse, Reuse::create(kept, stores->secret(), clock));
   if (stores->shared_store() == nullptr) {
     open_archive();

@@ -8,23 +8,31 @@
 namespace afterimage {
 namespace {
 
+/// Tokens that take their rows from elsewhere.
+TokenCount moved_tokens(const Sequence& prompt, std::span<const MovedMedia> moved) {
+  TokenCount count{};
+  for (const MovedMedia& item : moved) count += prompt.spans[item.span].length - item.recomputed;
+  return count;
+}
+
 Result<void> check_completion(const Generation& generation, const Sequence& prompt,
-                              TokenCount resumed_from) {
+                              TokenCount resumed_from, TokenCount moved) {
   const Completion& completion = generation.completion;
   const std::uint64_t covered = generation.covered.value();
   const std::uint64_t length = prompt.tokens.size();
   const std::uint64_t computed = completion.prefilled.value();
-  const bool lengths_match =
-      completion.resumed_from == resumed_from && resumed_from.value() + computed == length;
+  const bool lengths_match = completion.resumed_from == resumed_from && completion.moved == moved &&
+                             resumed_from.value() + computed + moved.value() == length;
   const bool coverage_matches = covered >= length && covered <= length + completion.tokens.size();
   if (lengths_match && coverage_matches) return {};
   return fail(ErrorCode::kCorruption,
               "requested to resume from " + std::to_string(resumed_from.value()) + " of " +
                   std::to_string(length) + " tokens, the engine resumed from " +
-                  std::to_string(completion.resumed_from.value()) + ", computed " +
-                  std::to_string(computed) + ", generated " +
-                  std::to_string(completion.tokens.size()) + " tokens and covers " +
-                  std::to_string(covered));
+                  std::to_string(completion.resumed_from.value()) + ", moved " +
+                  std::to_string(completion.moved.value()) + " of " +
+                  std::to_string(moved.value()) + ", computed " + std::to_string(computed) +
+                  ", generated " + std::to_string(completion.tokens.size()) +
+                  " tokens and covers " + std::to_string(covered));
 }
 
 Result<void> check_plain(const Request& request) {
@@ -85,6 +93,14 @@ Result<Generation> Engine::generate_from(const Sequence& prompt,
     AFI_TRY_VOID(check_resume(*use.resume_from, *layout, origin, prompt));
     resumed_from = use.resume_from->end;
   }
+  if (!use.moved.empty()) {
+    const KeyRotation* const rotation = key_rotation();
+    if (rotation == nullptr) {
+      return fail(ErrorCode::kUnsupported, "this engine's KV cannot be used at other positions");
+    }
+    AFI_TRY_VOID(check_rotation(*rotation, *layout));
+    AFI_TRY_VOID(check_moved(use, *layout, prompt, resumed_from));
+  }
   AFI_TRY_VOID(check_wanted(use.wanted, *layout, prompt, resumed_from));
   if (use.on_end) AFI_TRY_VOID(check_wanted(wanted_at_end(use), *layout, prompt, resumed_from));
   bool passed_on = false;
@@ -106,7 +122,7 @@ Result<Generation> Engine::generate_from(const Sequence& prompt,
     checked.on_end = [&](KvSlice kv, std::span<const TokenId>) { at_end = std::move(kv); };
   }
   AFI_TRY(Generation generation, run(prompt, embeddings, options, checked));
-  AFI_TRY_VOID(check_completion(generation, prompt, resumed_from));
+  AFI_TRY_VOID(check_completion(generation, prompt, resumed_from, moved_tokens(prompt, use.moved)));
   AFI_TRY_VOID(check_capture(generation.kv, use.wanted, generation.covered, *layout));
   generation.kv.origin = origin;
   if (use.on_captured && !passed_on) use.on_captured(generation.kv);

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/plan.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -95,6 +96,8 @@ Result<void> Plan::publish(const Completion& completion, const std::string& mode
   state_->lease.reset();
   if (!state_->answer_leader.has_value()) return {};
   AnswerLeader leader = *std::exchange(state_->answer_leader, std::nullopt);
+  // Dropped, so that one of the waiters takes over: only exact answers are stored or handed on.
+  if (completion.moved.value() > 0) return {};
   const Answer answer{
       .text = completion.text,
       .finish_reason = completion.ended ? "stop" : "length",
@@ -188,6 +191,48 @@ TokenCount Plan::State::resume() const {
 
 TokenCount Plan::resume() const { return state_->resume(); }
 
+// KV at other positions.
+
+void Plan::add_moved(const Engine& engine, bool use) {
+  MovedMediaCache* const cache = state_->reuse->moved_media();
+  if (cache == nullptr || !has_prefix() || engine.key_rotation() == nullptr) return;
+  if (!cache->serves(kv_origin(engine.identity(), *state_->layout))) return;
+  const std::vector<MediaSpan>& spans = state_->prompt->spans;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    state_->places.push_back(engine.place_of(*state_->prompt, spans[i].offset));
+    const MediaSpan& span = spans[i];
+    // A prefix may end inside an item, for example after what a bounded run computed of it.
+    const TokenCount restored = resume() > span.offset ? resume() - span.offset : TokenCount(0);
+    const TokenCount recomputed = std::max(cache->recomputed(), restored);
+    const bool fits = span.modality == Modality::kImage && span.length > recomputed &&
+                      span.end().value() < state_->prompt->tokens.size();
+    if (!use || !fits) continue;
+    auto item = cache->find(state_->identity->root, span);
+    if (item == nullptr) continue;
+    state_->moved.push_back(item->moved(i, recomputed));
+    state_->moved_items.push_back(std::move(item));
+  }
+}
+
+bool Plan::is_bounded() const { return !state_->moved.empty(); }
+
+bool Plan::wants_exact(const Completion& done) {
+  return done.moved.value() > 0 && state_->reuse->moved_media()->count(done);
+}
+
+void Plan::compare(const Completion& bounded, const Completion& exact) {
+  state_->reuse->moved_media()->compare(bounded, exact);
+}
+
+void Plan::State::keep_media(const KvSlice& kv) {
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const MediaSpan& span = prompt->spans[i];
+    if (span.modality != Modality::kImage || span.offset < kv.begin || span.end() > kv.end)
+      continue;
+    reuse->moved_media()->keep(identity->root, span, places[i], kv);
+  }
+}
+
 KvUse Plan::kv_use(const KvOrigin& origin) {
   KvUse use;
   if (resume().value() > 0) {
@@ -196,10 +241,15 @@ KvUse Plan::kv_use(const KvOrigin& origin) {
     use.resume_from = &state_->resume_from;
   }
   const TokenCount length(static_cast<std::uint32_t>(state_->prompt->tokens.size()));
+  state_->prefill_began = state_->reuse->clock().now();
+  use.moved = state_->moved;
+  if (is_bounded()) {
+    state_->want_exact_rows(use);
+    return use;
+  }
   use.wanted = {.rows_from = state_->capture_from(resume()),
                 .rows_to = length,
                 .snapshots = state_->leader->snapshots()};
-  state_->prefill_began = state_->reuse->clock().now();
   use.on_captured = [state = state_.get()](KvSlice kv) { state->commit_prefix(std::move(kv)); };
   if (state_->identity->request->conversation == ContinuationHint::kEnds) return use;
   use.end_from = state_->capture_from(length);
@@ -207,6 +257,19 @@ KvUse Plan::kv_use(const KvOrigin& origin) {
     state->commit_end(std::move(kv), fed_back);
   };
   return use;
+}
+
+/// Of a run with moved KV: rows before the first moved one are exact, and nothing else is captured.
+void Plan::State::want_exact_rows(KvUse& use) {
+  const TokenCount exact = first_moved(*prompt, moved);
+  use.wanted = {.rows_from = capture_from(resume()), .rows_to = exact, .snapshots = {}};
+  if (exact > resume()) {
+    use.on_captured = [this](KvSlice kv) { commit_prefix(std::move(kv)); };
+    return;
+  }
+  use.wanted = {};
+  leader->fail();  // nothing will be committed: who waits for this prefix goes on
+  lease.reset();
 }
 
 TokenCount Plan::State::capture_from(TokenCount at) const {
@@ -217,6 +280,7 @@ void Plan::State::commit_prefix(KvSlice kv) {
   kv.cost = reuse->clock().now() - prefill_began;
   // KV that does not fit is not cached; the request is served all the same.
   static_cast<void>(leader->commit(kv));
+  keep_media(kv);
   if (archived.has_value()) reuse->prefix_archive()->keep(*archived, kv);
   lease.reset();  // only after the KV is on its way to the tier
 }
@@ -279,6 +343,8 @@ Result<std::uint64_t> Plan::State::prefetch_prefix(const Sequence& sequence,
 
 void Plan::restart() {
   state_->leader->start_over();
+  state_->moved.clear();
+  state_->moved_items.clear();
   state_->media.reset();
 }
 

@@ -13,6 +13,7 @@
 #include "afterimage/prefill_once.h"
 #include "afterimage/reuse.h"
 #include "caches/prefix/prefix_archive.h"
+#include "runtime/reuse/moved_media.h"
 #include "runtime/reuse/running_requests.h"
 #include "storage/memory/lease_loop.h"
 #include "storage/memory/lease_service.h"
@@ -32,6 +33,8 @@ struct Plan::State {
   Result<std::uint64_t> prefetch_prefix(const Sequence& sequence, const KvLayout& its_layout,
                                         const std::stop_token& stop);
   void commit_prefix(KvSlice kv);
+  void keep_media(const KvSlice& kv);
+  void want_exact_rows(KvUse& use);
   void commit_end(KvSlice kv, std::span<const TokenId> fed_back);
   [[nodiscard]] TokenCount capture_from(TokenCount at) const;
   [[nodiscard]] TokenCount resume() const;
@@ -53,6 +56,10 @@ struct Plan::State {
   std::unique_ptr<Lease> lease;  // nullptr: no other process waits for this prefix
   KvSlice resume_from;           // kept alive by the match of the leader
   Duration prefill_began{0};
+
+  std::vector<TokenPlace> places;  // of the first token of each media item; empty: nothing is moved
+  std::vector<std::shared_ptr<const MovedMediaCache::Item>> moved_items;
+  std::vector<MovedMedia> moved;  // refer to those
 
   std::optional<MediaPlan> media;
   Duration split_time{0};

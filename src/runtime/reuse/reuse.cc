@@ -17,6 +17,7 @@
 #include "foundation/platform/mutex.h"
 #include "policy/eviction/governed_policy.h"
 #include "runtime/reuse/media_plan_state.h"
+#include "runtime/reuse/moved_media.h"
 #include "runtime/reuse/running_requests.h"
 #include "runtime/reuse/split_memory.h"
 #include "storage/memory/load_or_compute.h"
@@ -32,6 +33,12 @@ constexpr std::size_t kMaxSpaceLabels = 256;
 /// What is between tier and caches is memory like any other: the budget is for both.
 Bytes transfer_bytes(const ReuseOptions& options) {
   return options.tier == nullptr ? Bytes(0) : std::min(256_MiB, Bytes(options.budget.value() / 8));
+}
+
+/// What is kept for other positions is out of the same budget.
+Bytes moved_bytes(const ReuseOptions& options) {
+  if (!options.moved.has_value()) return Bytes(0);
+  return std::min(options.moved->capacity, Bytes(options.budget.value() / 2));
 }
 
 std::vector<OwnerShare> owners_of(const std::vector<MemoryShare>& shares, const Secret& root) {
@@ -78,7 +85,12 @@ struct Reuse::State {
         tier(options.tier),
         leases(options.leases),
         transfer(transfer_bytes(options)),
-        budget(options.budget - transfer_bytes(options)) {
+        budget(options.budget - transfer_bytes(options) - moved_bytes(options)) {
+    if (options.moved.has_value()) {
+      MovedMediaOptions own = *options.moved;
+      own.capacity = moved_bytes(options);
+      moved = std::make_unique<MovedMediaCache>(std::move(own));
+    }
     if (options.parts) splits = std::make_unique<SplitMemory>();
     if (options.tier == nullptr) return;
     if (options.weigh_loads) load_or_compute = std::make_unique<LoadOrCompute>(clock);
@@ -119,7 +131,8 @@ struct Reuse::State {
   std::unique_ptr<LoadOrCompute> load_or_compute;  // nullptr: always load
   std::unique_ptr<EncoderArchive> encoder_archive;
   std::unique_ptr<PrefixArchive> prefix_archive;
-  std::unique_ptr<SplitMemory> splits;  // nullptr: media are cached as wholes
+  std::unique_ptr<SplitMemory> splits;     // nullptr: media are cached as wholes
+  std::unique_ptr<MovedMediaCache> moved;  // nullptr: KV is used only where it was computed
   std::unique_ptr<EncoderCache> cache;
   std::unique_ptr<PrefixCache> prefixes;
   std::unique_ptr<PrefillOnce> prefill;
@@ -160,6 +173,11 @@ const WallClock& Reuse::wall_clock() const { return state_->wall; }
 RunningRequests& Reuse::running() { return state_->running; }
 PrefixArchive* Reuse::prefix_archive() { return state_->prefix_archive.get(); }
 SplitMemory* Reuse::splits() { return state_->splits.get(); }
+void Reuse::clear_moved() {
+  if (state_->moved == nullptr) return;
+  state_->moved->erase_spaces([](const NamespaceId&) { return true; });
+}
+MovedMediaCache* Reuse::moved_media() { return state_->moved.get(); }
 LeaseService* Reuse::leases() { return state_->leases; }
 
 Result<Namespace> Reuse::space(const ModelIdentity& model, const TenantId& tenant) const {
@@ -285,6 +303,7 @@ Result<EraseReport> Reuse::erase(const EraseTarget& target, Duration timeout) {
     report.encoder_outputs += here.encoder_outputs;
     report.kv_tokens += here.kv_tokens;
     report.answers += here.answers;
+    report.moved += here.moved;
     if (state_->tier == nullptr) return {};
     AFI_TRY(const EntryCount stored, state_->tier->erase_matching(filter));
     report.stored += stored;
@@ -322,16 +341,20 @@ EraseReport Reuse::State::erase_now(const EraseTarget& target, const EntryFilter
   EraseReport report;
   report.encoder_outputs = front->erase_matching(filter);
   if (splits != nullptr) splits->forget_parts();
-  if (prefill != nullptr && target.media.has_value()) {
-    report.kv_tokens = prefill->erase_media(*target.media);
-  } else if (prefill != nullptr) {
-    report.kv_tokens = prefill->erase_spaces([&](const NamespaceId& space) {
-      const MutexLock lock(spaces_mutex);
-      const auto known = spaces.find(space);
-      // KV in memory has no age. What is young enough is below.
-      return known == spaces.end() || target.made_before.has_value() ||
-             filter.matches(known->second.labels);
-    });
+  const auto matches = [&](const NamespaceId& space) {
+    const MutexLock lock(spaces_mutex);
+    const auto known = spaces.find(space);
+    // KV in memory has no age. What is young enough is below.
+    return known == spaces.end() || target.made_before.has_value() ||
+           filter.matches(known->second.labels);
+  };
+  if (moved != nullptr) {
+    report.moved = EntryCount(target.media.has_value() ? moved->erase_media(*target.media)
+                                                       : moved->erase_spaces(matches));
+  }
+  if (prefill != nullptr) {
+    report.kv_tokens = target.media.has_value() ? prefill->erase_media(*target.media)
+                                                : prefill->erase_spaces(matches);
   }
   if (answer_cache == nullptr) return report;
   AnswerFilter answers;
@@ -361,6 +384,7 @@ ReuseStats Reuse::stats() const {
           state.load_or_compute == nullptr ? LoadOrComputeStats() : state.load_or_compute->stats(),
       .agents = state_->known_agents(),
       .governed = state.pressure == nullptr ? std::nullopt : std::optional(state.pressure->stats()),
+      .moved = state.moved == nullptr ? std::nullopt : std::optional(state.moved->stats()),
       .shares = state.tenants_memory(),
       .budget = state.budget.capacity() + state.transfer.capacity(),
       .used = state.budget.used() + state.transfer.used(),

@@ -175,19 +175,20 @@ Result<Served> compute(Plan& plan, const ServeContext& context, const std::stop_
   }
   served.format = context.options.format;
   served.sources = plan.media().sources();
+  served.bounded = served.completion.moved.value() > 0;
   served.parts = plan.media().parts();
   served.encoded_parts = plan.media().encoded_parts();
   served.time_to_first_token = ready - context.arrived + served.completion.first_token_after;
   return served;
 }
 
-/// A request is never worse off for cached KV: if a resumed run fails, it runs once more from the
-/// start.
+/// A request is never worse off for cached KV: if a run that resumed or moved some fails, it runs once
+/// more from the start.
 Result<Served> compute_or_restart(Plan& plan, const ServeContext& context,
                                   StreamDeduplicator& stream, const std::stop_token& stop) {
   auto served = compute(plan, context, stop);
   const bool failed = !served.has_value() && served.error().code != ErrorCode::kCancelled;
-  if (!failed || plan.resume().value() == 0) return served;
+  if (!failed || (plan.resume().value() == 0 && !plan.is_bounded())) return served;
   plan.restart();
   stream.restart();
   served = compute(plan, context, stop);
@@ -199,18 +200,21 @@ Result<Served> compute_or_restart(Plan& plan, const ServeContext& context,
 Result<Served> plan_and_compute(Plan& plan, Sequence& prompt, const RequestIdentity& identity,
                                 const Engine& engine, const Clock& clock,
                                 const GenerateOptions& options, Duration arrived,
-                                const std::stop_token& stop) {
+                                const std::stop_token& stop, bool may_move = true) {
   AFI_TRY(PreparedRequest prepared,
           engine.prepare_answer(*identity.request, identity.prints.contents));
   prompt = std::move(prepared.prompt);
   if (engine.kv_layout() != nullptr) {
     AFI_TRY_VOID(plan.add_prefix(prompt, *engine.kv_layout(), stop));
+    // An answer that no other run can give could not be compared with an exact one.
+    plan.add_moved(engine, may_move && options.sampling.is_reproducible());
   }
   StreamDeduplicator stream(options);
   GenerateOptions own = options;
   own.cancel = stop;
   own.format = std::move(prepared.format);
   if (own.on_format) own.on_format(own.format);
+  if (own.on_bounded && plan.is_bounded()) own.on_bounded();
   if (own.on_text) own.on_text = [&](std::string_view more) { return stream.receive(more); };
   if (own.on_logprobs) {
     own.on_logprobs = [&](const TokenLogprobs& token) { stream.receive(token); };
@@ -231,6 +235,23 @@ Served served_from_cache(const AnswerLookup& found, std::size_t media_items) {
   served.completion.ended = is_whole(*found.answer);
   served.sources.assign(media_items, MediaSource::kCovered);
   return served;
+}
+
+/// The same request without moved KV: its answer for the samples, and exact KV for the caches.
+Result<Served> serve_exactly(const RequestIdentity& identity, const RequestFacts& facts,
+                             const Engine& engine, Reuse& reuse, const GenerateOptions& options,
+                             const std::stop_token& stop) {
+  RequestIdentity own = identity;
+  own.question = std::nullopt;
+  GenerateOptions silent = options;
+  silent.on_text = {};
+  silent.on_logprobs = {};
+  silent.on_format = {};
+  silent.on_bounded = {};
+  Sequence prompt;
+  AFI_TRY(Plan plan, reuse.plan(own, facts, stop));
+  return plan_and_compute(plan, prompt, own, engine, reuse.clock(), silent, reuse.clock().now(),
+                          stop, /*may_move=*/false);
 }
 
 }  // namespace
@@ -259,6 +280,11 @@ Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
     }
     served = *std::move(computed);
     AFI_TRY_VOID(plan.publish(served.completion, engine.identity().model));
+    if (plan.wants_exact(served.completion)) {
+      const auto exact = serve_exactly(identity, facts, engine, reuse, options, stop);
+      if (exact.has_value()) plan.compare(served.completion, exact->completion);
+      served.compared = exact.has_value();
+    }
   }
   served.match_steps = plan.answer().steps;
   if (!served.answered) {
