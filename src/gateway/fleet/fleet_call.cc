@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "gateway/fleet/usage_scan.h"
+#include "gateway/openai/usage_scan.h"
 #include "gateway/openai/record.h"
 
 namespace afterimage {
