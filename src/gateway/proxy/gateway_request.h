@@ -48,6 +48,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
     std::string message;
     std::string_view type;
     std::string_view code;
+    std::optional<Duration> retry_after = std::nullopt;
   };
 
   // gateway_request.cc: the machine, the client, the end.
@@ -60,7 +61,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   Next on_fetching_media();
   Next on_done();
   /// Who asks, and what the request says of caching.
-  [[nodiscard]] std::optional<Refusal> admit();
+  [[nodiscard]] std::optional<Refusal> admit(Counting counting);
   /// The body as a chat's, if it is of another protocol, with the content of the files that it names.
   /// A refusal: it cannot be one.
   [[nodiscard]] std::optional<Refusal> translate_body();
@@ -135,6 +136,16 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   void claim_lease();
   void wait_for_lease_holder();
   void abandon_response();
+
+  // gateway_request_usage.cc: what the request's key used.
+  /// Of a key with a budget of money: a refusal if nobody knows what the request costs.
+  [[nodiscard]] std::optional<Refusal> check_price() const;
+  /// What the call of the backend used, which this request led.
+  void charge_call(const SharedResponse& response, const Result<ApiRecord>& record);
+  /// What it did not use, because the answer was there or somebody else asked.
+  void charge_saved(std::uint64_t prompt_tokens, std::uint64_t output_tokens);
+  void charge_joined();
+  [[nodiscard]] std::uint64_t estimated_prompt_tokens() const;
 
   // gateway_request_store.cc: what becomes of the answer.
   /// Stores the answer, unless something speaks against it, and says what became of it. `lease`

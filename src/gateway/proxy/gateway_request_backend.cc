@@ -56,6 +56,7 @@ std::shared_ptr<SharedResponse> GatewayRequest::start_response(const std::string
       .record = operation_,
       .max_record = settings.max_answer,
       .shared = true,
+      .counts_tokens = tenant_.account != nullptr,
       .completed =
           [self = shared_from_this(), key](const SharedResponse& response,
                                            Result<ApiRecord> record) {
@@ -70,6 +71,7 @@ void GatewayRequest::start_forwarding() {
       .record = std::nullopt,
       .max_record = {},
       .shared = false,
+      .counts_tokens = tenant_.account != nullptr,
       .completed = [self = shared_from_this()](
                        const SharedResponse& done,
                        const Result<ApiRecord>& record) { self->keep(done, record, nullptr); },
