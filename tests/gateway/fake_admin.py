@@ -247,18 +247,18 @@ class Gateway:
     def key(self, wanted, action):
         name = wanted.get("name", "")
         made = self.keys.get(name)
+        budgets = wanted.get("budgets", [])
+        if not all(re.fullmatch(r"[\d.]+ (requests|tokens|money)/(minute|day|month)", text) for text in budgets):
+            raise Refused(400, "This is not a budget.")
         if action == "":
             if made or not re.fullmatch(r"[\w.-]{1,64}", name):
                 raise Refused(400, f"'{name}' is not a name, or there is such a key already.")
             self.keys[name] = made = {"name": name, "group": wanted.get("group", ""), "source": "made", "disabled": False, "created": int(time.time()), "rotated": None,
                                       "previous_until": None, "usage": dict.fromkeys(("requests", "prompt_tokens", "output_tokens", "saved_prompt_tokens", "saved_output_tokens", "cost", "estimated"), 0)}
-            wanted.setdefault("budgets", [])
         elif made is None:
             raise Refused(404, "There is no such key.")
-        if "budgets" in wanted:
-            if not all(re.fullmatch(r"[\d.]+ (requests|tokens|money)/(minute|day|month)", text) for text in wanted["budgets"]):
-                raise Refused(400, "This is not a budget.")
-            made["budgets"] = [{"budget": text, "limit": float(text.split()[0]), "used": 0, "renewed_in_s": 3600, "refused": 0} for text in wanted["budgets"]]
+        if action in ("", "budgets"):
+            made["budgets"] = [{"budget": text, "limit": float(text.split()[0]), "used": 0, "renewed_in_s": 3600, "refused": 0} for text in budgets]
         if action in ("disable", "enable"):
             made["disabled"] = action == "disable"
         if action == "rotate" and wanted.get("grace_s"):

@@ -70,6 +70,9 @@ void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerS
 
 class AnswerArchive;
 class SharedStore;
+class SpanExporter;
+/// The same for the spans of requests.
+void publish_traces(Metrics& metrics, SpanExporter& traces);
 class KeyStore;
 /// The same for the usage of API keys and listed tenants.
 void publish_keys(Metrics& metrics, KeyStore& keys);

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "foundation/telemetry/span_exporter.h"
 #include "gateway/admin/admin.h"
 #include "gateway/keys/key_store.h"
 
@@ -45,6 +46,19 @@ void publish_keys(Metrics& metrics, KeyStore& keys) {
   metrics.on_scrape([&keys](MetricsWriter& out) {
     const WallTime now = keys.now();
     for (const auto& [name, account] : keys.accounts()) write_account(out, name, *account, now);
+  });
+}
+
+void publish_traces(Metrics& metrics, SpanExporter& traces) {
+  metrics.on_scrape([&traces](MetricsWriter& out) {
+    const SpanExporterStats stats = traces.stats();
+    const auto write = [&](const char* result, std::uint64_t count) {
+      out.counter("afterimage_trace_spans_total", "Spans of requests, by what became of them",
+                  {{"result", result}}, static_cast<double>(count));
+    };
+    write("sent", stats.sent);
+    write("dropped", stats.dropped);
+    write("failed", stats.failed);
   });
 }
 

@@ -85,7 +85,7 @@ class Account {
  public:
   explicit Account(const AccountState& state = {}) : state_(state) {}
 
-  /// Replaces the budgets; what was used stays.
+  /// Replaces the budgets. The usage stays.
   void set_budgets(std::span<const Budget> budgets);
   /// Counts a request, or says which budget forbids it; of several, the one that is renewed last.
   std::optional<BudgetExceeded> admit(WallTime now);

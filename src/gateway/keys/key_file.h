@@ -30,7 +30,7 @@ struct ManagedKey {
 
 inline constexpr std::size_t kMaxManagedKeys = 10'000;
 
-/// The bytes of tenancy.keys_file: JSON, in docs/formats/keys.md. Names, hashes and budgets are
+/// The bytes of tenancy.keys_file: JSON, in docs/formats/api-keys.md. Names, hashes and budgets are
 /// checked, and no name or hash may be there twice: who edits the file by hand learns of every
 /// mistake at the start and not from a key that is not accepted.
 ///

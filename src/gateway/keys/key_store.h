@@ -36,7 +36,7 @@ struct NewKey {
 ///          kInvalidArgument: a name or a budget that is not valid, or taken; kNotFound: no such key;
 ///          kUnavailable: the file cannot be written, or there is none; kLimitExceeded: too many keys.
 /// Threads  Any.
-/// Source   src/gateway/keys/DESIGN.md; docs/formats/keys.md.
+/// Source   src/gateway/keys/DESIGN.md; docs/formats/api-keys.md.
 class KeyStore {
  public:
   struct Options {

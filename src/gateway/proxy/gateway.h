@@ -17,6 +17,7 @@
 #include "foundation/platform/workers.h"
 #include "foundation/telemetry/log.h"
 #include "foundation/telemetry/metrics.h"
+#include "foundation/telemetry/span_exporter.h"
 #include "gateway/access/tenants.h"
 #include "gateway/config/settings.h"
 #include "gateway/files/file_store.h"
@@ -53,7 +54,8 @@ struct GatewayParts {
   IdGenerator& ids;
   const Clock& clock;
   Secret root;
-  KeyStore* keys = nullptr;  // nullptr: no keys can be made, and usage is counted in memory
+  KeyStore* keys = nullptr;        // nullptr: no keys can be made, and usage is counted in memory
+  SpanExporter* traces = nullptr;  // nullptr: no traces
 };
 
 /// An OpenAI-compatible server that answers from its cache and asks the backend for the rest.

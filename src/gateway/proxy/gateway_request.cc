@@ -30,16 +30,6 @@ std::optional<std::string> given_id(const HttpHeaders& headers) {
   return visible ? std::optional(std::string(*id)) : std::nullopt;
 }
 
-/// The trace's id in W3C's "00-<32 hex>-<16 hex>-<2 hex>"; empty: none.
-std::string trace_of(const HttpHeaders& headers) {
-  const auto parent = headers.find("traceparent");
-  if (!parent.has_value() || parent->size() < 55 || (*parent)[2] != '-') return "";
-  const std::string_view id = parent->substr(3, 32);
-  const bool hex = std::ranges::all_of(
-      id, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-  return hex ? std::string(id) : "";
-}
-
 /// The beginning, without half a character at the end.
 std::string shown(std::string_view text) {
   if (text.size() <= kShown) return std::string(text);
@@ -81,11 +71,12 @@ GatewayRequest::GatewayRequest(Gateway& gateway, std::optional<ApiOperation> ope
   if (translation_ != nullptr) decision_.protocol = translation_->name();
   decision_.request_id = given_id(request_.headers).value_or("");
   if (decision_.request_id.empty()) decision_.request_id = gateway.parts().ids.request();
-  decision_.trace_id = trace_of(request_.headers);
+  begin_trace();
 }
 
 void GatewayRequest::advance(RequestStage next) {
   AFI_CHECK(may_follow(stage_, next));
+  if (trace_ != nullptr) trace_stage(next);
   if (is_restart(stage_, next)) ++restarts_;
   AFI_CHECK(restarts_ <= kMaxRestarts);
   stage_ = next;
@@ -290,6 +281,7 @@ GatewayRequest::Next GatewayRequest::on_done() {
   charge_joined();
   unsubscribe();
   record_decision();
+  end_trace();
   return std::nullopt;
 }
 

@@ -16,6 +16,7 @@
 #include "gateway/protocol/translation.h"
 #include "gateway/proxy/gateway.h"
 #include "gateway/proxy/request_stage.h"
+#include "gateway/proxy/request_trace.h"
 #include "storage/memory/lease_loop.h"
 
 namespace afterimage {
@@ -137,6 +138,14 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   void wait_for_lease_holder();
   void abandon_response();
 
+  // gateway_request_trace.cc: its spans, if it is traced.
+  /// Joins the caller's trace, or begins one.
+  void begin_trace();
+  void trace_stage(RequestStage next);
+  void trace_call(const SharedResponse& response, const Result<ApiRecord>& record);
+  void end_trace();
+  [[nodiscard]] SpanAttributes request_attributes() const;
+
   // gateway_request_usage.cc: what the request's key used.
   /// Of a key with a budget of money: a refusal if nobody knows what the request costs.
   [[nodiscard]] std::optional<Refusal> check_price() const;
@@ -164,6 +173,9 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   std::optional<Responder> responder_;
   std::shared_ptr<Translation> translation_;  // nullptr: the client speaks the backend's protocol
   Duration arrived_;
+  std::unique_ptr<RequestTrace> trace_;  // nullptr: it is not traced
+  Duration stage_since_{0};              // of a traced request
+  SpanId call_span_{};                   // of its call of the backend
   RequestStage stage_ = RequestStage::kReceived;
   std::uint32_t restarts_ = 0;  // of the look-up or of the call
 

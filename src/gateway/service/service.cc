@@ -3,6 +3,7 @@
 #include "gateway/service/service.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <thread>
 
@@ -19,6 +20,7 @@
 #include "gateway/proxy/erasure.h"
 #include "gateway/proxy/upstream.h"
 #include "gateway/service/make_similar_answers.h"
+#include "gateway/service/otlp_target.h"
 #include "policy/pressure/device_cache.h"
 #include "policy/pressure/linux_gauges.h"
 #include "storage/encryption/encrypted_cell.h"
@@ -149,6 +151,7 @@ struct Service::State {
   void open_archive();
   Result<void> open_backend();
   Result<void> open_keys();
+  Result<void> open_traces();
   /// Reads the files of both certificates; applies them if all can be used.
   Result<void> load_certificates();
   Result<HttpCaller*> upstream_caller();
@@ -165,6 +168,7 @@ struct Service::State {
   const WallClock& wall;
   Metrics metrics;
   std::unique_ptr<KeyStore> key_store;
+  std::unique_ptr<SpanExporter> traces;
   NamedGauges gauges;
   std::unique_ptr<DeviceCache> device;
   std::unique_ptr<Stores> stores;
@@ -428,6 +432,22 @@ Result<void> Service::State::open_keys() {
   return {};
 }
 
+Result<void> Service::State::open_traces() {
+  const TelemetrySettings& telemetry = options.settings.telemetry;
+  if (telemetry.otlp_endpoint.empty()) return {};
+  AFI_TRY(const std::string given, key_in("telemetry.headers_env", telemetry.headers_env));
+  AFI_TRY(OtlpTarget target, otlp_target(telemetry.otlp_endpoint, given));
+  AFI_TRY(const Secret chance, random_secret());
+  SpanExporterOptions wanted{
+      .service = telemetry.service_name, .version = options.version, .queue = telemetry.queue};
+  std::memcpy(&wanted.seed, chance.data(), sizeof wanted.seed);
+  traces = std::make_unique<SpanExporter>(
+      std::move(wanted),
+      [target = std::move(target)](std::string body) { return post_otlp(target, std::move(body)); },
+      [this](std::string_view why) { log.warn("traces_not_sent", {{"why", std::string(why)}}); });
+  return {};
+}
+
 /// Usage that cannot be saved is kept in memory, and saved as soon as that is possible.
 void Service::State::save_usage() {
   const auto saved = key_store->save_usage();
@@ -437,6 +457,7 @@ void Service::State::save_usage() {
 Result<void> Service::State::start() {
   const Settings& settings = options.settings;
   AFI_TRY_VOID(open_keys());
+  AFI_TRY_VOID(open_traces());
   AFI_TRY_VOID(load_certificates());
   AFI_TRY(gauges, gauges_of(settings.memory, files));
   AFI_TRY_VOID(open_stores());
@@ -488,7 +509,8 @@ Result<void> Service::State::start() {
                                               .ids = ids,
                                               .clock = clock,
                                               .root = stores->secret(),
-                                              .keys = key_store.get()}));
+                                              .keys = key_store.get(),
+                                              .traces = traces.get()}));
   if (invalidation_log != nullptr) {
     poller = std::make_unique<InvalidationPoller>(
         // A failed poll is counted, and reduces hits only.
@@ -520,6 +542,7 @@ Result<void> Service::State::listen() {
   publish_stats(metrics, *gateway, connections, options.version);
   if (fleet != nullptr) publish_fleet(metrics, *fleet);
   publish_keys(metrics, *key_store);
+  if (traces != nullptr) publish_traces(metrics, *traces);
   publish_tiers(metrics, gpu, disk, remote, archive.get());
   const auto public_handler = [this](HttpRequest request, Responder responder) {
     gateway->handle(std::move(request), std::move(responder));
