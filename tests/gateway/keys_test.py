@@ -270,6 +270,15 @@ class Budgets(KeysTestCase):
         self.assertEqual((seen["requests"], seen["prompt_tokens"], seen["output_tokens"]), (8, usage["prompt_tokens"], usage["completion_tokens"]))
         self.assertEqual(seen["saved_output_tokens"], 7 * usage["completion_tokens"])
 
+    def test_keys_that_were_made_here_are_not_sent_to_the_models_server(self):
+        key = self.make("acme")["key"]
+        self.ask(key)
+        self.gateway.post(chat("other"), **{"x-api-key": key})
+        self.gateway.post({"model": "mock-small", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}, "/v1/messages/count_tokens", **{"x-api-key": key})
+        self.gateway.request("GET", "/v1/models", headers={"Authorization": f"Bearer {key}"})
+        self.assertGreaterEqual(len(self.mock.calls), 4)
+        self.assertNotIn(key, str([call[2] for call in self.mock.calls]))
+
     def test_explaining_a_request_counts_nothing(self):
         key = self.make("acme", "1 requests/day")["key"]
         for _ in range(3):
@@ -277,6 +286,17 @@ class Budgets(KeysTestCase):
                                       Authorization=f"Bearer {TOKEN}")
             self.assertEqual(said.json["outcome"], "miss")
         self.assertEqual(self.ask(key).status, 200)
+
+
+class Engine(unittest.TestCase):
+    def test_of_this_process_says_how_many_tokens(self):
+        with tempfile.TemporaryDirectory() as folder, GatewayProcess({"admin": {"token": TOKEN}, "tenancy": {"keys_file": f"{folder}/keys.json"}}) as gateway:
+            key = gateway.admin("POST", KEYS, {"name": "acme"}, Authorization=f"Bearer {TOKEN}").json["key"]
+            for stream in (False, True):
+                said = gateway.post(chat(f"x {stream}", stream, model="afterimage-reference", max_tokens=5), Authorization=f"Bearer {key}")
+                self.assertEqual(said.status, 200)
+                usage = gateway.admin("GET", KEYS, Authorization=f"Bearer {TOKEN}").json["keys"][0]["usage"]
+                self.assertEqual((usage["output_tokens"], usage["estimated"]), (10 if stream else 5, 0))
 
 
 class Attackers(KeysTestCase):

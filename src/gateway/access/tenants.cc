@@ -161,6 +161,7 @@ struct ListedTenant {
       : name(key.name),
         kind(key.group.empty() ? "tenant" : "group"),
         cache_namespace(key.group.empty() ? key.name : key.group),
+        is_made_here(true),
         disabled(key.disabled) {}
 
   std::string name;
@@ -170,6 +171,7 @@ struct ListedTenant {
   std::optional<std::uint64_t> max_entries;
   std::optional<MatchLevel> max_match;
   bool similarity = true;
+  bool is_made_here = false;
   bool disabled = false;
   std::optional<Quota> quota;
   std::shared_ptr<Account> account;
@@ -356,7 +358,8 @@ std::expected<Tenant, AccessDenied> Tenants::State::admit(const ListedKey& key,
                 .max_match = tenant.max_match,
                 .similarity = tenant.similarity,
                 .shares = tenant.kind == "group",
-                .account = tenant.account};
+                .account = tenant.account,
+                .key_is_ours = tenant.is_made_here};
 }
 
 Tenants::Tenants(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -404,6 +407,12 @@ std::expected<Tenant, AccessDenied> Tenants::identify(std::optional<std::string_
                 .cache_namespace = tenant_id("key", hex, name_space),
                 .owner = name,
                 .id = "key/" + hex};
+}
+
+void remove_keys(HttpHeaders& headers) {
+  for (const std::string_view name : {"authorization", "x-api-key", "api-key"}) {
+    headers.remove(name);
+  }
 }
 
 std::expected<Tenant, AccessDenied> identify(Tenants& tenants, const HttpHeaders& headers,

@@ -32,7 +32,11 @@ struct Tenant {
   bool similarity = true;                      // answers to similar questions
   bool shares = false;                         // other tenants may use the same cache namespace
   std::shared_ptr<Account> account = nullptr;  // nullptr: not listed, and nothing is counted
+  bool key_is_ours = false;  // made here: only this gateway knows it, and may know it
 };
+
+/// The headers in which clients send their keys.
+void remove_keys(HttpHeaders& headers);
 
 /// Why a request is not let in.
 struct AccessDenied {

@@ -112,6 +112,7 @@ BackendRequest GatewayRequest::backend_request() const {
   HttpHeaders headers = request_.headers;
   headers.set("X-Request-Id", decision_.request_id);
   if (trace_ != nullptr) trace_->pass_on(headers, call_span_);
+  if (tenant_.key_is_ours) remove_keys(headers);
   return {.method = request_.method,
           .target = request_.target,
           .headers = std::move(headers),

@@ -92,6 +92,7 @@ class TokenCountRequest final : public std::enable_shared_from_this<TokenCountRe
     HttpHeaders headers = request_.headers;
     headers.set("Content-Type", "application/json");
     headers.set("X-Request-Id", id_);
+    if (tenant_.key_is_ours) remove_keys(headers);
     gateway_.parts().backend.ask({.method = "POST",
                                   .target = std::string(paths_[at_].path),
                                   .headers = std::move(headers),
