@@ -10,7 +10,7 @@
 
 #include "afterimage/check.h"
 #include "gateway/fleet/kv_events.h"
-#include "gateway/fleet/usage_scan.h"
+#include "gateway/openai/usage_scan.h"
 #include "gateway/fleet/zmtp.h"
 
 namespace afterimage {

@@ -35,6 +35,9 @@ struct AdminArgs {
   std::string age;        // of an erasure: days
   bool all = false;
   bool yes = false;
+  std::string key, group;
+  std::vector<std::string> budgets;
+  double grace = 0;  // seconds
 };
 
 /// One call to a running gateway. Prints what it says, or why it refuses.
@@ -195,13 +198,67 @@ void add_erase(CLI::App& verb, World& world, ExitCode& code,
   sub->add_flag("--yes", args->yes, "Erase it");
 }
 
+void add_key_name(CLI::App& sub, const std::shared_ptr<AdminArgs>& args) {
+  sub.add_option("name", args->key, "The key's name, as `admin keys list` shows it")
+      ->required()
+      ->type_name("NAME");
+}
+
+void add_budgets(CLI::App& sub, const std::shared_ptr<AdminArgs>& args) {
+  sub.add_option("--budget", args->budgets,
+                 "\"1000 requests/day\": requests, tokens or money a minute, day or month; may be\n"
+                 "repeated")
+      ->allow_extra_args(false)
+      ->type_name("BUDGET");
+}
+
+void add_keys(CLI::App& verb, ExitCode& code, const std::shared_ptr<AdminArgs>& args) {
+  CLI::App* keys = verb.add_subcommand(
+      "keys", "Make, list, rotate and disable API keys, with budgets (docs/keys.md)");
+  keys->require_subcommand(1);
+  keys->fallthrough();
+  const auto send = [args](const char* action, const std::function<void(AdminJson&)>& fill = {}) {
+    return [args, path = std::string("/admin/api/keys") + action, fill] {
+      AdminJson body{{"name", args->key}};
+      if (fill) fill(body);
+      return call(*args, path, &body);
+    };
+  };
+  add_call(*keys, code, "list", "Print all keys with their budgets and what they used",
+           [args] { return call(*args, "/admin/api/keys", nullptr); });
+  CLI::App* make = add_call(*keys, code, "make", "Make a key; its secret is printed this once",
+                            send("", [args](AdminJson& body) {
+                              if (!args->group.empty()) body["group"] = args->group;
+                              body["budgets"] = args->budgets;
+                            }));
+  add_key_name(*make, args);
+  make->add_option("--group", args->group, "Keys of a group share their cached content")
+      ->type_name("NAME");
+  add_budgets(*make, args);
+  CLI::App* rotate =
+      add_call(*keys, code, "rotate", "Replace a key's secret; the new one is printed this once",
+               send("/rotate", [args](AdminJson& body) { body["grace_s"] = args->grace; }));
+  add_key_name(*rotate, args);
+  rotate->add_option("--grace", args->grace, "How long the old secret holds, in seconds")
+      ->capture_default_str()
+      ->type_name("SECONDS");
+  add_key_name(*add_call(*keys, code, "disable", "Refuse a key from now on", send("/disable")),
+               args);
+  add_key_name(*add_call(*keys, code, "enable", "Accept it again", send("/enable")), args);
+  CLI::App* budgets =
+      add_call(*keys, code, "budgets", "Replace a key's budgets; without --budget it has none",
+               send("/budgets", [args](AdminJson& body) { body["budgets"] = args->budgets; }));
+  add_key_name(*budgets, args);
+  add_budgets(*budgets, args);
+}
+
 }  // namespace
 
 void add_admin(CLI::App& program, World& world, ExitCode& code) {
   auto args = std::make_shared<AdminArgs>();
   CLI::App* verb = program.add_subcommand("admin",
                                           "Ask a running gateway for its counters, erase what it "
-                                          "stores, report a wrong answer, reload");
+                                          "stores, manage API keys, reload");
   verb->add_option("--server", args->server, "The gateway's admin port")
       ->capture_default_str()
       ->type_name("URL");
@@ -214,6 +271,7 @@ void add_admin(CLI::App& program, World& world, ExitCode& code) {
            [args] { return call(*args, "/admin/api/media", nullptr); });
   add_invalidate(*verb, world, code, args);
   add_erase(*verb, world, code, args);
+  add_keys(*verb, code, args);
   CLI::App* wrong = add_call(
       *verb, code, "wrong",
       "Report an answer as wrong: it is erased, and similar questions are trusted less", [args] {
@@ -246,6 +304,7 @@ void add_admin(CLI::App& program, World& world, ExitCode& code) {
       "  afterimage admin invalidate --tag doc:42 --yes\n"
       "  afterimage admin erase --media photo.jpg --yes\n"
       "  afterimage admin erase --older-than 30d --yes\n"
+      "  afterimage admin keys make acme --budget '1000 requests/day' --budget '20 money/month'\n"
       "  afterimage admin wrong req-8f2c --server http://10.0.0.5:8081");
 }
 

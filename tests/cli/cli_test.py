@@ -80,6 +80,7 @@ class Help(unittest.TestCase):
     def test_help_texts_match_the_snapshots(self):
         for verb in ["", "run", "serve", "explain", "replay", "advise", "pressure", "experiment", "sweep", "pairs", "certify", "fingerprint",
                      "disk", "disk inspect", "disk verify", "disk purge", "admin", "admin stats", "admin media", "admin invalidate", "admin erase", "admin wrong",
+                     "admin keys", "admin keys list", "admin keys make", "admin keys rotate", "admin keys disable", "admin keys enable", "admin keys budgets",
                      "admin reload", "admin drain"]:
             shown = call(*verb.split(), "--help")
             self.assertEqual(shown.returncode, 0)

@@ -192,8 +192,10 @@ class Page(unittest.TestCase):
 
     def test_every_control_has_an_accessible_name(self):
         w = self.window
-        for open_it in (None, "#tab-entries", "#invalidate"):
+        for open_it in (None, "#tab-entries", "#invalidate", "#tab-keys", "#make-key"):
             if open_it:
+                if self.opened():
+                    w.press(ESCAPE)
                 w.click(open_it)
             nameless = w.run("""return [...document.querySelectorAll('button, input, select, textarea, [role=img]')].filter((e) =>
               !(e.getAttribute('aria-label') || e.textContent.trim() && e.tagName === 'BUTTON' || e.labels?.length)).map((e) => e.outerHTML)""")
@@ -205,7 +207,7 @@ class Page(unittest.TestCase):
         w.resize(360, 780, phone=True)
         w.open(self.gateway.admin + "/")
         self.wait_for_numbers()
-        for tab in ("#tab-decisions", "#tab-entries", "#tab-tenants"):
+        for tab in ("#tab-decisions", "#tab-entries", "#tab-tenants", "#tab-keys"):
             w.click(tab)
             w.wait(lambda: w.run("return document.getElementById('main').getAttribute('aria-busy')") is None, "numbers")
             self.assertLessEqual(w.run("return document.documentElement.scrollWidth"), 360, tab)
@@ -352,6 +354,53 @@ class Deeds(unittest.TestCase):
         self.assertTrue(w.run("return document.getElementById('wrong').disabled"))
         self.assertEqual(g.api("stats")["answers"]["entries"], 5)
         w.screenshot(SHOTS / "wrong.png")
+
+    def test_makes_rotates_and_disables_keys_by_keyboard(self):
+        g, w = self.start()
+        self.numbers(w)
+        w.run("document.getElementById('tab-decisions').focus()")
+        w.press(RIGHT, RIGHT, RIGHT)
+        w.wait(lambda: w.visible("#make-key") and not w.run("return document.getElementById('make-key').disabled"), "keys can be made")
+        w.run("document.getElementById('make-key').focus()")
+        w.press(ENTER)
+        w.wait(lambda: w.run("return document.activeElement.id") == "key-name", "the name has the focus")
+        w.press(*"acme", TAB, TAB, *"9 apples/day")
+        w.click("#confirm")
+        w.wait(lambda: w.all("#sheet .notice"), "it says what is wrong")
+        w.run("document.querySelector('#sheet textarea').value = '1000 requests/day\\n20 money/month'")
+        w.click("#confirm")
+        w.wait(lambda: w.visible("#secret"), "the secret is shown")
+        secret = w.run("return document.getElementById('secret').value")
+        self.assertRegex(secret, r"^afi-[0-9a-f]{64}$")
+        w.screenshot(SHOTS / "key-made.png")
+        w.press(ESCAPE)
+        w.wait(lambda: len(w.all("#key-rows tr")) == 1, "the key is listed")
+        self.assertNotIn(secret[4:], w.run("return document.documentElement.outerHTML + document.getElementById('secret')?.value"), "it is shown once")
+        self.assertIn("1000 requests/day", w.text("#key-rows").replace("1,000", "1000"))
+        w.screenshot(SHOTS / "keys.png")
+        w.click("#key-rows button[aria-label='Disable acme']")
+        w.wait(lambda: g.api("keys")["keys"][0]["disabled"], "it is disabled")
+        w.wait(lambda: w.all("#key-rows button[aria-label='Enable acme']"), "and can be enabled")
+        self.assertEqual(w.run("return document.activeElement.getAttribute('aria-label')"), "Enable acme", "the focus stays")
+        w.press(ENTER)
+        w.wait(lambda: not g.api("keys")["keys"][0]["disabled"] and w.all("#key-rows button[aria-label='Disable acme']"), "it is enabled")
+        w.click("#key-rows button[aria-label='Budgets… acme']")
+        w.run("document.querySelector('#sheet textarea').value = ''")
+        w.click("#confirm")
+        w.wait(lambda: "no budget" in w.text("#key-rows"), "it has none")
+        w.click("#key-rows button[aria-label='Rotate… acme']")
+        w.click("#confirm")
+        w.wait(lambda: w.visible("#secret"), "a new secret")
+        self.assertNotEqual(w.run("return document.getElementById('secret').value"), secret)
+        w.press(ESCAPE)
+        w.resize(360, 780, phone=True)
+        w.features(dark=True)
+        w.wait(lambda: "the old secret holds until" in w.text("#key-rows"), "the grace is shown")
+        self.assertLessEqual(w.run("return document.documentElement.scrollWidth"), 360)
+        for selector in ("#key-rows .chip", "#key-rows .dim", "#keys-line"):
+            self.assertGreaterEqual(contrast(*w.run(COLOURS, selector)), 4.5, selector)
+        w.run("document.getElementById('key-table').scrollIntoView()")
+        w.screenshot(SHOTS / "keys-phone-dark.png")
 
     def test_asks_for_the_token(self):
         g, w = self.start(token="a-token-of-16-bytes")

@@ -71,6 +71,7 @@ class Gateway:
         self.unsafe = collections.Counter()
         self.mode = "relaxed"
         self.peak = 0
+        self.keys = {}
 
     # The request path.
 
@@ -243,6 +244,27 @@ class Gateway:
                 self.invalidate({"entry": number, "dry_run": False})
         return {"request_id": decision["request_id"], "rung": decision["rung"], "erased": True}
 
+    def key(self, wanted, action):
+        name = wanted.get("name", "")
+        made = self.keys.get(name)
+        budgets = wanted.get("budgets", [])
+        if not all(re.fullmatch(r"[\d.]+ (requests|tokens|money)/(minute|day|month)", text) for text in budgets):
+            raise Refused(400, "This is not a budget.")
+        if action == "":
+            if made or not re.fullmatch(r"[\w.-]{1,64}", name):
+                raise Refused(400, f"'{name}' is not a name, or there is such a key already.")
+            self.keys[name] = made = {"name": name, "group": wanted.get("group", ""), "source": "made", "disabled": False, "created": int(time.time()), "rotated": None,
+                                      "previous_until": None, "usage": dict.fromkeys(("requests", "prompt_tokens", "output_tokens", "saved_prompt_tokens", "saved_output_tokens", "cost", "estimated"), 0)}
+        elif made is None:
+            raise Refused(404, "There is no such key.")
+        if action in ("", "budgets"):
+            made["budgets"] = [{"budget": text, "limit": float(text.split()[0]), "used": 0, "renewed_in_s": 3600, "refused": 0} for text in budgets]
+        if action in ("disable", "enable"):
+            made["disabled"] = action == "disable"
+        if action == "rotate" and wanted.get("grace_s"):
+            made["previous_until"] = int(time.time() + wanted["grace_s"])
+        return {**made, "key": "afi-" + secrets.token_hex(32)} if action in ("", "rotate") else made
+
     def explain(self, wanted):
         body = wanted["body"]
         question = question_of(body)
@@ -335,6 +357,14 @@ class Gateway:
         family("afterimage_connections", "gauge", "Connections.", ({}, 1))
         family("afterimage_rejected_total", "counter", "Rejected.", ({"reason": "quota"}, 0))
         family("afterimage_tenant_requests_total", "counter", "Requests.", *(({"tenant": t, "outcome": o}, c[o]) for t, c in self.tenants.items() for o in OUTCOMES))
+        family("afterimage_tenant_tokens_total", "counter", "Tokens.", ({"tenant": "acme", "kind": "prompt"}, 0), ({"tenant": "acme", "kind": "saved_prompt"}, 0))
+        family("afterimage_tenant_cost_total", "counter", "Cost.", ({"tenant": "acme"}, 0))
+        family("afterimage_tenant_estimated_requests_total", "counter", "Estimated.", ({"tenant": "acme"}, 0))
+        family("afterimage_tenant_refused_total", "counter", "Refused.", ({"tenant": "acme", "budget": "requests/day"}, 0))
+        family("afterimage_tenant_budget_used", "gauge", "Used.", ({"tenant": "acme", "budget": "requests/day"}, 0))
+        family("afterimage_tenant_budget_limit", "gauge", "Limit.", ({"tenant": "acme", "budget": "requests/day"}, 5))
+        family("afterimage_tls_certificate_expires_timestamp_seconds", "gauge", "Expires.", ({"listener": "listen"}, time.time() + 86400))
+        family("afterimage_trace_spans_total", "counter", "Spans.", *(({"result": r}, 0) for r in ("sent", "dropped", "failed")))
         family("afterimage_tenants_folded", "gauge", "Folded.", ({}, 0))
         family("afterimage_log_lines_lost_total", "counter", "Lost.", ({}, 0))
         for name in ("visual_cache_hits", "visual_cache_misses", "visual_vram_saved_bytes", "visual_cache_entries"):
@@ -426,6 +456,8 @@ class Admin(Handler):
             self.answer(lambda: g.decision(int(match[1])))
         elif url.path == "/admin/api/entries":
             self.answer(lambda: g.find_entries(**query))
+        elif url.path == "/admin/api/keys":
+            self.answer(lambda: {"enabled": True, "prices": [], "unknown_keys": "each", "keys": list(g.keys.values())})
         else:
             self.send(404, "application/json", json.dumps({"error": {"message": f"There is no {url.path}."}}))
 
@@ -440,6 +472,7 @@ class Admin(Handler):
             return {"draining": True}
         calls = {"invalidate": lambda: g.invalidate(wanted), "pin": lambda: g.pin(wanted), "wrong": lambda: g.wrong(wanted), "explain": lambda: g.explain(wanted), "drain": drain,
                  "reload": lambda: {"applied": ["answers.ttl"], "needs_restart": ["listen.port"]}}
+        calls.update({"/".join(filter(None, ("keys", action))): lambda action=action: g.key(wanted, action) for action in ("", "rotate", "disable", "enable", "budgets")})
         call = calls.get(self.path.removeprefix("/admin/api/"))
         if call is None:
             self.send(404, "application/json", json.dumps({"error": {"message": f"There is no {self.path}."}}))

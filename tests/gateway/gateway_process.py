@@ -169,7 +169,9 @@ class GatewayProcess:
     def metric(self, name, **labels):
         """The sum over the series with these labels."""
         total = 0.0
-        for line in self.request("GET", "/metrics", port=self.admin_port).text.splitlines():
+        token = self.settings.get("admin", {}).get("token")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        for line in self.request("GET", "/metrics", headers=headers, port=self.admin_port).text.splitlines():
             found = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
             if found and found[1] == name and set(labels.items()) <= set(re.findall(r'(\w+)="([^"]*)"', found[2] or "")):
                 total += float(found[3])

@@ -27,6 +27,9 @@ port = 0
 token = "{token}"
 [answers]
 max_match = "canonical"
+[tenancy]
+keys_file = "{folder}/keys.json"
+prices = ["mock-small prompt=1 output=2"]
 [memory]
 disk = "{folder}/kept"
 disk_size = "64 MiB"

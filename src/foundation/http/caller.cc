@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -13,7 +14,6 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/ssl/context.hpp>
-#include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -185,7 +185,11 @@ struct HttpCaller::State : std::enable_shared_from_this<HttpCaller::State> {
   State(const Options& chosen, IoThreads& on)
       : options(chosen), threads(on), idle(on.count()), tls(asio::ssl::context::tls_client) {
     Failure ignored;
-    tls.set_default_verify_paths(ignored);
+    if (options.trust != nullptr) {
+      tls.load_verify_file(options.trust->file(), ignored);  // a file that is gone trusts nobody
+    } else {
+      tls.set_default_verify_paths(ignored);
+    }
     tls.set_verify_mode(asio::ssl::verify_peer, ignored);
   }
 
@@ -233,6 +237,21 @@ Error broken_off(const HttpCall& call, Failure error) {
                                                 server_of(call.url), error.message())};
   }
   return unavailable(call, error.message());
+}
+
+/// The certificate must be for this host: a name, or an address. False: it is neither.
+bool expect_name(SSL* stream, const std::string& host) {
+  Failure error;
+  asio::ip::make_address(host, error);
+  X509_VERIFY_PARAM* const expected = SSL_get0_param(stream);
+  if (!error) return X509_VERIFY_PARAM_set1_ip_asc(expected, host.c_str()) == 1;
+  X509_VERIFY_PARAM_set_hostflags(expected, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  // Written out: the macro SSL_set_tlsext_host_name has an old-style cast. Addresses are not sent
+  // as names (RFC 6066 3).
+  std::string name = host;
+  return X509_VERIFY_PARAM_set1_host(expected, host.data(), host.size()) == 1 &&
+         SSL_ctrl(stream, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, name.data()) ==
+             1;
 }
 
 std::string pool_key(const Url& url) { return (url.tls ? "s " : "p ") + server_of(url); }
@@ -327,16 +346,15 @@ Awaitable<std::optional<Error>> HttpCaller::State::open(Call& call) {
 
 Awaitable<std::optional<Error>> HttpCaller::State::secure(Call& call) {
   Secure& stream = call.wire->secure.emplace(std::move(call.wire->plain), tls);
-  Failure error;
-  stream.set_verify_callback(asio::ssl::host_name_verification(call.call.url.host), error);
-  // Written out: the macro SSL_set_tlsext_host_name has an old-style cast.
-  if (SSL_ctrl(stream.native_handle(), SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
-               call.call.url.host.data()) != 1) {
+  if (!expect_name(stream.native_handle(), call.call.url.host)) {
     co_return unavailable(call.call, "its name is not valid for TLS");
   }
   const auto [failed] = co_await stream.async_handshake(Secure::client, kQuiet);
-  if (failed) co_return unavailable(call.call, "TLS: " + failed.message());
-  co_return std::nullopt;
+  if (!failed) co_return std::nullopt;
+  const long verified = SSL_get_verify_result(stream.native_handle());
+  if (verified == X509_V_OK) co_return unavailable(call.call, "TLS: " + failed.message());
+  co_return unavailable(call.call, fmt::format("TLS: its certificate is not accepted: {}",
+                                               X509_verify_cert_error_string(verified)));
 }
 
 Awaitable<HttpCaller::State::ExchangeResult> HttpCaller::State::exchange(Call& call,

@@ -13,6 +13,7 @@
 #include "afterimage/units.h"
 #include "foundation/http/headers.h"
 #include "foundation/http/io_threads.h"
+#include "foundation/http/tls.h"
 #include "foundation/http/url.h"
 
 namespace afterimage {
@@ -74,8 +75,9 @@ class HttpCallHandle {
 class HttpCaller {
  public:
   struct Options {
-    std::uint32_t max_idle = 128;              // idle connections per thread and server
-    Duration keep = std::chrono::seconds(30);  // how long an idle connection is kept open
+    std::uint32_t max_idle = 128;                     // idle connections per thread and server
+    Duration keep = std::chrono::seconds(30);         // how long an idle connection is kept open
+    std::shared_ptr<const TlsTrust> trust = nullptr;  // nullptr: the system's authorities
   };
   /// `threads` must outlive the caller.
   HttpCaller(const Options& options, IoThreads& threads);

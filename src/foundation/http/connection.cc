@@ -9,6 +9,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -16,8 +17,10 @@
 #include <cerrno>
 #include <exception>
 #include <new>
+#include <tuple>
 
 #include "foundation/http/server_impl.h"
+#include "foundation/http/tls_impl.h"
 
 namespace afterimage {
 namespace {
@@ -32,6 +35,7 @@ using net::kQuiet;
 /// enough.
 constexpr std::size_t kWriteAtOnce = 256 * 1024;
 constexpr std::size_t kReadAtOnce = 64 * 1024;
+constexpr std::size_t kAhead = 4096;
 /// Bytes read and discarded from a refused client before the connection is closed: closing at once
 /// would reset it, and the client might never see the refusal.
 constexpr std::size_t kLinger = 4 * 1024 * 1024;
@@ -94,6 +98,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       : server_(std::move(server)),
         thread_(thread),
         socket_(std::move(socket)),
+        identity_(server_->tls.load()),
         event_(socket_.get_executor(), net::Timer::time_point::max()),
         alarm_(socket_.get_executor(), net::Timer::time_point::max()) {}
 
@@ -105,7 +110,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const auto from = socket_.remote_endpoint(error);
     if (!error) peer_ = from.address().to_string();
     try {
-      for (bool again = !error; again;) again = co_await serve_one();
+      bool again = !error;
+      if (again && identity_ != nullptr) again = co_await shake_hands();
+      while (again) again = co_await serve_one();
+      if (secure_.has_value() && !gone_) co_await say_goodbye();
     } catch (const std::bad_alloc&) {  // fails this connection only
     }
     if (exchange_ != nullptr) exchange_->client_left();
@@ -136,6 +144,38 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
  private:
+  using SecureStream = asio::ssl::stream<net::Socket&>;
+
+  /// False: there will be no requests. Other connections go on meanwhile.
+  Awaitable<bool> shake_hands() {
+    const auto limits = server_->current_limits();
+    set_timeout(limits->header_timeout);
+    idle_ = true;  // nothing is owed to the client yet
+    const auto [unreadable] = co_await socket_.async_wait(net::Tcp::socket::wait_read, kQuiet);
+    if (unreadable || server_->draining) co_return false;
+    char first = 0;
+    const auto got = ::recv(socket_.native_handle(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got == 1 && first >= 'A' && first <= 'Z') {  // a method: TLS begins with the byte 22
+      ++server_->failed_handshakes;
+      idle_ = false;
+      co_await refuse({.status = 400, .why = "this port speaks TLS only: use https://"}, *limits);
+      co_return false;
+    }
+    secure_.emplace(socket_, identity_->impl().context);
+    const auto [failed] = co_await secure_->async_handshake(SecureStream::server, kQuiet);
+    idle_ = false;
+    if (failed) ++server_->failed_handshakes;
+    co_return !failed && !gone_;
+  }
+
+  /// So that the client knows that nothing is missing. A client that does not read it is left.
+  Awaitable<void> say_goodbye() {
+    while (reading_ahead_) co_await finish_reading_ahead();
+    SSL_set_shutdown(secure_->native_handle(), SSL_RECEIVED_SHUTDOWN);  // do not wait for its own
+    set_timeout(std::chrono::seconds(1));
+    co_await secure_->async_shutdown(kQuiet);
+  }
+
   Awaitable<bool> serve_one() {
     const auto limits = server_->current_limits();
     buffer_.max_size(limits->headers.value() + kReadAtOnce);
@@ -168,6 +208,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       exchange_->complete();
       exchange_.reset();
       stop_watching();
+      while (reading_ahead_) co_await finish_reading_ahead();
     }
     co_return written&& keep_alive;
   }
@@ -176,7 +217,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     idle_ = true;
     if (server_->draining) co_return false;
     set_timeout(limits.idle_timeout);
-    const auto [error, size] = co_await socket_.async_read_some(buffer_.prepare(4096), kQuiet);
+    Failure error;
+    std::size_t size = 0;
+    if (secure_.has_value()) {
+      std::tie(error, size) = co_await secure_->async_read_some(buffer_.prepare(4096), kQuiet);
+    } else {
+      std::tie(error, size) = co_await socket_.async_read_some(buffer_.prepare(4096), kQuiet);
+    }
     idle_ = false;
     if (error) co_return false;
     buffer_.commit(size);
@@ -186,7 +233,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// False: the client disconnected or the read timed out; `late` tells which.
   Awaitable<bool> read_more(std::size_t at_most, bool& late) {
     const std::size_t room = std::min(at_most, buffer_.max_size() - buffer_.size());
-    const auto [error, size] = co_await socket_.async_read_some(buffer_.prepare(room), kQuiet);
+    Failure error;
+    std::size_t size = 0;
+    if (secure_.has_value()) {
+      std::tie(error, size) = co_await secure_->async_read_some(buffer_.prepare(room), kQuiet);
+    } else {
+      std::tie(error, size) = co_await socket_.async_read_some(buffer_.prepare(room), kQuiet);
+    }
     late = error.failed() && too_late_;
     if (error && !late) gone_ = true;
     if (error) co_return false;
@@ -254,7 +307,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (same_header(std::string_view(parser_->get()[http::field::expect]), "100-continue")) {
       static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
       set_timeout(limits.write_timeout);
-      co_await asio::async_write(socket_, asio::buffer(kContinue), kQuiet);
+      if (secure_.has_value()) {
+        co_await asio::async_write(*secure_, asio::buffer(kContinue), kQuiet);
+      } else {
+        co_await asio::async_write(socket_, asio::buffer(kContinue), kQuiet);
+      }
     }
     set_timeout(limits.body_timeout);
     while (!parser_->is_done()) {
@@ -295,6 +352,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const HttpReply reply = server_->options.explain(refusal.status, refusal.why);
     co_await write(reply, {.keep = false, .head = false, .chunk = false}, limits);
     Failure error;
+    // Under TLS, what the client still sends is discarded below it: nobody asks what it says.
+    if (secure_.has_value()) co_await say_goodbye();
     socket_.shutdown(net::Tcp::socket::shutdown_send, error);
     set_timeout(std::chrono::seconds(2));
     buffer_.clear();
@@ -357,7 +416,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
       const std::string_view now = body.substr(0, kWriteAtOnce);
       const std::array<asio::const_buffer, 2> both{asio::buffer(head), asio::buffer(now)};
       set_timeout(limits.write_timeout);
-      const auto [error, size] = co_await asio::async_write(socket_, both, kQuiet);
+      Failure error;
+      if (secure_.has_value()) {
+        std::tie(error, std::ignore) = co_await asio::async_write(*secure_, both, kQuiet);
+      } else {
+        std::tie(error, std::ignore) = co_await asio::async_write(socket_, both, kQuiet);
+      }
       if (error && too_late_) ++server_->slow;
       if (error) co_return false;
       head = {};
@@ -412,6 +476,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// Waits for wake(), and watches for the client to disconnect.
   Awaitable<void> wait_for_event() {
+    // The time limits of reading and writing do not hold for making the response; an alarm now
+    // would end the watch.
+    until_ = net::Timer::time_point::max();
     watch();
     if (!woken_) {
       event_.expires_at(net::Timer::time_point::max());
@@ -425,12 +492,34 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void watch() {
     if (watching_ || buffer_.size() > 0 || gone_) return;
     watching_ = true;
+    if (secure_.has_value()) return read_ahead();
     socket_.async_wait(net::Tcp::socket::wait_read,
                        [self = weak_from_this(), watch = watch_](Failure error) {
                          const auto there = self.lock();
                          if (there == nullptr || there->watch_ != watch || error) return;
                          there->check_for_disconnect();
                        });
+  }
+  /// Under TLS only reading tells a request that was pipelined from the client's goodbye.
+  void read_ahead() {
+    reading_ahead_ = true;
+    secure_->async_read_some(buffer_.prepare(kAhead), [self = shared_from_this(), watch = watch_](
+                                                          Failure error, std::size_t size) {
+      self->reading_ahead_ = false;
+      self->buffer_.commit(size);
+      if (self->watch_ == watch && error) self->gone_ = true;
+      self->wake();
+    });
+  }
+  /// The read that was cancelled is over before the next begins.
+  Awaitable<void> finish_reading_ahead() {
+    Failure ignored;
+    socket_.cancel(ignored);
+    if (!woken_) {
+      event_.expires_at(net::Timer::time_point::max());
+      co_await event_.async_wait(kQuiet);
+    }
+    woken_ = false;
   }
   void stop_watching() {
     if (!watching_) return;
@@ -472,6 +561,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<HttpServer::State> server_;
   unsigned thread_;
   net::Socket socket_;
+  std::shared_ptr<const TlsIdentity> identity_;  // nullptr: plain HTTP
+  std::optional<SecureStream> secure_;           // over socket_
   net::Timer event_;
   net::Timer alarm_;
   net::Timer::time_point until_;
@@ -485,7 +576,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool gone_ = false;  // the client disconnected, or the server is closing
   bool woken_ = false;
   bool watching_ = false;
-  std::uint64_t watch_ = 0;  // number of the current watch
+  bool reading_ahead_ = false;  // into buffer_, while a response is made
+  std::uint64_t watch_ = 0;     // number of the current watch
 };
 
 void Exchange::send_reply(HttpReply made, bool lost) {

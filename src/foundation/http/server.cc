@@ -126,6 +126,10 @@ void HttpServer::set_limits(const HttpLimits& limits) {
   state_->limits.store(std::make_shared<const HttpLimits>(limits));
 }
 
+void HttpServer::set_tls(std::shared_ptr<const TlsIdentity> identity) {
+  if (state_->options.tls != nullptr && identity != nullptr) state_->tls.store(std::move(identity));
+}
+
 bool HttpServer::drain(Duration timeout) {
   if (!state_->draining.exchange(true)) {
     asio::post(*state_->threads.impl().loops[0], [state = state_] {
@@ -151,6 +155,7 @@ HttpServerStats HttpServer::stats() const {
           .large_bodies = s.large_bodies,
           .overloaded = s.overloaded,
           .slow = s.slow,
+          .failed_handshakes = s.failed_handshakes,
           .open = s.open,
           .bodies = Bytes(s.bodies)};
 }

@@ -11,6 +11,7 @@
 #include "afterimage/units.h"
 #include "foundation/http/io_threads.h"
 #include "foundation/http/message.h"
+#include "foundation/http/tls.h"
 
 namespace afterimage {
 
@@ -35,6 +36,7 @@ struct HttpServerStats {
   std::uint64_t large_bodies = 0;         // 413
   std::uint64_t overloaded = 0;           // 503: HttpLimits::bodies reached
   std::uint64_t slow = 0;                 // 408, and clients that stopped reading
+  std::uint64_t failed_handshakes = 0;    // of TLS, and clients that speak plain HTTP there
   std::uint64_t open = 0;                 // connections now
   Bytes bodies;                           // in memory now
 };
@@ -64,6 +66,7 @@ using HttpHandler = std::function<void(HttpRequest request, Responder responder)
 
 /// An HTTP/1.1 server. It answers malformed, oversized and slow requests itself, with a body made
 /// by `explain`; they never reach the handler. A failing connection does not affect the others.
+/// With TLS, a handshake may take HttpLimits::header_timeout, and plain HTTP gets a 400 that says so.
 ///
 /// Errors   listen(): kUnavailable: the address is in use or invalid.
 /// Threads  Any; drain() and the destructor not from one of `threads`.
@@ -76,6 +79,8 @@ class HttpServer {
     HttpLimits limits;
     /// Makes the body of responses that the server itself sends.
     std::function<HttpReply(unsigned status, std::string_view why)> explain;
+    /// https only; nullptr: http only.
+    std::shared_ptr<const TlsIdentity> tls = nullptr;
   };
 
   /// `threads` must outlive the server.
@@ -89,6 +94,8 @@ class HttpServer {
   [[nodiscard]] std::uint16_t port() const;
   /// Applies to future requests; requests being read keep the limits they started with.
   void set_limits(const HttpLimits& limits);
+  /// Applies to connections that begin from now on. Only for a server that has an identity.
+  void set_tls(std::shared_ptr<const TlsIdentity> identity);
   /// Accepts no new connections, closes idle ones, and waits at most `timeout` until the others are
   /// answered. True: all were.
   bool drain(Duration timeout);

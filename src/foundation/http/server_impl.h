@@ -56,6 +56,7 @@ struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
         handler(std::move(handle)),
         threads(on),
         limits(std::make_shared<const HttpLimits>(options.limits)),
+        tls(options.tls),
         connections(on.count()) {}
 
   [[nodiscard]] std::shared_ptr<const HttpLimits> current_limits() const { return limits.load(); }
@@ -67,6 +68,7 @@ struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
   HttpHandler handler;
   IoThreads& threads;
   AtomicSnapshot<HttpLimits> limits;
+  AtomicSnapshot<TlsIdentity> tls;
   std::optional<net::asio::basic_socket_acceptor<net::Tcp, net::Executor>> acceptor;
   std::uint16_t port = 0;
   /// One set per thread, used on that thread only.
@@ -75,6 +77,7 @@ struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
 
   std::atomic<std::uint64_t> accepted = 0, requests = 0, refused = 0, malformed = 0;
   std::atomic<std::uint64_t> large_headers = 0, large_bodies = 0, overloaded = 0, slow = 0;
+  std::atomic<std::uint64_t> failed_handshakes = 0;
   std::atomic<std::uint64_t> bodies = 0;
   std::atomic<std::uint64_t> open = 0;
   Mutex mutex;

@@ -279,6 +279,24 @@ TEST(HttpServer, ReportsAClientDisconnect) {
   responder.reply({});
 }
 
+/// The alarm of reading the request ended the watch.
+TEST(HttpServer, ReportsADisconnectLongAfterTheTimeForReading) {
+  std::promise<void> disconnected;
+  std::promise<Responder> responder_promise;
+  Served served(
+      [&](const auto& /*request*/, const Responder& responder) {
+        responder.on_disconnect([&] { disconnected.set_value(); });
+        responder_promise.set_value(responder);
+      },
+      {.header_timeout = 20ms}, 1);
+  RawClient client(served.port());
+  client.send(kGet);
+  const Responder responder = responder_promise.get_future().get();
+  // On the connection's thread, behind its alarm.
+  served.threads.post_after(0, 100ms, [&] { client.close(); });
+  disconnected.get_future().get();
+}
+
 TEST(HttpServer, ReportsNoDisconnectAfterACompleteResponse) {
   std::atomic<int> left = 0;
   Served served([&](const auto& /*request*/, const Responder& responder) {

@@ -16,6 +16,7 @@
 #include <span>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "caches/identity/fields.h"
 #include "foundation/platform/environment.h"
@@ -156,6 +157,12 @@ struct ListedTenant {
         similarity(settings.similarity) {
     if (settings.requests_per_minute.has_value()) quota.emplace(*settings.requests_per_minute);
   }
+  explicit ListedTenant(const ManagedKey& key)
+      : name(key.name),
+        kind(key.group.empty() ? "tenant" : "group"),
+        cache_namespace(key.group.empty() ? key.name : key.group),
+        is_made_here(true),
+        disabled(key.disabled) {}
 
   std::string name;
   std::string_view kind;
@@ -163,9 +170,26 @@ struct ListedTenant {
   std::optional<Bytes> max_bytes;
   std::optional<std::uint64_t> max_entries;
   std::optional<MatchLevel> max_match;
-  bool similarity;
+  bool similarity = true;
+  bool is_made_here = false;
+  bool disabled = false;
   std::optional<Quota> quota;
+  std::shared_ptr<Account> account;
 };
+
+/// A key of a tenant; the one before the last rotation holds for a while.
+struct ListedKey {
+  ListedTenant* tenant = nullptr;
+  std::optional<WallTime> until = std::nullopt;
+};
+
+std::vector<Budget> budgets_of(const std::vector<std::string>& texts) {
+  std::vector<Budget> budgets;
+  for (const std::string& text : texts) {
+    if (const auto budget = parse_budget(text); budget.has_value()) budgets.push_back(*budget);
+  }
+  return budgets;
+}
 
 bool is_well_formed_key(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7F; });
@@ -208,23 +232,53 @@ struct Tenants::State {
   State(const Secret& root, const Clock& clock_)
       : blinding(hmac_sha256(root, FieldWriter("afterimage.api-key.1").message())), clock(clock_) {}
 
-  Result<void> list(const KeyDigest& key_sha256, ListedTenant& tenant);
+  Result<void> list(const KeyDigest& key_sha256, const ListedKey& key);
   Result<void> list(const TenantSettings& settings);
-  Result<Tenant> admit(ListedTenant& tenant, std::string_view name_space) const;
+  Result<void> list(const ManagedKey& key);
+  void open_account(ListedTenant& tenant, const std::vector<std::string>& budgets) const;
+  std::optional<AccessDenied> count(ListedTenant& tenant) const;
+  std::expected<Tenant, AccessDenied> admit(const ListedKey& key, std::string_view name_space,
+                                            Counting counting) const;
 
   /// The HMAC that stands for a key here: it cannot be computed without the secret.
   KeyBlinding blinding;
   const Clock& clock;
+  KeyStore* keys = nullptr;
   bool refuse_unknown = false;
   std::deque<ListedTenant> listed;  // a deque: a quota cannot be moved
-  std::unordered_map<KeyDigest, ListedTenant*, KeyDigestHash, KeyDigestEqual> by_key;
+  std::unordered_map<KeyDigest, ListedKey, KeyDigestHash, KeyDigestEqual> by_key;
 };
 
-Result<void> Tenants::State::list(const KeyDigest& key_sha256, ListedTenant& tenant) {
-  const auto [it, is_new] = by_key.emplace(blinding(key_sha256), &tenant);
+Result<void> Tenants::State::list(const KeyDigest& key_sha256, const ListedKey& key) {
+  const auto [it, is_new] = by_key.emplace(blinding(key_sha256), key);
   if (is_new) return {};
   return refuse_key(fmt::format("tenants {} and {} have the same key, or {} lists it twice",
-                                it->second->name, tenant.name, tenant.name));
+                                it->second.tenant->name, key.tenant->name, key.tenant->name));
+}
+
+/// After all that can fail: the account is shared with the settings that hold now.
+void Tenants::State::open_account(ListedTenant& tenant,
+                                  const std::vector<std::string>& budgets) const {
+  if (keys == nullptr) return;
+  tenant.account = keys->account(tenant.name);
+  tenant.account->set_budgets(budgets_of(budgets));
+}
+
+Result<void> Tenants::State::list(const ManagedKey& key) {
+  const auto same = std::ranges::find(listed, key.name, &ListedTenant::name);
+  if (same != listed.end()) {
+    return refuse_key(fmt::format(
+        "the settings list a tenant {}, and there is a key of that name in tenancy.keys_file: "
+        "rename the tenant",
+        key.name));
+  }
+  ListedTenant& tenant = listed.emplace_back(key);
+  const auto digest = digest_of_hex(key.key_sha256);
+  if (digest.has_value()) AFI_TRY_VOID(list(*digest, {.tenant = &tenant}));
+  const auto previous = digest_of_hex(key.previous_sha256);
+  if (!previous.has_value()) return {};
+  const WallTime until{Duration(std::chrono::seconds(key.previous_until_s))};
+  return list(*previous, {.tenant = &tenant, .until = until});
 }
 
 Result<void> Tenants::State::list(const TenantSettings& settings) {
@@ -239,7 +293,7 @@ Result<void> Tenants::State::list(const TenantSettings& settings) {
     if (!digest.has_value()) {
       return refuse_key(fmt::format("tenant {}: key_sha256 is not 64 hex digits", tenant.name));
     }
-    AFI_TRY_VOID(list(*digest, tenant));
+    AFI_TRY_VOID(list(*digest, ListedKey{.tenant = &tenant}));
   }
   for (const std::string& variable : settings.key_env) {
     std::string key = environment(variable).value_or("");
@@ -252,18 +306,48 @@ Result<void> Tenants::State::list(const TenantSettings& settings) {
                       "ASCII characters without spaces",
                       tenant.name, variable));
     }
-    AFI_TRY_VOID(list(digest, tenant));
+    AFI_TRY_VOID(list(digest, ListedKey{.tenant = &tenant}));
   }
   return {};
 }
 
-Result<Tenant> Tenants::State::admit(ListedTenant& tenant, std::string_view name_space) const {
+std::optional<AccessDenied> Tenants::State::count(ListedTenant& tenant) const {
+  const auto deny = [](std::string message, Duration wait) {
+    AccessDenied denied(Error{ErrorCode::kLimitExceeded, std::move(message)});
+    denied.retry_after = wait;
+    return denied;
+  };
+  const auto seconds_of = [](Duration wait) {
+    return std::chrono::ceil<std::chrono::seconds>(wait).count();
+  };
   if (tenant.quota.has_value()) {
     if (const auto wait = tenant.quota->take(clock.now()); wait.has_value()) {
-      return fail(ErrorCode::kLimitExceeded,
-                  fmt::format("tenant {} has used up its request quota; retry in {} s", tenant.name,
-                              std::chrono::ceil<std::chrono::seconds>(*wait).count()));
+      return deny(fmt::format("tenant {} has used up its request quota; retry in {} s", tenant.name,
+                              seconds_of(*wait)),
+                  *wait);
     }
+  }
+  if (tenant.account == nullptr) return std::nullopt;
+  const auto exceeded = tenant.account->admit(keys->now());
+  if (!exceeded.has_value()) return std::nullopt;
+  AccessDenied denied =
+      deny(fmt::format("the API key {} has used up its budget of {}; it is renewed in {} s",
+                       tenant.name, to_text(exceeded->budget), seconds_of(exceeded->wait)),
+           exceeded->wait);
+  denied.is_budget = exceeded->budget.window != BudgetWindow::kMinute;
+  return denied;
+}
+
+std::expected<Tenant, AccessDenied> Tenants::State::admit(const ListedKey& key,
+                                                          std::string_view name_space,
+                                                          Counting counting) const {
+  ListedTenant& tenant = *key.tenant;
+  if (key.until.has_value() && keys->now() >= *key.until) {
+    return refuse_key("this API key was replaced by a new one");
+  }
+  if (tenant.disabled) return refuse_key("this API key is disabled");
+  if (counting == Counting::kCounts) {
+    if (auto denied = count(tenant)) return std::unexpected(*std::move(denied));
   }
   return Tenant{.name = tenant.name,
                 .cache_namespace = tenant_id(tenant.kind, tenant.cache_namespace, name_space),
@@ -273,23 +357,35 @@ Result<Tenant> Tenants::State::admit(ListedTenant& tenant, std::string_view name
                 .max_entries = tenant.max_entries,
                 .max_match = tenant.max_match,
                 .similarity = tenant.similarity,
-                .shares = tenant.kind == "group"};
+                .shares = tenant.kind == "group",
+                .account = tenant.account,
+                .key_is_ours = tenant.is_made_here};
 }
 
 Tenants::Tenants(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Tenants::~Tenants() = default;
 
 Result<std::unique_ptr<Tenants>> Tenants::create(const TenancySettings& settings,
-                                                 const Secret& root, const Clock& clock) {
+                                                 const Secret& root, const Clock& clock,
+                                                 KeyStore* keys) {
   auto state = std::make_unique<State>(root, clock);
+  state->keys = keys;
   state->refuse_unknown = settings.unknown_keys != "each";
   for (const TenantSettings& tenant : settings.tenants) AFI_TRY_VOID(state->list(tenant));
+  const std::vector<ManagedKey> made = keys == nullptr ? std::vector<ManagedKey>() : keys->list();
+  for (const ManagedKey& key : made) AFI_TRY_VOID(state->list(key));
+  for (std::size_t i = 0; i < state->listed.size(); ++i) {
+    const bool of_settings = i < settings.tenants.size();
+    state->open_account(state->listed[i], of_settings ? settings.tenants[i].budgets
+                                                      : made[i - settings.tenants.size()].budgets);
+  }
   return std::unique_ptr<Tenants>(new Tenants(std::move(state)));
 }
 
-Result<Tenant> Tenants::identify(std::optional<std::string_view> authorization,
-                                 std::optional<std::string_view> api_key,
-                                 std::string_view name_space) {
+std::expected<Tenant, AccessDenied> Tenants::identify(std::optional<std::string_view> authorization,
+                                                      std::optional<std::string_view> api_key,
+                                                      std::string_view name_space,
+                                                      Counting counting) {
   AFI_TRY(const std::string_view key, key_of(authorization, api_key));
   if (key.empty()) {
     if (state_->refuse_unknown)
@@ -302,7 +398,7 @@ Result<Tenant> Tenants::identify(std::optional<std::string_view> authorization,
   }
   const KeyDigest digest = state_->blinding(sha256(std::as_bytes(std::span(key))));
   if (const auto it = state_->by_key.find(digest); it != state_->by_key.end()) {
-    return state_->admit(*it->second, name_space);
+    return state_->admit(it->second, name_space, counting);
   }
   if (state_->refuse_unknown) return refuse_key("this API key is unknown");
   const std::string hex = hex_of(digest);
@@ -313,13 +409,20 @@ Result<Tenant> Tenants::identify(std::optional<std::string_view> authorization,
                 .id = "key/" + hex};
 }
 
-Result<Tenant> identify(Tenants& tenants, const HttpHeaders& headers, std::string_view name_space) {
+void remove_keys(HttpHeaders& headers) {
+  for (const std::string_view name : {"authorization", "x-api-key", "api-key"}) {
+    headers.remove(name);
+  }
+}
+
+std::expected<Tenant, AccessDenied> identify(Tenants& tenants, const HttpHeaders& headers,
+                                             std::string_view name_space, Counting counting) {
   // Joined: of two keys, the backend may take the other one.
   auto key = headers.joined("x-api-key");
   if (const auto other = headers.joined("api-key"); other.has_value() && other != key) {
     key = key.has_value() ? *key + ", " + *other : *other;
   }
-  return tenants.identify(headers.joined("authorization"), key, name_space);
+  return tenants.identify(headers.joined("authorization"), key, name_space, counting);
 }
 
 }  // namespace afterimage

@@ -41,6 +41,30 @@ TenantSettings tenant(const std::string& name, const std::string& key) {
   return settings;
 }
 
+/// Tenants with keys that operators made.
+struct KeysFixture {
+  KeysFixture() { store = KeyStore::open({.file = "/keys.json", .files = &files}, wall).value(); }
+  void apply(std::vector<TenantSettings> listed = {}, std::string unknown = "each") {
+    tenants = create(std::move(listed), std::move(unknown)).value();
+  }
+  Result<std::unique_ptr<Tenants>> create(std::vector<TenantSettings> listed,
+                                          std::string unknown = "each") {
+    TenancySettings settings;
+    settings.tenants = std::move(listed);
+    settings.unknown_keys = std::move(unknown);
+    return Tenants::create(settings, secret(1), clock, store.get());
+  }
+  std::expected<Tenant, AccessDenied> identify(const std::string& key,
+                                               Counting counting = Counting::kCounts) {
+    return tenants->identify("Bearer " + key, std::nullopt, "", counting);
+  }
+  MemoryFiles files;
+  ManualClock clock;
+  ManualWallClock wall{WallTime(Duration(1'795'564'800s))};  // a day begins
+  std::unique_ptr<KeyStore> store;
+  std::unique_ptr<Tenants> tenants;
+};
+
 struct TenantsFixture {
   explicit TenantsFixture(std::vector<TenantSettings> listed = {}, std::string unknown = "each",
                           Secret root = secret(1)) {
@@ -50,7 +74,8 @@ struct TenantsFixture {
     tenants = Tenants::create(settings, root, clock).value();
   }
 
-  Result<Tenant> identify(const std::string& key, std::string_view name_space = "") {
+  std::expected<Tenant, AccessDenied> identify(const std::string& key,
+                                               std::string_view name_space = "") {
     return tenants->identify("Bearer " + key, std::nullopt, name_space);
   }
   std::string namespace_of(const std::string& key, std::string_view name_space = "") {
@@ -364,6 +389,98 @@ TEST(TenantQuota, CountsRequestsFromAllThreads) {
     }
   }
   EXPECT_EQ(admitted, 500);
+}
+
+TEST(TenantsWithKeys, AMadeKeyIsATenantOfItsName) {
+  KeysFixture fixture;
+  const NewKey made = fixture.store->make("acme", "", {}).value();
+  const NewKey grouped = fixture.store->make("b", "public", {}).value();
+  fixture.apply({}, "refuse");
+  EXPECT_EQ(fixture.identify(made.secret)->name, "acme");
+  EXPECT_EQ(fixture.identify(made.secret)->id, "tenant/acme");
+  EXPECT_TRUE(fixture.identify(grouped.secret)->shares);
+  EXPECT_NE(fixture.identify(made.secret)->account, fixture.identify(grouped.secret)->account);
+  EXPECT_FALSE(fixture.identify("afi-" + std::string(64, '0')).has_value());
+  EXPECT_FALSE(fixture.identify(made.key.key_sha256).has_value()) << "the hash is not the key";
+}
+
+TEST(TenantsWithKeys, TheNamespaceIsThatOfATenantOfTheSettings) {
+  KeysFixture fixture;
+  const NewKey made = fixture.store->make("acme", "", {}).value();
+  fixture.apply();
+  EXPECT_EQ(fixture.identify(made.secret)->cache_namespace,
+            TenantsFixture({tenant("acme", "sk-1")}).identify("sk-1")->cache_namespace);
+}
+
+TEST(TenantsWithKeys, DisabledKeysAreRefusedWith401) {
+  KeysFixture fixture;
+  const NewKey made = fixture.store->make("acme", "", {}).value();
+  fixture.store->set_disabled("acme", true).value();
+  fixture.apply();
+  const auto denied = fixture.identify(made.secret);
+  ASSERT_FALSE(denied.has_value()) << "and it is no unlisted key either";
+  EXPECT_EQ(denied.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(denied.error().message.contains("disabled"));
+}
+
+TEST(TenantsWithKeys, AReplacedKeyHoldsUntilItsGraceEnds) {
+  KeysFixture fixture;
+  const NewKey old = fixture.store->make("acme", "", {}).value();
+  const NewKey next = fixture.store->rotate("acme", 60s).value();
+  fixture.apply();
+  EXPECT_EQ(fixture.identify(old.secret)->name, "acme");
+  EXPECT_EQ(fixture.identify(next.secret)->name, "acme");
+  fixture.wall.set(fixture.wall.now() + 60s - 1ns);
+  EXPECT_TRUE(fixture.identify(old.secret).has_value());
+  fixture.wall.set(fixture.wall.now() + 1ns);
+  EXPECT_FALSE(fixture.identify(old.secret).has_value());
+  EXPECT_TRUE(fixture.identify(next.secret).has_value());
+}
+
+TEST(TenantsWithKeys, BudgetsSayWhenToRetryAndGoOnOverReloads) {
+  KeysFixture fixture;
+  const NewKey made =
+      fixture.store
+          ->make("acme", "", std::vector<std::string>{"2 requests/day", "2 requests/minute"})
+          .value();
+  fixture.apply();
+  EXPECT_TRUE(fixture.identify(made.secret).has_value());
+  EXPECT_TRUE(fixture.identify(made.secret, Counting::kDoesNotCount).has_value());
+  fixture.apply();
+  EXPECT_TRUE(fixture.identify(made.secret).has_value());
+  const auto denied = fixture.identify(made.secret);
+  ASSERT_FALSE(denied.has_value());
+  EXPECT_EQ(denied.error().code, ErrorCode::kLimitExceeded);
+  EXPECT_EQ(denied.error().retry_after, Duration(24h));
+  EXPECT_TRUE(denied.error().is_budget);
+  EXPECT_EQ(denied.error().message,
+            "the API key acme has used up its budget of 2 requests/day; it is renewed in 86400 s");
+  fixture.wall.set(fixture.wall.now() + 24h);
+  EXPECT_TRUE(fixture.identify(made.secret).has_value());
+}
+
+TEST(TenantsWithKeys, TenantsOfTheSettingsHaveBudgetsToo) {
+  KeysFixture fixture;
+  TenantSettings acme = tenant("acme", "sk-1");
+  acme.budgets = {"1 requests/minute"};
+  fixture.apply({acme});
+  EXPECT_TRUE(fixture.identify("sk-1").has_value());
+  EXPECT_FALSE(fixture.identify("sk-1").error().is_budget) << "of a minute: a rate limit";
+}
+
+TEST(TenantsWithKeys, ANameMayNotBeInTheSettingsToo) {
+  KeysFixture fixture;
+  fixture.store->make("acme", "", {}).value();
+  const auto made = fixture.create({tenant("acme", "sk-1")});
+  ASSERT_FALSE(made.has_value());
+  EXPECT_TRUE(made.error().message.contains("rename the tenant")) << made.error().message;
+}
+
+TEST(TenantsWithKeys, UnlistedKeysHaveNoAccount) {
+  KeysFixture fixture;
+  fixture.apply();
+  EXPECT_EQ(fixture.identify("sk-any")->account, nullptr);
+  EXPECT_TRUE(fixture.store->accounts().empty());
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "afterimage/secret.h"
 #include "gateway/admin/admin_json.h"
 #include "gateway/admin/fleet_json.h"
+#include "gateway/admin/keys_json.h"
 
 namespace afterimage {
 namespace {
@@ -25,6 +26,7 @@ constexpr std::string_view kErase = "/admin/api/erase";
 constexpr std::string_view kWrong = "/admin/api/wrong";
 constexpr std::string_view kAsk = "/admin/api/ask";
 constexpr std::string_view kFleet = "/admin/api/fleet";
+constexpr std::string_view kKeys = "/admin/api/keys";
 
 HttpReply json_reply(unsigned status, const json& body) {
   return {.status = status,
@@ -43,6 +45,7 @@ HttpReply reply_of(const Result<json>& made) {
   switch (made.error().code) {
     case ErrorCode::kNotFound:
       return refusal(404, made.error().message);
+    case ErrorCode::kLimitExceeded:
     case ErrorCode::kNoSpace:
       return refusal(409, made.error().message);
     case ErrorCode::kUnavailable:
@@ -167,6 +170,7 @@ HttpReply Admin::answer(const HttpRequest& request) {
     return json_reply(200, stats);
   }
   if (path == kFleet && parts_.fleet != nullptr) return json_reply(200, fleet_json(*parts_.fleet));
+  if (path == kKeys) return json_reply(200, keys_json(gateway));
   if (path == "/admin/api/decisions") return reply_of(decisions_json(gateway, query));
   if (path == "/admin/api/media") return reply_of(media_json(gateway, query));
   if (path == "/admin/api/entries") return reply_of(entries_json(gateway, query));
@@ -196,6 +200,9 @@ HttpReply Admin::change(std::string_view path, std::string_view body) {
   if (path == "/admin/api/drain") {
     parts_.drain();
     return json_reply(200, {{"draining", true}});
+  }
+  if (path == kKeys || path.starts_with(std::string(kKeys) + "/")) {
+    return reply_of(change_keys(gateway, path.substr(kKeys.size()), asked));
   }
   if (path.starts_with(kFleet) && parts_.fleet != nullptr) {
     return reply_of(change_fleet(*parts_.fleet, path.substr(kFleet.size()), asked));

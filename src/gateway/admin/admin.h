@@ -70,6 +70,12 @@ void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerS
 
 class AnswerArchive;
 class SharedStore;
+class SpanExporter;
+/// The same for the spans of requests.
+void publish_traces(Metrics& metrics, SpanExporter& traces);
+class KeyStore;
+/// The same for the usage of API keys and listed tenants.
+void publish_keys(Metrics& metrics, KeyStore& keys);
 /// The same for the replicas.
 void publish_fleet(Metrics& metrics, FleetBackend& fleet);
 /// The same for the tiers below memory; nullptr: there is none.

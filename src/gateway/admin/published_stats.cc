@@ -229,6 +229,7 @@ void write_server(MetricsWriter& out, const HttpServerStats& server) {
   rejected("overloaded", server.overloaded);
   rejected("timeout", server.slow);
   rejected("malformed", server.malformed);
+  rejected("handshake", server.failed_handshakes);
 }
 
 void write_requests(MetricsWriter& out, Gateway& gateway) {

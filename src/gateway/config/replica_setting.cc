@@ -86,7 +86,9 @@ Result<void> read_option(std::string_view key, std::string_view value, ReplicaSe
   return {};
 }
 
-/// A pattern with any number of stars, in linear time for one star and bounded time for more.
+}  // namespace
+
+/// In linear time for one star and bounded time for more.
 bool fits_pattern(std::string_view pattern, std::string_view text) {
   std::size_t star = std::string_view::npos;
   std::size_t resume = 0;
@@ -109,8 +111,6 @@ bool fits_pattern(std::string_view pattern, std::string_view text) {
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();
 }
-
-}  // namespace
 
 Result<void> check_server_url(const std::string& url) {
   constexpr std::string_view kSecure = "https://";

@@ -39,6 +39,9 @@ struct ReplicaSetting {
 /// Whether one of the patterns fits; without patterns every model does.
 [[nodiscard]] bool serves_model(const ReplicaSetting& replica, std::string_view model);
 
+/// Whether a name fits a pattern, in which each * stands for any text.
+[[nodiscard]] bool fits_pattern(std::string_view pattern, std::string_view text);
+
 /// kInvalidArgument: not the http(s) URL of a server, without user, query and fragment. The message
 /// does not repeat the URL, which may contain a password.
 [[nodiscard]] Result<void> check_server_url(const std::string& url);

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "foundation/text/ascii.h"
+#include "gateway/config/budget_setting.h"
 #include "gateway/config/host_pattern.h"
 #include "gateway/config/replica_setting.h"
 #include "gateway/config/settings_table.h"
@@ -273,6 +274,9 @@ void check_tenant(SettingsReader& reader, const TenantSettings& tenant,
     complain("key_sha256",
              fmt::format("tenant {} has no key: set key_sha256 or key_env", tenant.name));
   }
+  if (reader.settings().tenancy.prices.empty() && has_money_budget(tenant.budgets)) {
+    complain("budgets", "a budget of money needs tenancy.prices");
+  }
   for (const auto* keys : {&tenant.key_sha256, &tenant.key_env}) {
     for (const std::string& key : *keys) {
       const auto [owner, is_new] = owners.emplace(key, tenant.name);
@@ -301,9 +305,10 @@ void check_tenancy(SettingsReader& reader) {
                          "with it, the shares of all tenants exceed 1");
     }
   }
-  if (tenancy.unknown_keys == "refuse" && tenancy.tenants.empty()) {
+  if (tenancy.unknown_keys == "refuse" && tenancy.tenants.empty() && tenancy.keys_file.empty()) {
     reader.complain("tenancy.unknown_keys",
-                    "without [[tenancy.tenants]] every request would be refused");
+                    "without [[tenancy.tenants]] and tenancy.keys_file every request would be "
+                    "refused");
   }
 }
 

@@ -19,7 +19,9 @@ namespace afterimage {
 /// them as a TOML file; settings_table.cc maps every member to its key, help line and limits.
 struct ListenSettings {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 8080;  // 0: any free port
+  std::uint16_t port = 8080;    // 0: any free port
+  std::string tls_certificate;  // PEM file of the certificate and its chain; empty: plain HTTP
+  std::string tls_key;          // PEM file of its private key; empty: it is in tls_certificate
 
   bool operator==(const ListenSettings&) const = default;
 };
@@ -29,6 +31,8 @@ struct AdminSettings {
   std::uint16_t port = 8081;       // 0: any free port
   std::string token;               // empty: none required; then only a loopback address is allowed
   std::vector<std::string> hosts;  // host names that browsers may use, besides loopback names
+  std::string tls_certificate;     // as of ListenSettings
+  std::string tls_key;
 
   bool operator==(const AdminSettings&) const = default;
 };
@@ -49,6 +53,7 @@ struct UpstreamSettings {
   double retry_budget = 0.2;  // retries on another replica, as a share of the requests
   std::string health_path = "/health";
   Duration health_interval = std::chrono::seconds(5);
+  std::string ca_file;  // PEM file of the authorities trusted for https; empty: the system's
 
   bool operator==(const UpstreamSettings&) const = default;
   /// Another server computes, and not the engine of this process.
@@ -203,6 +208,17 @@ struct LogSettings {
   bool operator==(const LogSettings&) const = default;
 };
 
+/// Traces to an OpenTelemetry collector, over OTLP/HTTP.
+struct TelemetrySettings {
+  std::string otlp_endpoint;  // "http://127.0.0.1:4318"; empty: no traces
+  std::string headers_env;    // environment variable with headers for it: "name=value,…"
+  std::string service_name = "afterimage";
+  double sample_ratio = 1;     // of traces that begin here; others follow the caller's decision
+  std::uint32_t queue = 4096;  // spans that wait to be sent; more are dropped and counted
+
+  bool operator==(const TelemetrySettings&) const = default;
+};
+
 /// A tenant and its API keys. Settings hold only digests of keys and names of environment
 /// variables; a key in clear is in memory only while it is hashed.
 struct TenantSettings {
@@ -216,6 +232,7 @@ struct TenantSettings {
   std::optional<MatchLevel> max_match = std::nullopt;  // instead of answers.max_match
   bool similarity = true;                              // false: as if similarity.mode were "off"
   std::optional<double> memory_share = std::nullopt;   // of memory.budget, kept for the tenant
+  std::vector<std::string> budgets;                    // "1000 requests/day": see Budget
   std::uint64_t line = 0;                              // where it begins in the file
 
   bool operator==(const TenantSettings&) const = default;
@@ -225,6 +242,10 @@ struct TenancySettings {
   /// Requests whose API key is not listed: "each" makes every such key a tenant of its own, and all
   /// requests without a key one tenant; "refuse" answers 401.
   std::string unknown_keys = "each";
+  std::string keys_file;            // of the keys that the admin API makes; empty: it makes none
+  std::vector<std::string> prices;  // "qwen* prompt=0.15 output=0.6": see ModelPrice
+  double hit_price = 0;             // share of its price that an answer from the cache costs
+  Duration save_usage = std::chrono::seconds(5);  // what a crash may forget of the keys' usage
   std::vector<TenantSettings> tenants;
 
   bool operator==(const TenancySettings&) const = default;
@@ -245,6 +266,7 @@ struct Settings {
   ResponseSettings responses;
   LimitSettings limits;
   LogSettings log;
+  TelemetrySettings telemetry;
   TenancySettings tenancy;
   std::string secret_file;  // 32 bytes, this installation's secret; empty: random in each process
 

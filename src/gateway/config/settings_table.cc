@@ -18,8 +18,10 @@
 #include "afterimage/eviction_policy.h"
 #include "foundation/text/ascii.h"
 #include "foundation/text/quantities.h"
+#include "gateway/config/budget_setting.h"
 #include "gateway/config/host_pattern.h"
 #include "gateway/config/replica_setting.h"
+#include "gateway/config/tenant_name.h"
 #include "storage/redis/remote_address.h"
 
 namespace afterimage {
@@ -252,6 +254,16 @@ Result<void> check_replica(const std::string& text) {
   return {};
 }
 
+Result<void> check_budget(const std::string& text) {
+  AFI_TRY_VOID(parse_budget(text));
+  return {};
+}
+
+Result<void> check_price(const std::string& text) {
+  AFI_TRY_VOID(parse_price(text));
+  return {};
+}
+
 Result<void> check_path(const std::string& path) {
   const bool plain = std::ranges::all_of(path, [](char c) { return c > ' ' && c < 0x7F; });
   if (plain && path.starts_with('/')) return {};
@@ -269,23 +281,6 @@ Result<void> check_embedder(const std::string& embedder) {
 Result<void> check_remote(const std::string& url) {
   AFI_TRY_VOID(parse_remote_url(url));
   return {};
-}
-
-Result<void> check_name(const std::string& word) {
-  constexpr std::size_t kLongest = 64;
-  const bool plain = std::ranges::all_of(word, [](char c) {
-    return ascii::is_letter(c) || ascii::is_digit(c) || c == '.' || c == '_' || c == '-';
-  });
-  if (plain && !word.empty() && word.size() <= kLongest) return {};
-  return invalid_value(
-      fmt::format("'{}' is not a name: use 1 to 64 letters, digits, '.', '_' and '-'", word));
-}
-
-Result<void> check_tenant_name(const std::string& name) {
-  AFI_TRY_VOID(check_name(name));
-  if (name != "anonymous" && !name.starts_with("key-")) return {};
-  return invalid_value(
-      fmt::format("'{}' is reserved for tenants that are not listed: choose another name", name));
 }
 
 Result<void> check_key_digest(const std::string& digest) {
@@ -401,6 +396,9 @@ void add_replicas(std::vector<Setting<Settings>>& table) {
       kAtReload, upstream(&UpstreamSettings::health_path), check_path);
   add({"upstream.health_interval", "How often each replica is asked for it."}, kAtReload,
       upstream(&UpstreamSettings::health_interval), kTimeoutRange);
+  add({"upstream.ca_file",
+       "PEM file of the authorities that are trusted for https upstreams; empty: the system's."},
+      kAtStart, upstream(&UpstreamSettings::ca_file), or_empty(check_absolute));
 }
 
 void add_servers(std::vector<Setting<Settings>>& table) {
@@ -421,6 +419,11 @@ void add_servers(std::vector<Setting<Settings>>& table) {
       kAtStart, listen(&ListenSettings::address), check_listen_address);
   add({"listen.port", "TCP port for clients; 0: any free port."}, kAtStart,
       listen(&ListenSettings::port), port);
+  add({"listen.tls_certificate",
+       "PEM file of a certificate and its chain, for https; read again at reload. Empty: http."},
+      kAtStart, listen(&ListenSettings::tls_certificate), or_empty(check_absolute));
+  add({"listen.tls_key", "PEM file of its private key; empty: it is in the certificate's file."},
+      kAtStart, listen(&ListenSettings::tls_key), or_empty(check_absolute));
 
   add({"admin.address",
        "Address of the admin server; an address other than loopback requires admin.token."},
@@ -433,6 +436,10 @@ void add_servers(std::vector<Setting<Settings>>& table) {
   add({"admin.hosts",
        "Host names that browsers may use for the admin server, besides loopback names."},
       kAtReload, admin(&AdminSettings::hosts), each(check_host));
+  add({"admin.tls_certificate", "As listen.tls_certificate, for the admin server."}, kAtStart,
+      admin(&AdminSettings::tls_certificate), or_empty(check_absolute));
+  add({"admin.tls_key", "As listen.tls_key, for the admin server."}, kAtStart,
+      admin(&AdminSettings::tls_key), or_empty(check_absolute));
 
   add({"upstream.url",
        "Base URL of the model server, http or https; empty: use the built-in engine."},
@@ -688,17 +695,57 @@ void add_limits(std::vector<Setting<Settings>>& table) {
       limits(&LimitSettings::drain), between<Duration>(0s, std::chrono::days(1)));
 }
 
+void add_telemetry(std::vector<Setting<Settings>>& table) {
+  const auto add = [&](Text text, TakesEffect effect, auto member, auto check) {
+    table.push_back(setting(text, effect, at(&Settings::telemetry, member), std::move(check)));
+  };
+  add({"telemetry.otlp_endpoint",
+       "Base URL of an OpenTelemetry collector (OTLP over HTTP) for traces; empty: none.",
+       R"("http://127.0.0.1:4318")"},
+      kAtStart, &TelemetrySettings::otlp_endpoint, or_empty(check_server_url));
+  add({"telemetry.headers_env",
+       "Environment variable with headers for it, such as \"api-key=…,x=y\"; empty: none."},
+      kAtStart, &TelemetrySettings::headers_env, or_empty(check_variable));
+  add({"telemetry.service_name", "Value of service.name in traces."}, kAtStart,
+      &TelemetrySettings::service_name, check_not_empty);
+  add({"telemetry.sample_ratio",
+       "Share, 0 to 1, of traces that begin here; a request's traceparent says it for others."},
+      kAtReload, &TelemetrySettings::sample_ratio, kFraction);
+  add({"telemetry.queue", "Spans that may wait to be sent; more are dropped and counted."},
+      kAtStart, &TelemetrySettings::queue, between(1U, kMaxCount));
+}
+
+void add_tenancy(std::vector<Setting<Settings>>& table) {
+  const auto add = [&](Text text, TakesEffect effect, auto member, auto check) {
+    table.push_back(setting(text, effect, at(&Settings::tenancy, member), std::move(check)));
+  };
+  add({"tenancy.unknown_keys",
+       "Unlisted API keys: \"each\" is a tenant of its own, or \"refuse\" them with 401."},
+      kAtReload, &TenancySettings::unknown_keys, one_of({"each", "refuse"}));
+  add({"tenancy.keys_file",
+       "File for API keys made through the admin API (hashes only), and their usage; empty: none.",
+       R"("/var/lib/afterimage/keys.json")"},
+      kAtStart, &TenancySettings::keys_file, or_empty(check_absolute));
+  add({"tenancy.prices",
+       "Prices of a million tokens, by model: \"qwen* prompt=0.15 output=0.6\"; the first match "
+       "holds.",
+       R"(["qwen* prompt=0.15 output=0.6"])"},
+      kAtReload, &TenancySettings::prices, each(check_price));
+  add({"tenancy.hit_price", "Share of its price, 0 to 1, that an answer from the cache costs."},
+      kAtReload, &TenancySettings::hit_price, kFraction);
+  add({"tenancy.save_usage",
+       "How often the keys' usage is saved beside keys_file; a crash forgets at most so much."},
+      kAtStart, &TenancySettings::save_usage, between<Duration>(1s, std::chrono::hours(1)));
+}
+
 void add_log_and_tenancy(std::vector<Setting<Settings>>& table) {
   table.push_back(setting(Text{"log.level", "Log level: debug, info, warn, error or off."},
                           kAtReload, at(&Settings::log, &LogSettings::level),
                           one_of({"debug", "info", "warn", "error", "off"})));
   table.push_back(setting(Text{"log.requests", "Log one line per request."}, kAtReload,
                           at(&Settings::log, &LogSettings::requests)));
-  table.push_back(setting(
-      Text{"tenancy.unknown_keys",
-           "Unlisted API keys: \"each\" is a tenant of its own, or \"refuse\" them with 401."},
-      kAtReload, at(&Settings::tenancy, &TenancySettings::unknown_keys),
-      one_of({"each", "refuse"})));
+  add_telemetry(table);
+  add_tenancy(table);
 }
 
 std::vector<Setting<Settings>> make_settings_table() {
@@ -746,6 +793,10 @@ std::vector<Setting<TenantSettings>> make_tenant_table() {
        "Share of memory.budget, 0 to 1, that other tenants never take; unset: none of its own.",
        "0.25"},
       &TenantSettings::memory_share, between(0.000001, 1.0));
+  add({"budgets",
+       "Requests, tokens or money a minute, day or month; beyond them 429: docs/keys.md.",
+       R"(["1000 requests/day", "20 money/month"])"},
+      &TenantSettings::budgets, each(check_budget));
   return table;
 }
 

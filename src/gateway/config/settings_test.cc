@@ -192,6 +192,9 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
        "'A=B' is not the name of an environ"},
       {"[[tenancy.tenants]]\nname = \"a\"\nrequests_per_minute = 0",
        "0 is not between 0.001 and 1"},
+      {"[[tenancy.tenants]]\nname = \"a\"\nbudgets = [\"5 requests\"]",
+       "a.toml:3: tenancy.tenants.budgets: this is not a budget: write \"1000 requests/day\""},
+      {"[tenancy]\nprices = [\"m 1 2\"]", "a.toml:2: tenancy.prices: this is not a price"},
       {"[[tenancy.tenants]]\nnam = \"a\"",
        "tenants.nam: unknown key; the nearest known key is name"},
   };
@@ -246,6 +249,8 @@ TEST(Settings, RefusesSettingsThatConflict) {
        "a.toml:4: moved_media.mode: an upstream computes"},
       {"[limits]\nbody = \"2 GiB\"", "a.toml:2: limits.body: it exceeds limits.bodies"},
       {"[tenancy]\nunknown_keys = \"refuse\"", "a.toml:2: tenancy.unknown_keys: without [[ten"},
+      {"[[tenancy.tenants]]\nname = \"a\"\nkey_env = [\"A\"]\nbudgets = [\"5 money/day\"]",
+       "a.toml:1: tenancy.tenants.budgets: a budget of money needs tenancy.prices"},
       {"[[tenancy.tenants]]\nkey_env = [\"A\"]",
        "a.toml:1: tenancy.tenants.name: the tenant has no name"},
       {"[[tenancy.tenants]]\nname = \"a\"",
@@ -341,20 +346,20 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
   };
   {
     const auto& [listen, admin, upstream, engine, memory, moved_media, remote, answers, similarity,
-                 media, files, responses, limits, log, tenancy, secret_file] = s;
+                 media, files, responses, limits, log, telemetry, tenancy, secret_file] = s;
     count("", secret_file);
   }
   {
-    const auto& [a, b] = s.listen;
-    count("listen", a, b);
+    const auto& [a, b, c, d] = s.listen;
+    count("listen", a, b, c, d);
   }
   {
-    const auto& [a, b, c, d] = s.admin;
-    count("admin", a, b, c, d);
+    const auto& [a, b, c, d, e, f] = s.admin;
+    count("admin", a, b, c, d, e, f);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = s.upstream;
-    count("upstream", a, b, c, d, e, f, g, h, i, j, k, l, m, n);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = s.upstream;
+    count("upstream", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   {
     const auto& [a, b, c, d, e, file] = s.engine;  // `file` is read from the command line
@@ -401,16 +406,20 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("log", a, b);
   }
   {
-    const auto& [unknown_keys, tenants] = s.tenancy;
-    count("tenancy", unknown_keys);
+    const auto& [a, b, c, d, e] = s.telemetry;
+    count("telemetry", a, b, c, d, e);
+  }
+  {
+    const auto& [a, b, c, d, e, tenants] = s.tenancy;
+    count("tenancy", a, b, c, d, e);
   }
   std::map<std::string_view, std::size_t> keys;
   for (const auto& setting : settings_table()) ++keys[section_of(setting.key)];
   EXPECT_EQ(keys, members);
   const TenantSettings tenant;
-  const auto& [a, b, c, d, e, f, g, h, i, j, line] = tenant;
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, line] = tenant;
   (void)line;
-  count("tenant", a, b, c, d, e, f, g, h, i, j);
+  count("tenant", a, b, c, d, e, f, g, h, i, j, k);
   EXPECT_EQ(tenant_table().size(), members["tenant"]);
 }
 
@@ -516,7 +525,21 @@ const std::map<std::string_view, std::string>& other_values() {
       {"limits.drain", R"("0 s")"},
       {"log.level", R"("debug")"},
       {"log.requests", "true"},
+      {"listen.tls_certificate", R"("/cert.pem")"},
+      {"listen.tls_key", R"("/key.pem")"},
+      {"admin.tls_certificate", R"("/cert.pem")"},
+      {"admin.tls_key", R"("/key.pem")"},
+      {"upstream.ca_file", R"("/ca.pem")"},
+      {"telemetry.otlp_endpoint", R"("http://a.org:4318")"},
+      {"telemetry.headers_env", R"("OTLP_HEADERS")"},
+      {"telemetry.service_name", R"("front-door")"},
+      {"telemetry.sample_ratio", "0.5"},
+      {"telemetry.queue", "1"},
       {"tenancy.unknown_keys", R"("refuse")"},
+      {"tenancy.keys_file", R"("/keys.json")"},
+      {"tenancy.prices", R"(["m prompt=1 output=2"])"},
+      {"tenancy.hit_price", "0.5"},
+      {"tenancy.save_usage", R"("1 s")"},
   };
   return kValues;
 }
@@ -617,6 +640,7 @@ TenantSettings random_tenant(Rng& rng, std::size_t number) {
   if (rng.chance(0.5)) tenant.max_entries = rng.below(1ULL << 40U);
   if (rng.chance(0.5)) tenant.requests_per_minute = 0.001 + rng.uniform() * 1e6;
   if (rng.chance(0.5)) tenant.max_match = kMatchLevels[rng.below(3)];
+  if (rng.chance(0.5)) tenant.budgets = {"1000 requests/day", "5 tokens/minute"};
   if (rng.chance(0.5)) tenant.memory_share = 0.000001 + rng.uniform() / 4;
   return tenant;
 }
@@ -648,6 +672,9 @@ Settings random_settings(Rng& rng) {
   s.limits.drain = random_duration(rng, 0s, 24h);
   s.limits.threads = static_cast<std::uint32_t>(rng.below(257));
   s.log.requests = rng.chance(0.5);
+  s.telemetry.sample_ratio = rng.uniform();
+  s.tenancy.hit_price = rng.uniform();
+  if (rng.chance(0.5)) s.tenancy.prices = {"qwen* prompt=0.15 output=0.6"};
   s.similarity.mode = rng.chance(0.5) ? "on" : "shadow";
   s.similarity.deadline = random_duration(rng, 1ms, 60s);
   for (std::size_t i = rng.below(4); i > 0; --i) {

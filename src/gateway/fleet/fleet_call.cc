@@ -6,8 +6,8 @@
 #include <array>
 #include <utility>
 
-#include "gateway/fleet/usage_scan.h"
 #include "gateway/openai/record.h"
+#include "gateway/openai/usage_scan.h"
 
 namespace afterimage {
 namespace {

@@ -61,10 +61,12 @@ HttpReply status_reply(unsigned status, std::string_view text) {
 }
 
 Result<std::shared_ptr<const ConfigSnapshot>> snapshot_of(const Settings& settings,
-                                                          const GatewayParts& parts) {
+                                                          const GatewayParts& parts,
+                                                          KeyStore& keys) {
   auto config = std::make_shared<ConfigSnapshot>();
   config->settings = settings;
-  AFI_TRY(config->tenants, Tenants::create(settings.tenancy, parts.root, parts.clock));
+  AFI_TRY(config->tenants, Tenants::create(settings.tenancy, parts.root, parts.clock, &keys));
+  config->prices = PriceTable(settings.tenancy.prices);
   return config;
 }
 
@@ -75,8 +77,26 @@ unsigned workers_for(const AnswerArchive* archive) {
 
 }  // namespace
 
-Gateway::Gateway(GatewayParts parts, std::shared_ptr<const ConfigSnapshot> config)
+DenialWords words_of(const AccessDenied& denied) {
+  if (denied.code != ErrorCode::kLimitExceeded) {
+    return {.status = 401, .type = "authentication_error", .code = "invalid_api_key"};
+  }
+  if (denied.is_budget) {
+    return {.status = 429, .type = "insufficient_quota", .code = "insufficient_quota"};
+  }
+  return {.status = 429, .type = "rate_limit_error", .code = "rate_limit_exceeded"};
+}
+
+void add_retry_after(HttpHeaders& headers, const std::optional<Duration>& wait) {
+  if (!wait.has_value()) return;
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(*wait).count();
+  headers.set("Retry-After", std::to_string(std::max<std::int64_t>(1, seconds)));
+}
+
+Gateway::Gateway(GatewayParts parts, std::unique_ptr<KeyStore> own_keys,
+                 std::shared_ptr<const ConfigSnapshot> config)
     : parts_(parts),
+      own_keys_(std::move(own_keys)),
       config_(std::move(config)),
       counts_(parts.metrics),
       spaces_(parts.root),
@@ -104,12 +124,25 @@ FileLookup Gateway::files_of(const Tenant& tenant) {
 }
 
 Result<std::unique_ptr<Gateway>> Gateway::create(const Settings& settings, GatewayParts parts) {
-  AFI_TRY(auto config, snapshot_of(settings, parts));
-  return std::unique_ptr<Gateway>(new Gateway(parts, std::move(config)));
+  std::unique_ptr<KeyStore> own_keys;
+  if (parts.keys == nullptr) {
+    AFI_TRY(own_keys, KeyStore::open({}, parts.ids.clock()));
+  }
+  KeyStore& keys = parts.keys != nullptr ? *parts.keys : *own_keys;
+  AFI_TRY(auto config, snapshot_of(settings, parts, keys));
+  return std::unique_ptr<Gateway>(new Gateway(parts, std::move(own_keys), std::move(config)));
 }
 
 Result<void> Gateway::apply(const Settings& settings) {
-  AFI_TRY(auto config, snapshot_of(settings, parts_));
+  const MutexLock lock(applying_);
+  AFI_TRY(auto config, snapshot_of(settings, parts_, keys()));
+  config_.store(std::move(config));
+  return {};
+}
+
+Result<void> Gateway::apply_keys() {
+  const MutexLock lock(applying_);
+  AFI_TRY(auto config, snapshot_of(config_.load()->settings, parts_, keys()));
   config_.store(std::move(config));
   return {};
 }
@@ -174,11 +207,10 @@ void Gateway::handle_report(const HttpRequest& request, const Responder& respond
   }
   const auto tenant = identify(*config()->tenants, request.headers, "");
   if (!tenant.has_value()) {
-    const bool quota = tenant.error().code == ErrorCode::kLimitExceeded;
-    return responder.reply(
-        quota
-            ? error_reply(429, tenant.error().message, "rate_limit_error", "rate_limit_exceeded")
-            : error_reply(401, tenant.error().message, "authentication_error", "invalid_api_key"));
+    const DenialWords words = words_of(tenant.error());
+    HttpReply reply = error_reply(words.status, tenant.error().message, words.type, words.code);
+    add_retry_after(reply.headers, tenant.error().retry_after);
+    return responder.reply(std::move(reply));
   }
   const auto asked = nlohmann::json::parse(*request.body, nullptr, false);
   const auto id =

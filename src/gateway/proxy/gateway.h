@@ -17,6 +17,7 @@
 #include "foundation/platform/workers.h"
 #include "foundation/telemetry/log.h"
 #include "foundation/telemetry/metrics.h"
+#include "foundation/telemetry/span_exporter.h"
 #include "gateway/access/tenants.h"
 #include "gateway/config/settings.h"
 #include "gateway/files/file_store.h"
@@ -37,6 +38,7 @@ namespace afterimage {
 struct ConfigSnapshot {
   Settings settings;
   std::unique_ptr<Tenants> tenants;
+  PriceTable prices;
 };
 
 /// What the gateway is built from; all of it outlives the gateway.
@@ -52,6 +54,8 @@ struct GatewayParts {
   IdGenerator& ids;
   const Clock& clock;
   Secret root;
+  KeyStore* keys = nullptr;        // nullptr: no keys can be made, and usage is counted in memory
+  SpanExporter* traces = nullptr;  // nullptr: no traces
 };
 
 /// An OpenAI-compatible server that answers from its cache and asks the backend for the rest.
@@ -72,6 +76,8 @@ class Gateway {
 
   /// Applies to requests that begin from now on.
   Result<void> apply(const Settings& settings);
+  /// The same for the keys of keys(), after they changed.
+  Result<void> apply_keys();
   [[nodiscard]] std::shared_ptr<const ConfigSnapshot> config() const { return config_.load(); }
 
   /// What would become of the request; nothing is counted, asked or stored. Media by address are
@@ -103,6 +109,8 @@ class Gateway {
   /// The files that this tenant uploaded, for one request: kLimitExceeded once those that were found
   /// are larger than limits.body together.
   [[nodiscard]] FileLookup files_of(const Tenant& tenant);
+  /// The keys that operators make, and what all keys used.
+  [[nodiscard]] KeyStore& keys() { return parts_.keys != nullptr ? *parts_.keys : *own_keys_; }
   [[nodiscard]] ResponseStore& stored_responses() { return stored_responses_; }
   /// For large bodies, and the admin API.
   [[nodiscard]] Workers& readers() { return readers_; }
@@ -124,11 +132,14 @@ class Gateway {
   [[nodiscard]] bool chance(double share) { return Rng(chances_++).chance(share); }
 
  private:
-  Gateway(GatewayParts parts, std::shared_ptr<const ConfigSnapshot> config);
+  Gateway(GatewayParts parts, std::unique_ptr<KeyStore> own_keys,
+          std::shared_ptr<const ConfigSnapshot> config);
   /// POST /afterimage/wrong.
   void handle_report(const HttpRequest& request, const Responder& responder);
 
   GatewayParts parts_;
+  std::unique_ptr<KeyStore> own_keys_;  // where the parts have none
+  Mutex applying_;                      // one change of config_ at a time
   AtomicSnapshot<ConfigSnapshot> config_;
   Counts counts_;
   Decisions decisions_;
@@ -149,5 +160,15 @@ class Gateway {
 /// An error of the gateway's own, as the API says errors.
 [[nodiscard]] HttpReply error_reply(unsigned status, std::string_view message,
                                     std::string_view type, std::string_view code);
+
+/// How an AccessDenied is said: 401, or 429 with Retry-After.
+struct DenialWords {
+  unsigned status;
+  std::string_view type;
+  std::string_view code;
+};
+[[nodiscard]] DenialWords words_of(const AccessDenied& denied);
+/// In whole seconds, at least 1; nothing if waiting does not help.
+void add_retry_after(HttpHeaders& headers, const std::optional<Duration>& wait);
 
 }  // namespace afterimage

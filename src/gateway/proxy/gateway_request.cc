@@ -30,16 +30,6 @@ std::optional<std::string> given_id(const HttpHeaders& headers) {
   return visible ? std::optional(std::string(*id)) : std::nullopt;
 }
 
-/// The trace's id in W3C's "00-<32 hex>-<16 hex>-<2 hex>"; empty: none.
-std::string trace_of(const HttpHeaders& headers) {
-  const auto parent = headers.find("traceparent");
-  if (!parent.has_value() || parent->size() < 55 || (*parent)[2] != '-') return "";
-  const std::string_view id = parent->substr(3, 32);
-  const bool hex = std::ranges::all_of(
-      id, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-  return hex ? std::string(id) : "";
-}
-
 /// The beginning, without half a character at the end.
 std::string shown(std::string_view text) {
   if (text.size() <= kShown) return std::string(text);
@@ -81,11 +71,12 @@ GatewayRequest::GatewayRequest(Gateway& gateway, std::optional<ApiOperation> ope
   if (translation_ != nullptr) decision_.protocol = translation_->name();
   decision_.request_id = given_id(request_.headers).value_or("");
   if (decision_.request_id.empty()) decision_.request_id = gateway.parts().ids.request();
-  decision_.trace_id = trace_of(request_.headers);
+  begin_trace();
 }
 
 void GatewayRequest::advance(RequestStage next) {
   AFI_CHECK(may_follow(stage_, next));
+  if (trace_ != nullptr) trace_stage(next);
   if (is_restart(stage_, next)) ++restarts_;
   AFI_CHECK(restarts_ <= kMaxRestarts);
   stage_ = next;
@@ -137,9 +128,10 @@ void GatewayRequest::begin() {
 }
 
 GatewayRequest::Next GatewayRequest::on_received() {
-  if (const auto refusal = admit()) return refuse(*refusal);
+  if (const auto refusal = admit(Counting::kCounts)) return refuse(*refusal);
   if (!operation_.has_value()) {
     bypass("not-cacheable", "only chat, completions and embeddings are reused");
+    if (const auto refusal = check_price()) return refuse(*refusal);
     return forward();
   }
   if (request_.body->size() <= kReadHere && !names_stored_content(*request_.body)) {
@@ -152,7 +144,7 @@ GatewayRequest::Next GatewayRequest::on_received() {
       {503, "too many large requests are waiting; try again soon", "server_error", "overloaded"});
 }
 
-std::optional<GatewayRequest::Refusal> GatewayRequest::admit() {
+std::optional<GatewayRequest::Refusal> GatewayRequest::admit(Counting counting) {
   const HttpHeaders& headers = request_.headers;
   // The body's cache object is not known at first; with its namespace this is done again.
   auto directives = cache_directives(headers, api_ == nullptr ? std::nullopt : api_->cache);
@@ -160,13 +152,12 @@ std::optional<GatewayRequest::Refusal> GatewayRequest::admit() {
     return Refusal{400, directives.error().message, "invalid_request_error", "invalid_header"};
   }
   directives_ = *std::move(directives);
-  auto tenant = identify(*config_->tenants, headers, directives_.name_space);
+  auto tenant = identify(*config_->tenants, headers, directives_.name_space, counting);
   if (!tenant.has_value()) {
-    const bool quota = tenant.error().code == ErrorCode::kLimitExceeded;
     decision_.tenant = "refused";
-    return Refusal{quota ? 429U : 401U, tenant.error().message,
-                   quota ? "rate_limit_error" : "authentication_error",
-                   quota ? "rate_limit_exceeded" : "invalid_api_key"};
+    const DenialWords words = words_of(tenant.error());
+    return Refusal{words.status, tenant.error().message, words.type, words.code,
+                   tenant.error().retry_after};
   }
   tenant_ = *std::move(tenant);
   decision_.tenant = tenant_.name;
@@ -182,9 +173,11 @@ GatewayRequest::Next GatewayRequest::on_reading() {
       return refuse({400, read.error().message, "invalid_request_error", "invalid_body"});
     }
     bypass("unreadable", read.error().message);
+    if (const auto refusal = check_price()) return refuse(*refusal);
     return forward();
   }
   if (read->has_value()) return refuse(**read);
+  if (const auto refusal = check_price()) return refuse(*refusal);
   const bool all_here =
       std::ranges::all_of(api_->media, [](const ApiMedia& item) { return item.bytes != nullptr; });
   if (all_here) return RequestStage::kLookingUp;
@@ -249,7 +242,7 @@ Result<std::optional<GatewayRequest::Refusal>> GatewayRequest::read_body() {
                    "invalid_cache_directives"};
   }
   directives_ = *std::move(directives);
-  return directives_.name_space == before ? std::nullopt : admit();
+  return directives_.name_space == before ? std::nullopt : admit(Counting::kDoesNotCount);
 }
 
 GatewayRequest::Next GatewayRequest::on_fetching_media() {
@@ -285,8 +278,10 @@ GatewayRequest::Next GatewayRequest::forward() {
 }
 
 GatewayRequest::Next GatewayRequest::on_done() {
+  charge_joined();
   unsubscribe();
   record_decision();
+  end_trace();
   return std::nullopt;
 }
 
@@ -302,6 +297,7 @@ GatewayRequest::Next GatewayRequest::refuse(const Refusal& refusal) {
   decision_.why = refusal.message;
   HttpReply made = error_reply(refusal.status, refusal.message, refusal.type, refusal.code);
   if (refusal.status == 401) made.headers.add("WWW-Authenticate", "Bearer");
+  add_retry_after(made.headers, refusal.retry_after);
   reply(refusal.status, std::move(made.headers), std::move(made.body),
         {.outcome = CacheOutcome::kBypass, .detail = decision_.reason});
   return RequestStage::kDone;

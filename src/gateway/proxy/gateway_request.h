@@ -16,6 +16,7 @@
 #include "gateway/protocol/translation.h"
 #include "gateway/proxy/gateway.h"
 #include "gateway/proxy/request_stage.h"
+#include "gateway/proxy/request_trace.h"
 #include "storage/memory/lease_loop.h"
 
 namespace afterimage {
@@ -48,6 +49,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
     std::string message;
     std::string_view type;
     std::string_view code;
+    std::optional<Duration> retry_after = std::nullopt;
   };
 
   // gateway_request.cc: the machine, the client, the end.
@@ -60,7 +62,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   Next on_fetching_media();
   Next on_done();
   /// Who asks, and what the request says of caching.
-  [[nodiscard]] std::optional<Refusal> admit();
+  [[nodiscard]] std::optional<Refusal> admit(Counting counting);
   /// The body as a chat's, if it is of another protocol, with the content of the files that it names.
   /// A refusal: it cannot be one.
   [[nodiscard]] std::optional<Refusal> translate_body();
@@ -136,6 +138,24 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   void wait_for_lease_holder();
   void abandon_response();
 
+  // gateway_request_trace.cc: its spans, if it is traced.
+  /// Joins the caller's trace, or begins one.
+  void begin_trace();
+  void trace_stage(RequestStage next);
+  void trace_call(const SharedResponse& response, const Result<ApiRecord>& record);
+  void end_trace();
+  [[nodiscard]] SpanAttributes request_attributes() const;
+
+  // gateway_request_usage.cc: what the request's key used.
+  /// Of a key with a budget of money: a refusal if nobody knows what the request costs.
+  [[nodiscard]] std::optional<Refusal> check_price() const;
+  /// What the call of the backend used, which this request led.
+  void charge_call(const SharedResponse& response, const Result<ApiRecord>& record);
+  /// What it did not use, because the answer was there or somebody else asked.
+  void charge_saved(std::uint64_t prompt_tokens, std::uint64_t output_tokens);
+  void charge_joined();
+  [[nodiscard]] std::uint64_t estimated_prompt_tokens() const;
+
   // gateway_request_store.cc: what becomes of the answer.
   /// Stores the answer, unless something speaks against it, and says what became of it. `lease`
   /// goes when others can find what was stored, or nothing is.
@@ -153,6 +173,9 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   std::optional<Responder> responder_;
   std::shared_ptr<Translation> translation_;  // nullptr: the client speaks the backend's protocol
   Duration arrived_;
+  std::unique_ptr<RequestTrace> trace_;  // nullptr: it is not traced
+  Duration stage_since_{0};              // of a traced request
+  SpanId call_span_{};                   // of its call of the backend
   RequestStage stage_ = RequestStage::kReceived;
   std::uint32_t restarts_ = 0;  // of the look-up or of the call
 

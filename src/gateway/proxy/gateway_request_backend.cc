@@ -56,6 +56,7 @@ std::shared_ptr<SharedResponse> GatewayRequest::start_response(const std::string
       .record = operation_,
       .max_record = settings.max_answer,
       .shared = true,
+      .counts_tokens = tenant_.account != nullptr || trace_ != nullptr,
       .completed =
           [self = shared_from_this(), key](const SharedResponse& response,
                                            Result<ApiRecord> record) {
@@ -70,6 +71,7 @@ void GatewayRequest::start_forwarding() {
       .record = std::nullopt,
       .max_record = {},
       .shared = false,
+      .counts_tokens = tenant_.account != nullptr || trace_ != nullptr,
       .completed = [self = shared_from_this()](
                        const SharedResponse& done,
                        const Result<ApiRecord>& record) { self->keep(done, record, nullptr); },
@@ -109,6 +111,8 @@ GatewayRequest::Next GatewayRequest::on_waiting_for_backend() {
 BackendRequest GatewayRequest::backend_request() const {
   HttpHeaders headers = request_.headers;
   headers.set("X-Request-Id", decision_.request_id);
+  if (trace_ != nullptr) trace_->pass_on(headers, call_span_);
+  if (tenant_.key_is_ours) remove_keys(headers);
   return {.method = request_.method,
           .target = request_.target,
           .headers = std::move(headers),
@@ -128,6 +132,7 @@ BackendRequest GatewayRequest::backend_request() const {
 void GatewayRequest::ask_backend(const std::shared_ptr<SharedResponse>& response) {
   gateway_.responses().remember(response);
   asked_at_ = gateway_.parts().clock.now();
+  if (trace_ != nullptr) call_span_ = trace_->new_span();
   response->controlled_by(gateway_.parts().backend.ask(backend_request(), response));
 }
 

@@ -260,6 +260,7 @@ GatewayRequest::Next GatewayRequest::respond_from_cache() {
   decision_.saved = std::max(Duration(0), lookup.saved - took);
   decision_.saved_prompt_tokens = lookup.answer->prompt_tokens.value();
   decision_.saved_output_tokens = lookup.answer->output_tokens.value();
+  charge_saved(decision_.saved_prompt_tokens, decision_.saved_output_tokens);
   decision_.first_byte = took;
   HttpHeaders headers;
   headers.add("Content-Type",
@@ -306,7 +307,7 @@ Decision GatewayRequest::explain() {
 }
 
 void GatewayRequest::explain_answer() {
-  if (const auto refusal = admit()) {
+  if (const auto refusal = admit(Counting::kDoesNotCount)) {
     refuse(*refusal);
     return;
   }

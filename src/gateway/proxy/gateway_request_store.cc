@@ -25,6 +25,8 @@ std::optional<Duration> GatewayRequest::ttl() const {
 void GatewayRequest::keep(const SharedResponse& response, Result<ApiRecord> record,
                           std::shared_ptr<Lease> lease) {
   Counts& counts = gateway_.counts();
+  trace_call(response, record);
+  charge_call(response, record);
   const bool failed = !record.has_value() && response.status() == 0;
   if (failed) {
     counts.upstream_failed(to_string(record.error().code));

@@ -37,9 +37,12 @@ std::optional<Tenant> admitted(Gateway& gateway, const HttpRequest& request,
                                const Responder& responder, ApiForm form) {
   auto tenant = identify(*gateway.config()->tenants, request.headers, "");
   if (tenant.has_value()) return *std::move(tenant);
-  const bool quota = tenant.error().code == ErrorCode::kLimitExceeded;
-  responder.reply(route_error(form, quota ? 429 : 401, tenant.error().message,
-                              quota ? "rate_limit_exceeded" : "invalid_api_key"));
+  const DenialWords words = words_of(tenant.error());
+  HttpReply reply = form == ApiForm::kAnthropic
+                        ? route_error(form, words.status, tenant.error().message, words.code)
+                        : error_reply(words.status, tenant.error().message, words.type, words.code);
+  add_retry_after(reply.headers, tenant.error().retry_after);
+  responder.reply(std::move(reply));
   return std::nullopt;
 }
 

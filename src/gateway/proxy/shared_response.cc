@@ -31,6 +31,17 @@ std::size_t end_of_events(std::string_view bytes) {
   return end;
 }
 
+/// An estimate: a mark that lies across two pieces is not seen.
+std::uint64_t count_events(std::string_view bytes) {
+  constexpr std::string_view kMark = "data: {";
+  std::uint64_t count = 0;
+  for (std::size_t at = bytes.find(kMark); at != std::string_view::npos;
+       at = bytes.find(kMark, at + kMark.size())) {
+    ++count;
+  }
+  return count;
+}
+
 }  // namespace
 
 std::optional<StreamRecorder> SharedResponse::recorder(const Options& options) {
@@ -62,11 +73,17 @@ void SharedResponse::on_bounded() {
 }
 
 void SharedResponse::on_record(ApiRecord record) {
+  {
+    const MutexLock lock(mutex_);
+    usage_.prompt_tokens = record.prompt_tokens().value();
+    usage_.output_tokens = record.output_tokens().value();
+  }
   record_ = std::move(record);
   finish_record();
 }
 
 void SharedResponse::on_bytes(std::string_view bytes) {
+  if (options_.counts_tokens) count_tokens(bytes);  // before `completed` asks how many
   bool is_done = record_.has_value();
   if (events_ && recorder_.has_value()) {
     recorder_->feed(bytes);
@@ -176,6 +193,20 @@ void SharedResponse::controlled_by(BackendCall call) {
     call_ = std::move(call);
   }
   if (cancel) cancel();
+}
+
+void SharedResponse::count_tokens(std::string_view bytes) {
+  const MutexLock lock(mutex_);
+  scan_.feed(bytes);
+  if (events_) usage_.events += count_events(bytes);
+}
+
+SharedResponse::Usage SharedResponse::usage() const {
+  const MutexLock lock(mutex_);
+  Usage usage = usage_;
+  if (!usage.prompt_tokens.has_value()) usage.prompt_tokens = scan_.prompt_tokens();
+  if (!usage.output_tokens.has_value()) usage.output_tokens = scan_.output_tokens();
+  return usage;
 }
 
 void SharedResponse::forget_all() {

@@ -15,6 +15,7 @@
 #include "foundation/http/message.h"
 #include "foundation/platform/mutex.h"
 #include "gateway/openai/record.h"
+#include "gateway/openai/usage_scan.h"
 #include "gateway/proxy/backend.h"
 
 namespace afterimage {
@@ -43,6 +44,8 @@ class SharedResponse final : public BackendListener,
     /// More than one request may read it, so nothing is freed before the end; else what was read
     /// is, and a slow reader slows the backend.
     bool shared = false;
+    /// Looks for the token counts in its bytes: see usage().
+    bool counts_tokens = false;
     /// Called once, with the record or why there is none, before anybody reads the end.
     std::function<void(const SharedResponse&, Result<ApiRecord>)> completed = nullptr;
     /// When all subscribers have left, the backend finishes it all the same, so that it is stored;
@@ -82,6 +85,14 @@ class SharedResponse final : public BackendListener,
   /// that hold each other would never be freed.
   void forget_all();
 
+  /// What the backend said, so far, of the tokens that it read and wrote.
+  struct Usage {
+    std::optional<std::uint64_t> prompt_tokens;
+    std::optional<std::uint64_t> output_tokens;
+    std::uint64_t events = 0;  // of a stream; most servers send one for a token
+  };
+  [[nodiscard]] Usage usage() const;
+
   /// In kWhole.
   [[nodiscard]] std::shared_ptr<const std::string> whole() const { return whole_; }
 
@@ -116,6 +127,7 @@ class SharedResponse final : public BackendListener,
   /// Calls `completed`, once.
   void finish_record();
   Result<ApiRecord> recorded();
+  void count_tokens(std::string_view bytes);
   void settle(State state);
   void wake_readers();
 
@@ -139,6 +151,8 @@ class SharedResponse final : public BackendListener,
   std::vector<std::function<void()>> wakes_ AFI_GUARDED_BY(mutex_);
   std::optional<BackendCall> call_ AFI_GUARDED_BY(mutex_);
   bool cancelled_ AFI_GUARDED_BY(mutex_) = false;
+  UsageScan scan_ AFI_GUARDED_BY(mutex_);
+  Usage usage_ AFI_GUARDED_BY(mutex_);
 
   // Written by the listener before state_ leaves kWaiting, and not after.
   unsigned status_ = 0;

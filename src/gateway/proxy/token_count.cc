@@ -43,8 +43,8 @@ class TokenCountRequest final : public std::enable_shared_from_this<TokenCountRe
   void begin() {
     auto tenant = identify(*gateway_.config()->tenants, request_.headers, "");
     if (!tenant.has_value()) {
-      const bool quota = tenant.error().code == ErrorCode::kLimitExceeded;
-      return refuse(quota ? 429 : 401, tenant.error().message);
+      retry_after_ = tenant.error().retry_after;
+      return refuse(words_of(tenant.error()).status, tenant.error().message);
     }
     tenant_ = *std::move(tenant);
     const bool posted = gateway_.readers().post([self = shared_from_this()] { self->read(); });
@@ -93,6 +93,7 @@ class TokenCountRequest final : public std::enable_shared_from_this<TokenCountRe
     HttpHeaders headers = request_.headers;
     headers.set("Content-Type", "application/json");
     headers.set("X-Request-Id", id_);
+    if (tenant_.key_is_ours) remove_keys(headers);
     gateway_.parts().backend.ask({.method = "POST",
                                   .target = std::string(paths_[at_].path),
                                   .headers = std::move(headers),
@@ -127,11 +128,10 @@ class TokenCountRequest final : public std::enable_shared_from_this<TokenCountRe
     reply(status, anthropic_error(status, message, id_));
   }
   void reply(unsigned status, std::string body) {
-    responder_.reply({.status = status,
-                      .headers = {{"Content-Type", "application/json"},
-                                  {"X-Request-Id", id_},
-                                  {"request-id", id_}},
-                      .body = std::move(body)});
+    HttpHeaders headers{
+        {"Content-Type", "application/json"}, {"X-Request-Id", id_}, {"request-id", id_}};
+    add_retry_after(headers, retry_after_);
+    responder_.reply({.status = status, .headers = std::move(headers), .body = std::move(body)});
   }
 
   Gateway& gateway_;
@@ -139,6 +139,7 @@ class TokenCountRequest final : public std::enable_shared_from_this<TokenCountRe
   Responder responder_;
   std::string id_;
   Tenant tenant_;
+  std::optional<Duration> retry_after_;
   std::shared_ptr<const std::string> chat_;
   std::vector<CountPath> paths_;
   std::size_t at_ = 0;

@@ -3,6 +3,7 @@
 #include "gateway/service/service.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <thread>
 
@@ -19,6 +20,7 @@
 #include "gateway/proxy/erasure.h"
 #include "gateway/proxy/upstream.h"
 #include "gateway/service/make_similar_answers.h"
+#include "gateway/service/otlp_target.h"
 #include "policy/pressure/device_cache.h"
 #include "policy/pressure/linux_gauges.h"
 #include "runtime/certificate/moved_certificate.h"
@@ -82,6 +84,22 @@ std::vector<MemoryShare> shares_of(const Settings& settings) {
   return shares;
 }
 
+/// nullptr: plain HTTP. `listener`: "listen" or "admin".
+Result<std::shared_ptr<const TlsIdentity>> tls_identity(const std::string& listener,
+                                                        const std::string& certificate,
+                                                        const std::string& key) {
+  if (certificate.empty() && key.empty()) return std::shared_ptr<const TlsIdentity>();
+  if (certificate.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                listener + ".tls_key: without " + listener + ".tls_certificate it has no use");
+  }
+  auto identity = TlsIdentity::load(certificate, key);
+  if (!identity.has_value()) {
+    return fail(identity.error().code, listener + ".tls_certificate: " + identity.error().message);
+  }
+  return identity;
+}
+
 /// nullptr: memory is not watched.
 Result<NamedGauges> gauges_of(const MemorySettings& memory, const Files& files) {
   if (memory.idle_limit.has_value() && memory.governor.empty()) {
@@ -127,12 +145,13 @@ Result<MovedMediaOptions> moved_media_options(const MovedMediaSettings& settings
 
 /// Each member uses those before it; they are destroyed from the last to the first.
 struct Service::State {
-  explicit State(ServiceOptions given, const Clock& on, const WallClock& wall)
+  explicit State(ServiceOptions given, const Clock& on, const WallClock& wall_clock)
       : options(std::move(given)),
         clock(on),
-        log({.level = parse_log_level(options.settings.log.level).value_or(LogLevel::kInfo)}, wall,
-            options.log),
-        ids(wall) {}
+        log({.level = parse_log_level(options.settings.log.level).value_or(LogLevel::kInfo)},
+            wall_clock, options.log),
+        ids(wall_clock),
+        wall(wall_clock) {}
   ~State() {
     // Connections and calls first: they use everything else.
     admin_server.reset();
@@ -144,6 +163,8 @@ struct Service::State {
     backend.reset();
     // No backend answers any more, and requests and responses hold each other.
     if (gateway != nullptr) gateway->responses().forget_all();
+    usage_saver.reset();
+    if (key_store != nullptr) save_usage();
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -159,6 +180,12 @@ struct Service::State {
   void open_archive();
   void open_moved_media(ReuseOptions& kept);
   Result<void> open_backend();
+  Result<void> open_keys();
+  Result<void> open_traces();
+  /// Reads the files of both certificates; applies them if all can be used.
+  Result<void> load_certificates();
+  Result<HttpCaller*> upstream_caller();
+  void save_usage();
   Result<void> start();
   Result<void> listen();
 
@@ -168,7 +195,10 @@ struct Service::State {
   Log log;
   IdGenerator ids;
   SystemFiles files;
+  const WallClock& wall;
   Metrics metrics;
+  std::unique_ptr<KeyStore> key_store;
+  std::unique_ptr<SpanExporter> traces;
   NamedGauges gauges;
   std::unique_ptr<DeviceCache> device;
   std::unique_ptr<Stores> stores;
@@ -182,13 +212,17 @@ struct Service::State {
   std::unique_ptr<RedisLeases> answer_leases;   // apart from the encoder's: they last less long
   std::unique_ptr<AnswerArchive> archive;
   std::unique_ptr<InvalidationPoller> poller;
+  std::unique_ptr<InvalidationPoller> usage_saver;
   std::unique_ptr<IoThreads> threads;
   std::unique_ptr<HttpCaller> caller;
+  std::unique_ptr<HttpCaller> trusting_caller;  // upstream.ca_file; nullptr: `caller`
   std::unique_ptr<Backend> backend;
   FleetBackend* fleet = nullptr;  // the backend, if it has replicas
   std::unique_ptr<SimilarAnswers> similar;
   std::unique_ptr<Gateway> gateway;
   std::unique_ptr<Admin> admin;
+  std::shared_ptr<const TlsIdentity> tls;
+  std::shared_ptr<const TlsIdentity> admin_tls;
   std::unique_ptr<HttpServer> server;
   std::unique_ptr<HttpServer> admin_server;
 };
@@ -363,11 +397,12 @@ Result<void> Service::State::open_backend() {
     return {};
   }
   AFI_TRY(const std::string key, key_in("upstream.key_env", settings.upstream.key_env));
+  AFI_TRY(HttpCaller* const calls, upstream_caller());
   if (settings.upstream.replicas.empty()) {
-    AFI_TRY(backend, Upstream::create(settings.upstream, key, *caller));
+    AFI_TRY(backend, Upstream::create(settings.upstream, key, *calls));
     return {};
   }
-  AFI_TRY(auto several, FleetBackend::create(settings.upstream, key, *caller, *threads, clock));
+  AFI_TRY(auto several, FleetBackend::create(settings.upstream, key, *calls, *threads, clock));
   fleet = several.get();
   backend = std::move(several);
   return {};
@@ -388,8 +423,88 @@ void Service::State::open_moved_media(ReuseOptions& kept) {
   kept.moved = *std::move(opened);
 }
 
+/// Media are fetched from other servers, whose authorities are the system's.
+Result<HttpCaller*> Service::State::upstream_caller() {
+  const UpstreamSettings& upstream = options.settings.upstream;
+  if (upstream.ca_file.empty()) return caller.get();
+  auto trust = TlsTrust::load(upstream.ca_file);
+  if (!trust.has_value()) {
+    return fail(trust.error().code, "upstream.ca_file: " + trust.error().message);
+  }
+  trusting_caller = std::make_unique<HttpCaller>(
+      HttpCaller::Options{.max_idle = upstream.max_connections, .trust = *std::move(trust)},
+      *threads);
+  return trusting_caller.get();
+}
+
+Result<void> Service::State::load_certificates() {
+  // The files that the server was started with: other names take a restart.
+  const ListenSettings& clients = options.settings.listen;
+  const AdminSettings& admins = options.settings.admin;
+  AFI_TRY(auto of_clients, tls_identity("listen", clients.tls_certificate, clients.tls_key));
+  AFI_TRY(auto of_admins, tls_identity("admin", admins.tls_certificate, admins.tls_key));
+  tls = std::move(of_clients);
+  admin_tls = std::move(of_admins);
+  const auto show = [&](const char* listener, const std::shared_ptr<const TlsIdentity>& identity) {
+    if (identity == nullptr) return;
+    const Duration expires = identity->expires().time_since_epoch();
+    metrics
+        .gauge("afterimage_tls_certificate_expires_timestamp_seconds",
+               "When a listener's certificate expires, seconds since 1970",
+               {{"listener", listener}})
+        .set(std::chrono::duration<double>(expires).count());
+    if (identity->expires() <= wall.now()) {
+      log.warn("certificate_expired", {{"listener", listener}});
+    }
+  };
+  show("listen", tls);
+  show("admin", admin_tls);
+  if (server != nullptr) server->set_tls(tls);
+  if (admin_server != nullptr) admin_server->set_tls(admin_tls);
+  return {};
+}
+
+Result<void> Service::State::open_keys() {
+  const TenancySettings& tenancy = options.settings.tenancy;
+  auto opened = KeyStore::open({.file = tenancy.keys_file, .files = &files}, wall);
+  if (!opened.has_value()) {
+    return fail(opened.error().code, "tenancy.keys_file: " + opened.error().message);
+  }
+  key_store = *std::move(opened);
+  if (key_store->is_enabled()) {
+    usage_saver =
+        std::make_unique<InvalidationPoller>([this] { save_usage(); }, tenancy.save_usage);
+  }
+  return {};
+}
+
+Result<void> Service::State::open_traces() {
+  const TelemetrySettings& telemetry = options.settings.telemetry;
+  if (telemetry.otlp_endpoint.empty()) return {};
+  AFI_TRY(const std::string given, key_in("telemetry.headers_env", telemetry.headers_env));
+  AFI_TRY(OtlpTarget target, otlp_target(telemetry.otlp_endpoint, given));
+  AFI_TRY(const Secret chance, random_secret());
+  SpanExporterOptions wanted{
+      .service = telemetry.service_name, .version = options.version, .queue = telemetry.queue};
+  std::memcpy(&wanted.seed, chance.data(), sizeof wanted.seed);
+  traces = std::make_unique<SpanExporter>(
+      std::move(wanted),
+      [target = std::move(target)](std::string body) { return post_otlp(target, std::move(body)); },
+      [this](std::string_view why) { log.warn("traces_not_sent", {{"why", std::string(why)}}); });
+  return {};
+}
+
+/// Usage that cannot be saved is kept in memory, and saved as soon as that is possible.
+void Service::State::save_usage() {
+  const auto saved = key_store->save_usage();
+  if (!saved.has_value()) log.error("usage_not_saved", {{"why", saved.error().message}});
+}
+
 Result<void> Service::State::start() {
   const Settings& settings = options.settings;
+  AFI_TRY_VOID(open_keys());
+  AFI_TRY_VOID(open_traces());
+  AFI_TRY_VOID(load_certificates());
   AFI_TRY(gauges, gauges_of(settings.memory, files));
   AFI_TRY_VOID(open_stores());
   ReuseOptions kept{.budget = settings.memory.budget,
@@ -440,7 +555,9 @@ Result<void> Service::State::start() {
                                               .log = log,
                                               .ids = ids,
                                               .clock = clock,
-                                              .root = stores->secret()}));
+                                              .root = stores->secret(),
+                                              .keys = key_store.get(),
+                                              .traces = traces.get()}));
   if (invalidation_log != nullptr) {
     poller = std::make_unique<InvalidationPoller>(
         // A failed poll is counted, and reduces hits only.
@@ -471,6 +588,8 @@ Result<void> Service::State::listen() {
                                                .demo = options.demo});
   publish_stats(metrics, *gateway, connections, options.version);
   if (fleet != nullptr) publish_fleet(metrics, *fleet);
+  publish_keys(metrics, *key_store);
+  if (traces != nullptr) publish_traces(metrics, *traces);
   publish_tiers(metrics, gpu, disk, remote, archive.get());
   const auto public_handler = [this](HttpRequest request, Responder responder) {
     gateway->handle(std::move(request), std::move(responder));
@@ -478,7 +597,8 @@ Result<void> Service::State::listen() {
   AFI_TRY(server, HttpServer::listen({.address = settings.listen.address,
                                       .port = settings.listen.port,
                                       .limits = limits_of(settings.limits),
-                                      .explain = explain_refusal},
+                                      .explain = explain_refusal,
+                                      .tls = tls},
                                      public_handler, *threads));
   const auto admin_handler = [this](const HttpRequest& request, const Responder& responder) {
     admin->handle(request, responder);
@@ -486,7 +606,8 @@ Result<void> Service::State::listen() {
   AFI_TRY(admin_server, HttpServer::listen({.address = settings.admin.address,
                                             .port = settings.admin.port,
                                             .limits = admin_limits(),
-                                            .explain = explain_refusal},
+                                            .explain = explain_refusal,
+                                            .tls = admin_tls},
                                            admin_handler, *threads));
   return {};
 }
@@ -511,6 +632,7 @@ Gateway& Service::gateway() { return *state_->gateway; }
 Result<Reloaded> Service::reload() {
   State& s = *state_;
   AFI_TRY(const Settings next, s.options.read_settings());
+  AFI_TRY_VOID(s.load_certificates());
   const Settings now = s.gateway->config()->settings;
   // Settings that still need a restart are named again.
   Reloaded done{.applied = {}, .needs_restart = needs_restart(s.options.settings, next)};
@@ -520,6 +642,7 @@ Result<Reloaded> Service::reload() {
   } else if (s.fleet != nullptr) {
     AFI_TRY_VOID(s.fleet->apply(next.upstream));
   }
+  AFI_TRY_VOID(s.key_store->reload());
   AFI_TRY_VOID(s.gateway->apply(next));
   s.server->set_limits(limits_of(next.limits));
   s.log.set_level(parse_log_level(next.log.level).value_or(LogLevel::kInfo));

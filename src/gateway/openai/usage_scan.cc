@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "gateway/fleet/usage_scan.h"
+#include "gateway/openai/usage_scan.h"
 
 #include <algorithm>
 #include <charconv>
