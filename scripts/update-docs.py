@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-VERBS = ["", "run", "serve", "explain", "replay", "simulate", "advise", "pressure", "experiment", "sweep", "pairs", "fingerprint", "disk", "disk inspect", "disk verify", "disk purge",
+VERBS = ["", "run", "serve", "bench", "explain", "replay", "simulate", "advise", "pressure", "experiment", "sweep", "pairs", "fingerprint", "disk", "disk inspect", "disk verify", "disk purge",
          "admin", "admin stats", "admin media", "admin invalidate", "admin erase", "admin wrong", "admin reload", "admin drain"]
 
 # Page, name of the mark, arguments of the program.

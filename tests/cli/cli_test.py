@@ -78,7 +78,7 @@ class Folder(unittest.TestCase):
 
 class Help(unittest.TestCase):
     def test_help_texts_match_the_snapshots(self):
-        for verb in ["", "run", "serve", "explain", "replay", "advise", "pressure", "experiment", "sweep", "pairs", "fingerprint",
+        for verb in ["", "run", "serve", "bench", "explain", "replay", "advise", "pressure", "experiment", "sweep", "pairs", "fingerprint",
                      "disk", "disk inspect", "disk verify", "disk purge", "admin", "admin stats", "admin media", "admin invalidate", "admin erase", "admin wrong",
                      "admin reload", "admin drain"]:
             shown = call(*verb.split(), "--help")
