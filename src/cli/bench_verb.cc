@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <thread>
@@ -26,7 +27,7 @@ namespace afterimage {
 namespace {
 
 constexpr std::size_t kShownRequests = 8;  // of a dry run
-constexpr std::size_t kShownUrl = 32;      // bytes of a data URL in it
+constexpr std::size_t kShownText = 32;     // bytes of a text or data URL in it
 
 struct BenchArgs {
   std::string url = "http://127.0.0.1:8080";
@@ -131,17 +132,14 @@ std::string described(const BenchArgs& args, const LoadRunOptions& options,
                                     : fmt::format("; from {}", args.trace));
 }
 
-/// A body with its data URLs cut short, for people.
-std::string shortened(std::string_view body) {
-  constexpr std::string_view kPicture = "data:image/png;base64,";
-  std::string out;
-  while (true) {
-    const std::size_t begin = body.find(kPicture);
-    if (begin == std::string_view::npos) return out + std::string(body);
-    const std::size_t end = body.find('"', begin);
-    out += body.substr(0, begin + kShownUrl);
-    out += fmt::format("…({} bytes)", end - begin);
-    body.remove_prefix(end);
+/// Long texts and data URLs cut short, for people.
+void shorten(nlohmann::ordered_json& value) {
+  if (value.is_string()) {
+    auto& text = value.get_ref<std::string&>();
+    if (text.size() <= kShownText) return;
+    text = fmt::format("{}… ({} bytes)", text.substr(0, kShownText), text.size());
+  } else if (value.is_structured()) {
+    for (auto& inner : value) shorten(inner);
   }
 }
 
@@ -152,8 +150,12 @@ void print_dry_run(const BenchArgs& args, const LoadRunOptions& options, const L
   const std::size_t shown = std::min(kShownRequests, trace.requests.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const LoadRequest& request = trace.requests[i];
-    fmt::print("{:>9.3f} s  session {}\n  {}\n", std::chrono::duration<double>(request.at).count(),
-               request.session, shortened(*bodies.next()));
+    const auto body = bodies.next();
+    auto brief = nlohmann::ordered_json::parse(*body);
+    shorten(brief);
+    fmt::print("{:>9.3f} s  session {}, {}\n  {}\n",
+               std::chrono::duration<double>(request.at).count(), request.session,
+               readable(Bytes(body->size())), brief.dump());
   }
   if (shown < trace.requests.size()) {
     fmt::print("… and {} more; --save-trace writes all\n", trace.requests.size() - shown);
