@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-VERBS = ["", "run", "serve", "explain", "replay", "simulate", "advise", "pressure", "experiment", "sweep", "pairs", "certify", "fingerprint", "disk", "disk inspect", "disk verify", "disk purge",
+VERBS = ["", "run", "serve", "bench", "explain", "replay", "simulate", "advise", "pressure", "experiment", "sweep", "pairs", "certify", "fingerprint", "disk", "disk inspect", "disk verify", "disk purge",
          "admin", "admin stats", "admin media", "admin invalidate", "admin erase", "admin wrong",
          "admin keys", "admin keys list", "admin keys make", "admin keys rotate", "admin keys disable", "admin keys enable", "admin keys budgets", "admin reload", "admin drain"]
 

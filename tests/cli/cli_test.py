@@ -78,7 +78,7 @@ class Folder(unittest.TestCase):
 
 class Help(unittest.TestCase):
     def test_help_texts_match_the_snapshots(self):
-        for verb in ["", "run", "serve", "explain", "replay", "advise", "pressure", "experiment", "sweep", "pairs", "certify", "fingerprint",
+        for verb in ["", "run", "serve", "bench", "explain", "replay", "advise", "pressure", "experiment", "sweep", "pairs", "certify", "fingerprint",
                      "disk", "disk inspect", "disk verify", "disk purge", "admin", "admin stats", "admin media", "admin invalidate", "admin erase", "admin wrong",
                      "admin keys", "admin keys list", "admin keys make", "admin keys rotate", "admin keys disable", "admin keys enable", "admin keys budgets",
                      "admin reload", "admin drain"]:
@@ -195,6 +195,36 @@ class SimulateSettings(Folder):
                 self.assertEqual(done.returncode, 2, done.stdout)
                 for one in said:
                     self.assertIn("cluster.toml:" + one, done.stderr)
+
+
+class Bench(Folder):
+    def test_an_unreachable_server_is_named_and_nothing_is_measured(self):
+        done = call("bench", "--url", "http://127.0.0.1:9", "--report", self.folder / "page.html")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("http://127.0.0.1:9", done.stderr)
+        self.assertIn("Is a server running there", done.stderr)
+        self.assertFalse((self.folder / "page.html").exists())
+
+    def test_a_dry_run_sends_nothing_and_its_trace_is_the_same_load(self):
+        trace = self.folder / "load.jsonl"
+        done = call("bench", "--url", "http://127.0.0.1:9", "--dry-run", "--requests", "30", "--save-trace", trace)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        again = call("bench", "--url", "http://127.0.0.1:9", "--dry-run", "--trace", trace)
+        self.assertEqual(again.stdout.partition("\n\n")[2], done.stdout.partition("\n\n")[2])
+        self.assertEqual(len(trace.read_text().splitlines()), 31)
+        trace.write_text(trace.read_text().replace('"session":', '"user":', 1))
+        refused = call("bench", "--dry-run", "--trace", trace)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("line 2: unknown field \"user\"", refused.stderr)
+
+    def test_usage_errors_say_what_is_expected(self):
+        for arguments, said in [(["--rate", "5", "--clients", "3"], "--clients"), (["--image-size", "4"], "448 or 256-512"),
+                                (["--ttft-limit", "3"], "--ttft-limit"), (["--new-images", "2"], "a share"),
+                                (["--url", "ftp://x"], "ftp://x"), (["--key-env", "NO_SUCH_KEY"], "NO_SUCH_KEY"),
+                                (["--trace", "no/such.jsonl"], "no/such.jsonl")]:
+            done = call("bench", *arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn(said, done.stderr + done.stdout, arguments)
 
 
 class RunDisk(Folder):

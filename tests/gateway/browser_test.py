@@ -284,6 +284,51 @@ class BuiltInEngine(unittest.TestCase):
         w.screenshot(SHOTS / "built-in.png")
 
 
+class FleetPage(unittest.TestCase):
+    """Replicas, what each was asked, and why: with a gateway in front of two servers, or the fake's three."""
+
+    def gateway(self):
+        if not PROGRAM:
+            g = self.enterContext(Gateway())
+            traffic(g)
+            return g
+        from caching_model import CachingModel
+        from gateway_process import GatewayProcess
+        models = [self.enterContext(CachingModel()) for _ in range(2)]
+        g = self.enterContext(GatewayProcess({"upstream": {"replicas": [f"{m.url} name={n}" for m, n in zip(models, "ab", strict=True)]}, "log": {"level": "off"}}))
+        for turns in range(1, 4):
+            body = {"model": "mock-small", "temperature": 0, "messages": [{"role": "user", "content": f"{'word ' * 80}{turn}"} for turn in range(turns)]}
+            self.assertEqual(g.post(body).status, 200)
+        return g
+
+    def test_says_what_each_replica_was_asked_and_why(self):
+        g = self.gateway()
+        admin = g.admin if isinstance(g.admin, str) else f"http://127.0.0.1:{g.admin_port}"
+        w = self.enterContext(browser.Browser())
+        w.resize(1360, 1000)
+        w.open(admin + "/")
+        w.wait(lambda: w.all("#replica-rows tr"), "the replicas")
+        fleet = (g.api("stats") if isinstance(g.admin, str) else g.admin("GET", "/admin/api/stats").json)["fleet"]
+        rows = [w.run("return [...arguments[0].cells].map((cell) => cell.textContent)", {browser.ELEMENT: row}) for row in w.all("#replica-rows tr")]
+        self.assertEqual([(row[0], row[1], row[3].replace(",", "")) for row in rows], [(r["name"], r["state"], str(r["requests"])) for r in fleet["replicas"]])
+        by_content = [row[4] for row in rows if row[4] not in ("–", "0 %")]
+        self.assertTrue(by_content, "the next turns went where the conversation was")
+        self.assertTrue(any(row[5] != "–" for row in rows), "servers report cached tokens")
+        w.screenshot(SHOTS / "fleet.png")
+        w.run("document.querySelector('tr[data-outcome=miss] .explain').focus()")
+        w.press(ENTER)
+        w.wait(lambda: w.all("#sheet .facts"), "an explanation")
+        self.assertRegex(w.text("#sheet .facts"), r"Replica\s+[ab] · (prefix|least-loaded) · of \d+ tokens, \d+ are expected to be resident at [ab] \(\d+ confirmed\)")
+        w.screenshot(SHOTS / "fleet-why.png")
+        w.press(ESCAPE)
+        w.resize(390, 844)
+        self.assertLessEqual(w.run("return document.documentElement.scrollWidth"), 390)
+        w.screenshot(SHOTS / "fleet-phone.png")
+        w.features(dark=True)
+        w.screenshot(SHOTS / "fleet-dark.png")
+        self.assertEqual(w.complaints(), [], "the console reports errors")
+
+
 class Deeds(unittest.TestCase):
     """Actions that change the gateway; each test has its own."""
 

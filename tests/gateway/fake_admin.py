@@ -127,6 +127,11 @@ class Gateway:
                 "request_id": f"req-{self.last:06x}", "question": question[:200], "ladder": ladder,
                 "media": [{"modality": m, "digest": f"{abs(hash(m)):064x}"[:64], "bytes": 81243} for m in media],
                 "scope": f"{abs(hash((tenant, model))):032x}", "why": WHY[outcome]})
+            if outcome == "miss":
+                self.decisions[-1] |= {"replica": "a", "route": {
+                    "replica": "a", "reason": "prefix", "attempt": 1, "queued_ms": 0, "candidates": [],
+                    "why": "of 400 tokens, 300 are expected to be resident at a (300 confirmed), and the encoder outputs of 0 other media: saves 0.150 s; "
+                           "the rest takes 0.050 s, its queue 0.000 s"}}
             return outcome, self.last
 
     def keep(self, tenant, model, question, cost, tags):
@@ -156,6 +161,22 @@ class Gateway:
         return [{"tier": "disk", "entries": 8 * n, "bytes": n * 6_100_000, "capacity": 16 << 30, "hits": n // 3, "misses": n, "degraded_reason": "", **quiet},
                 {"tier": "remote", "entries": 5 * n, "bytes": 3 << 20, "capacity": 64 << 20, "hits": n // 5, "misses": n,
                  "degraded_reason": "10.0.0.6:6379 does not answer", **quiet}]
+
+    def fleet(self):
+        """Three replicas of which one is ejected; their counts grow with the requests."""
+        asked = sum(self.counts.values())
+
+        def replica(name, state, part, prefix, running=0, wait=0.0):
+            requests = int(asked * part)
+            held = int(requests * prefix)
+            return {"name": name, "url": f"http://10.0.0.{ord(name) - 96}:8000", "state": state, "weight": 1, "models": [], "limit": 64, "in_flight": running,
+                    "requests": requests, "results": {r: requests if r == "answered" else 0 for r in ("answered", "connection", "timeout", "status", "busy", "cancelled")},
+                    "routed": {"prefix": held, "least-loaded": requests - held}, "ejections": int(state == "ejected"), "resident_tokens": 900 * requests, "resident_media": requests,
+                    "expected_tokens": 610 * requests, "cached_tokens": 600 * requests, "prompt_tokens": 1000 * requests, "wait_s": wait, "slowness": 1,
+                    "kv_events": {"connected": state != "ejected", "batches": requests, "events": requests, "invalid": 0, "gaps": 0, "bridged": 0, "restarts": 0,
+                                  "blocks": requests, "tokens": 900 * requests, "names_content": True}}
+        return {"name": "fleet", "replicas": [replica("a", "ready", 0.6, 0.7, 3, 0.08), replica("b", "full", 0.4, 0.5, 64, 1.4), replica("c", "ejected", 0, 0)],
+                "waiting": 1, "queued": asked // 9, "refused_full": 0, "refused_late": 0, "retries": 1, "retries_denied": 0}
 
     # The admin API.
 
@@ -188,13 +209,13 @@ class Gateway:
             "saved": {"seconds": self.saved["seconds"], "prompt_tokens": self.saved["prompt_tokens"], "output_tokens": self.saved["output_tokens"]},
             "latency_ms": {"hit": self.latency("hit"), "miss": self.latency("miss")},
             "memory": {"budget": BUDGET, "used": self.used(), "peak": self.peak, "mode": self.mode, "parts": self.parts(), "shares": self.shares()},
-            "encoder": None, "prefix": None, "tiers": self.tiers(),
+            "encoder": None, "prefix": None, "tiers": self.tiers(), "fleet": self.fleet(),
             "unsafe": {"checked": self.unsafe["checked"], "wrong": self.unsafe["wrong"], "rate": rate, "upper95": upper, "budget": 0.01},
             "tenants": [{"name": name, "requests": sum(c[o] for o in OUTCOMES), "hits": c["hit"] + c["joined"], "bytes": kept[name]["bytes"],
                          "entries": kept[name]["entries"], "saved_s": c["saved_s"]} for name, c in self.tenants.items()]}
 
     def decisions_after(self, after, limit):
-        short = [{k: v for k, v in d.items() if k not in ("ladder", "media", "scope", "why")} for d in self.decisions if d["id"] > after]
+        short = [{k: v for k, v in d.items() if k not in ("ladder", "media", "scope", "why", "route")} for d in self.decisions if d["id"] > after]
         return {"decisions": short[-limit:], "last": self.last}
 
     def decision(self, number):
@@ -352,6 +373,22 @@ class Gateway:
         if s["unsafe"]["upper95"] is not None:
             family("afterimage_unsafe_rate_upper95", "gauge", "Bound.", ({}, s["unsafe"]["upper95"]))
         family("afterimage_unsafe_rate_budget", "gauge", "Budget.", ({}, 0.01))
+        f = s["fleet"]
+        replicas = f["replicas"]
+        family("afterimage_replica_requests_total", "counter", "Replicas.", *(({"replica": r["name"], "result": k}, n) for r in replicas for k, n in r["results"].items()))
+        family("afterimage_replica_routed_total", "counter", "Replicas.", *(({"replica": r["name"], "reason": k}, n) for r in replicas for k, n in r["routed"].items()))
+        for name, key in (("in_flight", "in_flight"), ("expected_wait_seconds", "wait_s"), ("resident_tokens", "resident_tokens")):
+            family(f"afterimage_replica_{name}", "gauge", "Replicas.", *(({"replica": r["name"]}, r[key]) for r in replicas))
+        family("afterimage_replica_available", "gauge", "Replicas.", *(({"replica": r["name"]}, int(r["state"] != "ejected")) for r in replicas))
+        for name, key in (("ejections", "ejections"), ("expected_tokens", "expected_tokens"), ("cached_tokens", "cached_tokens")):
+            family(f"afterimage_replica_{name}_total", "counter", "Replicas.", *(({"replica": r["name"]}, r[key]) for r in replicas))
+        family("afterimage_replica_kv_connected", "gauge", "Events.", *(({"replica": r["name"]}, int(r["kv_events"]["connected"])) for r in replicas))
+        family("afterimage_replica_kv_events_total", "counter", "Events.", *(({"replica": r["name"]}, r["kv_events"]["events"]) for r in replicas))
+        family("afterimage_replica_kv_gaps_total", "counter", "Events.", *(({"replica": r["name"], "result": k}, 0) for r in replicas for k in ("replayed", "lost")))
+        family("afterimage_fleet_waiting", "gauge", "Fleet.", ({}, f["waiting"]))
+        family("afterimage_fleet_queued_total", "counter", "Fleet.", ({}, f["queued"]))
+        family("afterimage_fleet_refused_total", "counter", "Fleet.", ({"reason": "queue_full"}, f["refused_full"]), ({"reason": "late"}, f["refused_late"]))
+        family("afterimage_fleet_retries_total", "counter", "Fleet.", ({"result": "sent"}, f["retries"]), ({"result": "over_budget"}, f["retries_denied"]))
         family("afterimage_upstream_requests_total", "counter", "Upstream.", ({"code": 200}, s["requests"]["by_outcome"]["miss"]))
         family("afterimage_upstream_errors_total", "counter", "Upstream.", ({"kind": "reset"}, s["requests"]["by_outcome"]["error"]))
         family("afterimage_connections", "gauge", "Connections.", ({}, 1))

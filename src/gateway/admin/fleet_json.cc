@@ -42,9 +42,11 @@ json replica_json(const ReplicaStats& replica) {
 }
 
 json kv_json(const KvSourceStats& events) {
-  return {{"connected", events.connected}, {"batches", events.batches}, {"events", events.events},
-          {"invalid", events.invalid},     {"gaps", events.gaps},       {"bridged", events.bridged},
-          {"restarts", events.restarts},   {"blocks", events.blocks},   {"tokens", events.tokens}};
+  return {{"connected", events.connected}, {"batches", events.batches},
+          {"events", events.events},       {"invalid", events.invalid},
+          {"gaps", events.gaps},           {"bridged", events.bridged},
+          {"restarts", events.restarts},   {"blocks", events.blocks},
+          {"tokens", events.tokens},       {"names_content", events.names_content}};
 }
 
 }  // namespace

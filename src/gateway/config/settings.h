@@ -67,7 +67,8 @@ struct EngineSettings {  // the built-in engine
   std::optional<std::uint64_t> seed = std::nullopt;  // for requests that name none
   bool slots = true;                                 // whether clients may see what lanes do
   bool verbose = false;                              // as if every request had "verbose"
-  std::string file;  // the model's file, for clients; from the command line, not a setting
+  std::string kv_events;  // "address:port" to publish KV events at; or empty
+  std::string file;       // the model's file, for clients; from the command line, not a setting
 
   bool operator==(const EngineSettings&) const = default;
 };

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -218,6 +219,24 @@ Result<void> check_listen_address(const std::string& address) {
       fmt::format("'{}' is not an IP address: write 127.0.0.1, 0.0.0.0, ::1 or localhost, "
                   "without a port or brackets",
                   address));
+}
+
+Result<void> check_kv_events(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon != std::string::npos) {
+    std::string_view address = std::string_view(text).substr(0, colon);
+    if (address.starts_with('[') && address.ends_with(']')) {
+      address = address.substr(1, address.size() - 2);
+    }
+    std::uint16_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data() + colon + 1, end, number);
+    if (read.ec == std::errc() && read.ptr == end && is_numeric_host(std::string(address))) {
+      return {};
+    }
+  }
+  return invalid_value(fmt::format(
+      "'{}' is not an address and a port: write 127.0.0.1:5557, 0.0.0.0:5557 or [::1]:5557", text));
 }
 
 Result<void> check_token(const std::string& token) {
@@ -475,6 +494,9 @@ void add_servers(std::vector<Setting<Settings>>& table) {
        "Add the rendered prompt and the settings to every answer, as \"__verbose\"; none is "
        "cached."},
       kAtStart, engine(&EngineSettings::verbose), AnyValue());
+  add({"engine.kv_events",
+       "Address and port where gateways follow changes of the KV cache (ZeroMQ); empty: nowhere."},
+      kAtStart, engine(&EngineSettings::kv_events), or_empty(check_kv_events));
 }
 
 void add_memory_and_remote(std::vector<Setting<Settings>>& table) {

@@ -178,6 +178,12 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
       {"[upstream]\nrouting = \"random\"", "upstream.routing: 'random' is not one of content, "},
       {"[upstream]\nhealth_path = \"health\"", "upstream.health_path: 'health' is not a path"},
       {"[engine]\nmodel = \"\"", "engine.model: the value must not be empty"},
+      {"[engine]\nkv_events = \"127.0.0.1\"",
+       "engine.kv_events: '127.0.0.1' is not an address and a port"},
+      {"[engine]\nkv_events = \"127.0.0.1:65536\"",
+       "engine.kv_events: '127.0.0.1:65536' is not an address and a port"},
+      {"[engine]\nkv_events = \"localhost:5557\"",
+       "engine.kv_events: 'localhost:5557' is not an address and a port"},
       {"[limits]\nthreads = 257", "limits.threads: 257 is not between 0 and 256"},
       {"[limits]\nidle_timeout = \"0 s\"", "limits.idle_timeout: \"0 s\" is not between \"1 ms\""},
       {"[tenancy]\nunknown_keys = \"allow\"", "'allow' is not one of each, refuse"},
@@ -362,8 +368,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("upstream", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   {
-    const auto& [a, b, c, d, e, file] = s.engine;  // `file` is read from the command line
-    count("engine", a, b, c, d, e);
+    const auto& [a, b, c, d, e, f, file] = s.engine;  // `file` is read from the command line
+    count("engine", a, b, c, d, e, f);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = s.memory;
@@ -464,6 +470,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"engine.seed", "1"},
       {"engine.slots", "false"},
       {"engine.verbose", "true"},
+      {"engine.kv_events", R"("127.0.0.1:5557")"},
       {"memory.budget", R"("1 GiB")"},
       {"memory.policy", R"("lru")"},
       {"memory.max_kv_tokens", "5"},
@@ -655,6 +662,7 @@ Settings random_settings(Rng& rng) {
   s.upstream.queue = static_cast<std::uint32_t>(rng.below(1000));
   s.upstream.retry_budget = rng.uniform();
   s.engine.model = "m" + random_text(rng);
+  if (rng.chance(0.5)) s.engine.kv_events = fmt::format("[::1]:{}", rng.below(65536));
   s.memory.disk = "/" + random_text(rng) + "x";
   s.memory.gpu_size = Bytes(rng.below(1ULL << 40U));
   s.memory.max_kv_tokens = rng.below(1ULL << 40U);

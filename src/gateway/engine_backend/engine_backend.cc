@@ -118,13 +118,15 @@ std::optional<ClientStep> step_of(const BackendRequest& request) {
 }  // namespace
 
 EngineBackend::EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
-                             IdGenerator& ids, const Clock& clock, unsigned threads)
+                             IdGenerator& ids, const Clock& clock, unsigned threads,
+                             OnComputed on_computed)
     : settings_(settings),
       engine_(engine),
       reuse_(reuse),
       ids_(ids),
       clock_(clock),
       fingerprint_(fingerprint_of(engine.identity())),
+      on_computed_(std::move(on_computed)),
       prefetcher_(make_prefetcher(engine, reuse, clock)),
       // Two more than compute: their media are encoded meanwhile.
       workers_(engine.load().lanes == 0 ? threads : engine.load().lanes + 2, kQueued) {}
@@ -313,6 +315,8 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
     const Completion& done = written->completion;
     if (index == 0) last_members = details_at_end(asked, *prompt, details, *written);
     if (index == 0) used = written->target;
+    // A request with several prompts has no chain of its own.
+    if (index == 0 && prompts == 1 && on_computed_ && used != nullptr) on_computed_(asked, used);
     if (index % choices == 0) {
       answer.prompt_tokens += done.prefilled + done.resumed_from + done.moved;
       answer.cached_tokens += done.resumed_from + done.moved;

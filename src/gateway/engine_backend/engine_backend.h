@@ -2,6 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <functional>
+#include <memory>
+
 #include "afterimage/clock.h"
 #include "afterimage/engine.h"
 #include "afterimage/reuse.h"
@@ -29,8 +32,12 @@ class EngineBackend final : public Backend {
   };
 
   /// All arguments outlive it. `threads`: for an engine that takes any number of requests at a time.
+  /// Hears of each request that was computed, with its prompt's keys. On the threads that compute.
+  using OnComputed = std::function<void(const ApiRequest&, std::shared_ptr<const PrefetchTarget>)>;
+
   EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
-                IdGenerator& ids, const Clock& clock, unsigned threads);
+                IdGenerator& ids, const Clock& clock, unsigned threads,
+                OnComputed on_computed = {});
 
   [[nodiscard]] std::string_view kind() const override { return "built-in"; }
   [[nodiscard]] std::string name() const override { return settings_.model; }
@@ -89,6 +96,7 @@ class EngineBackend final : public Backend {
   IdGenerator& ids_;
   const Clock& clock_;
   std::string fingerprint_;
+  OnComputed on_computed_;
   std::unique_ptr<StepPrefetcher> prefetcher_;  // nullptr: the caches have no tier below
   Workers workers_;
 };

@@ -181,6 +181,16 @@ void Fleet::probed(const std::string& name, bool answered) {
   if (replica->health.ejections() != before) replica->residency.clear();
 }
 
+std::vector<std::pair<ReplicaSetting, std::shared_ptr<Backend>>> Fleet::servers() const {
+  const MutexLock lock(mutex_);
+  std::vector<std::pair<ReplicaSetting, std::shared_ptr<Backend>>> servers;
+  for (const auto& replica : replicas_) {
+    if (replica->health.ejected(clock_.now())) continue;
+    servers.emplace_back(replica->setting, replica->server);
+  }
+  return servers;
+}
+
 std::optional<std::uint32_t> Fleet::drain(std::string_view name, bool draining) {
   const MutexLock lock(mutex_);
   Replica* const replica = find(name);
@@ -195,6 +205,23 @@ void Fleet::engine_evicted(std::string_view name, double share) {
   if (replica == nullptr) return;
   // Engines evict the least recently used blocks, of prompts and answers alike.
   replica->residency.forget_tokens(share * replica->residency.tokens());
+}
+
+void Fleet::engine_holds(std::string_view name, std::span<const ChainKey> keys,
+                         std::uint32_t tokens) {
+  const MutexLock lock(mutex_);
+  Replica* const replica = find(name);
+  if (replica == nullptr) return;
+  for (const ChainKey& key : keys) {
+    replica->residency.report_held(key, static_cast<float>(tokens), clock_.now());
+  }
+}
+
+void Fleet::engine_lost(std::string_view name, std::span<const ChainKey> keys) {
+  const MutexLock lock(mutex_);
+  Replica* const replica = find(name);
+  if (replica == nullptr) return;
+  for (const ChainKey& key : keys) replica->residency.report_lost(key);
 }
 
 void Fleet::engine_cleared(std::string_view name) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -144,6 +145,8 @@ class Fleet {
   /// False: the budget is spent.
   [[nodiscard]] bool may_retry();
   void probed(const std::string& name, bool answered);
+  /// Those that are not ejected, in the order of the settings.
+  [[nodiscard]] std::vector<std::pair<ReplicaSetting, std::shared_ptr<Backend>>> servers() const;
   /// nullopt: no such replica. Else how many requests it still has.
   std::optional<std::uint32_t> drain(std::string_view name, bool draining);
 
@@ -151,6 +154,9 @@ class Fleet {
   /// ignored.
   void engine_evicted(std::string_view name, double share);
   void engine_cleared(std::string_view name);
+  /// The same from an engine that names its content: it holds these links of chains, or has lost them.
+  void engine_holds(std::string_view name, std::span<const ChainKey> keys, std::uint32_t tokens);
+  void engine_lost(std::string_view name, std::span<const ChainKey> keys);
 
   [[nodiscard]] std::vector<ReplicaStats> stats() const;
   /// The shortest expected wait, in seconds.

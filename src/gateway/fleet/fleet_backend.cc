@@ -13,6 +13,7 @@
 
 #include "foundation/platform/mutex.h"
 #include "gateway/fleet/fleet_call.h"
+#include "gateway/fleet/fleet_models.h"
 #include "gateway/proxy/upstream.h"
 
 namespace afterimage {
@@ -53,9 +54,9 @@ class FleetBackend::Core final : public FleetCallHost,
         caller_(caller),
         threads_(threads),
         clock_(clock),
-        fleet_(clock, [this, key = std::move(key)](const ReplicaSetting& replica) {
-          return connect(replica, key);
-        }) {}
+        fleet_(clock, [this, key = std::move(key)](
+                          const ReplicaSetting& replica) { return connect(replica, key); }),
+        models_(fleet_, threads, clock) {}
 
   Result<void> apply(const UpstreamSettings& settings);
   void start_probes();
@@ -70,6 +71,7 @@ class FleetBackend::Core final : public FleetCallHost,
   void place(const std::shared_ptr<FleetCall>& call) override;
   void pump() override;
   void count_retry(bool allowed) override;
+  FleetModels& models() { return models_; }
 
  private:
   using Calls = std::vector<std::shared_ptr<FleetCall>>;
@@ -100,6 +102,7 @@ class FleetBackend::Core final : public FleetCallHost,
   const Clock& clock_;
   std::atomic<bool> stopped_ = false;
   Fleet fleet_;
+  FleetModels models_;
   /// nullptr: no replica publishes events. Its thread uses the fleet.
   std::unique_ptr<KvSubscriber> subscriber_ AFI_GUARDED_BY(mutex_);
 };
@@ -143,7 +146,11 @@ void FleetBackend::Core::follow_events() {
     subscriber_ = std::make_unique<KvSubscriber>(KvSubscriber::Callbacks{
         .evicted = [this](const std::string& name,
                           double share) { fleet_.engine_evicted(name, share); },
-        .cleared = [this](const std::string& name) { fleet_.engine_cleared(name); }});
+        .cleared = [this](const std::string& name) { fleet_.engine_cleared(name); },
+        .holds = [this](const std::string& name, std::span<const ChainKey> keys,
+                        std::uint32_t tokens) { fleet_.engine_holds(name, keys, tokens); },
+        .lost = [this](const std::string& name,
+                       std::span<const ChainKey> keys) { fleet_.engine_lost(name, keys); }});
   }
   subscriber_->follow(std::move(sources));
 }
@@ -344,6 +351,7 @@ std::shared_ptr<const Route> FleetBackend::route(const BackendRequest& request) 
 }
 
 BackendCall FleetBackend::ask(BackendRequest request, std::shared_ptr<BackendListener> listener) {
+  if (FleetModels::answers(request)) return core_->models().ask(request, std::move(listener));
   const auto call = std::make_shared<FleetCall>(core_, std::move(request), std::move(listener));
   core_->place(call);
   // The response holds what this returns, and the call holds the response.

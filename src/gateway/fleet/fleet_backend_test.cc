@@ -137,6 +137,60 @@ TEST(FleetBackend, AsksAnotherReplicaIfOneFailsBeforeTheFirstByte) {
   }
 }
 
+/// A server with these models.
+Model::Answer lists(const std::vector<std::string>& ids) {
+  json data = json::array();
+  for (const std::string& id : ids) data.push_back({{"id", id}, {"object", "model"}});
+  return [body = json{{"object", "list"}, {"data", data}}.dump()](const HttpRequest&,
+                                                                  const Responder& responder) {
+    responder.reply({.headers = {{"Content-Type", "application/json"}}, .body = body});
+  };
+}
+
+std::vector<std::string> listed(RunningFleet& fleet, const std::string& headers = "") {
+  const Said said = ask(fleet.service->port(), "GET", "/v1/models", "", headers);
+  EXPECT_EQ(said.status, 200U);
+  std::vector<std::string> ids;
+  for (const json& model : json::parse(said.body)["data"]) ids.push_back(model["id"]);
+  return ids;
+}
+
+TEST(FleetBackend, ListsTheModelsOfAllReplicasOnce) {
+  RunningFleet fleet(3, "", {"", "", "models=c*"});
+  fleet.models[0]->answers(lists({"a", "both"}));
+  fleet.models[1]->answers(lists({"both", "b"}));
+  fleet.models[2]->answers(lists({"c1", "hidden"}));  // which is never sent there
+  const std::vector<std::string> all = {"a", "both", "b", "c1"};
+  EXPECT_EQ(listed(fleet), all);
+  EXPECT_EQ(listed(fleet), all);
+  EXPECT_EQ(fleet.asked(), 3);  // kept
+  EXPECT_EQ(listed(fleet, "Authorization: Bearer other\r\n"), all);
+  EXPECT_EQ(fleet.asked(), 6);  // but for this key only
+  const Said one = ask(fleet.service->port(), "GET", "/v1/models/b", "");
+  EXPECT_EQ(json::parse(one.body)["id"], "b");
+  EXPECT_EQ(ask(fleet.service->port(), "GET", "/v1/models/hidden", "").status, 404U);
+}
+
+TEST(FleetBackend, AReplicaThatFailsLeavesOutItsModels) {
+  RunningFleet fleet(3);
+  fleet.models[0]->answers(lists({"a"}));
+  fleet.models[1]->answers(status(500));
+  fleet.models[2]->answers([](const HttpRequest&, const Responder& responder) {
+    responder.reply({.body = std::string("{\"data\":7}")});
+  });
+  EXPECT_EQ(listed(fleet), std::vector<std::string>({"a"}));
+  // Not kept: it is complete as soon as they answer.
+  fleet.models[1]->answers(lists({"b"}));
+  fleet.models[2]->answers(lists({"c"}));
+  EXPECT_EQ(listed(fleet), std::vector<std::string>({"a", "b", "c"}));
+}
+
+TEST(FleetBackend, SaysThatNoReplicaListsModels) {
+  RunningFleet fleet(2);
+  for (auto& model : fleet.models) model->answers(status(500));
+  EXPECT_EQ(ask(fleet.service->port(), "GET", "/v1/models", "").status, 502U);
+}
+
 TEST(FleetBackend, ErrorsOfTheClientAreNotRetried) {
   RunningFleet fleet(2);
   for (auto& model : fleet.models) model->answers(status(400));

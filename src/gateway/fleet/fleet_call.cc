@@ -23,9 +23,10 @@ bool is_replayable(const BackendRequest& request) {
     return true;
   }
   static constexpr auto kInference = std::to_array<std::string_view>(
-      {"/v1/messages", "/v1/messages/count_tokens", "/v1/rerank", "/v1/score", "/v1/classify",
-       "/v1/audio/transcriptions", "/v1/audio/translations", "/v1/audio/speech",
-       "/v1/moderations"});
+      {"/v1/messages", "/v1/messages/count_tokens", "/v1/responses/input_tokens", "/v1/rerank",
+       "/v1/reranking", "/v1/score", "/v1/classify", "/v1/pooling", "/v1/tokenize",
+       "/v1/detokenize", "/v1/audio/transcriptions", "/v1/audio/translations", "/v1/audio/speech",
+       "/v1/images/generations", "/v1/moderations"});
   const std::string_view path =
       std::string_view(request.target).substr(0, request.target.find('?'));
   return request.method == "POST" && std::ranges::find(kInference, path) != kInference.end();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 
 #include "gateway/fleet/msgpack_reader.h"
@@ -23,10 +24,14 @@ std::uint64_t mixed(std::uint64_t value) {
 }
 
 /// Block hashes are numbers or bytes, by the engine's version and settings.
-std::optional<std::uint64_t> read_block(MsgpackReader& in) {
+std::optional<std::uint64_t> read_block(MsgpackReader& in, std::vector<ChainKey>& keys) {
   if (const auto number = in.integer()) return mixed(*number);
   const auto bytes = in.text();
   if (!bytes.has_value()) return std::nullopt;
+  if (ChainKey key; bytes->size() == key.bytes.size()) {
+    std::ranges::copy(std::as_bytes(std::span(*bytes)), key.bytes.begin());
+    keys.push_back(key);
+  }
   std::uint64_t hash = 0xCBF29CE484222325ULL;
   for (const char c : *bytes) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
@@ -60,6 +65,7 @@ class EventFields {
         return;
       }
     }
+    if (field == "extra" || field == "extra_keys") return read_extra(in);
     if (field == "group_idx") {
       if (const auto group = in.integer()) {
         is_first_group_ = *group == 0;
@@ -94,11 +100,25 @@ class EventFields {
     const auto count = in.array();
     if (!count.has_value()) return in.skip();
     for (std::size_t i = 0; i < *count && !in.broken(); ++i) {
-      const auto block = read_block(in);
+      const auto block = read_block(in, event_.keys);
       if (block.has_value()) {
         event_.blocks.push_back(*block);
       } else {
         in.skip();
+      }
+    }
+  }
+  /// A list or nil for each block.
+  void read_extra(MsgpackReader& in) {
+    const auto count = in.array();
+    if (!count.has_value()) return in.skip();
+    for (std::size_t i = 0; i < *count && !in.broken(); ++i) {
+      const auto keys = in.array();
+      if (!keys.has_value()) in.skip();
+      for (std::size_t k = 0; k < keys.value_or(0) && !in.broken(); ++k) {
+        const auto text = in.text();
+        if (!text.has_value()) in.skip();
+        if (i == 0 && k == 0 && text == kContentMark) event_.names_content = true;
       }
     }
   }

@@ -6,12 +6,18 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "afterimage/result.h"
+#include "gateway/fleet/content_chain.h"
 
 namespace afterimage {
+
+/// The first of a block's extra_keys where block_hashes are keys of content chains, as
+/// `afterimage serve` publishes them: then they say which content a block holds.
+inline constexpr std::string_view kContentMark = "afterimage:content:1";
 
 /// One change of an engine's KV cache, as vLLM publishes it.
 struct KvEvent {
@@ -20,6 +26,8 @@ struct KvEvent {
   std::vector<std::uint64_t> blocks;  // hashes of the engine's block hashes
   std::uint32_t block_tokens = 0;     // of kStored
   std::uint8_t medium = 0;            // a bit for each: GPU memory is 1, others share 2, 4, …
+  std::vector<ChainKey> keys = {};    // the block hashes that have 32 bytes
+  bool names_content = false;         // of kStored: extra_keys bear kContentMark
 };
 
 struct KvEventBatch {

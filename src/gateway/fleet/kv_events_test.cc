@@ -70,6 +70,26 @@ TEST(KvEvents, BlockHashesAreNumbersOrBytes) {
   EXPECT_EQ(parse(batch({removed({bytes})})).events[0].blocks[0], read.events[0].blocks[3]);
 }
 
+TEST(KvEvents, ContentKeysAreNamedByTheirMark) {
+  const auto key = json::binary(std::vector<std::uint8_t>(32, 7));
+  const auto event = [&](const json& extra) {
+    return json::array({"BlockStored", list_of({key}), nullptr, json::array(), 16, nullptr, "CPU",
+                        nullptr, extra});
+  };
+  const std::string mark(kContentMark);
+  const KvEventBatch read =
+      parse(batch({event(json::array({json::array({mark, "digest"})})),
+                   event(json::array({json::array({"salt"})})), event(json::array({nullptr})),
+                   event(nullptr), event(json::array({json::array({"x", mark})}))}));
+  ASSERT_EQ(read.events.size(), 5U);
+  EXPECT_TRUE(read.events[0].names_content);
+  for (std::size_t i = 1; i < 5; ++i) EXPECT_FALSE(read.events[i].names_content) << i;
+  ASSERT_EQ(read.events[0].keys.size(), 1U);
+  EXPECT_EQ(read.events[0].keys[0].bytes[31], std::byte{7});
+  // Hashes of another size are no keys.
+  EXPECT_TRUE(parse(batch({stored({1, json::binary({1, 2})})})).events[0].keys.empty());
+}
+
 TEST(KvEvents, OtherEventsAndLayerGroupsAreCountedAndLeftOut) {
   json second = stored({1});
   second.insert(second.end(), {nullptr, 1});  // extra_keys, group_idx

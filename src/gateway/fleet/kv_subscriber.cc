@@ -240,10 +240,31 @@ class KvSubscriber::Feed {
     ++stats_.batches;
     stats_.events += batch->events.size();
     const EngineBlocks::Effect effect = blocks_.apply(*batch);
+    for (const KvEvent& event : batch->events) {
+      stats_.names_content = stats_.names_content || event.names_content;
+    }
+    if (stats_.names_content) return apply_content(*batch);
     if (effect.cleared) callbacks_.cleared(source_.name);
     if (effect.evicted_share > 0) callbacks_.evicted(source_.name, effect.evicted_share);
   }
+  /// In order: a link may go and come back within one batch.
+  void apply_content(const KvEventBatch& batch) {
+    for (const KvEvent& event : batch.events) {
+      switch (event.kind) {
+        case KvEvent::Kind::kStored:
+          if (event.names_content) callbacks_.holds(source_.name, event.keys, event.block_tokens);
+          break;
+        case KvEvent::Kind::kRemoved:
+          callbacks_.lost(source_.name, event.keys);
+          break;
+        case KvEvent::Kind::kCleared:
+          callbacks_.cleared(source_.name);
+          break;
+      }
+    }
+  }
   void forget() {
+    stats_.names_content = false;
     blocks_.clear();
     callbacks_.cleared(source_.name);
   }

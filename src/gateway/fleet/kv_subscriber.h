@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,6 +34,7 @@ struct KvSourceStats {
   std::uint64_t restarts = 0;  // of the publisher
   std::size_t blocks = 0;
   double tokens = 0;
+  bool names_content = false;  // its events say which content it holds
 };
 
 /// Follows the KV events of replicas on a thread of its own. Whatever they send costs bounded memory
@@ -48,6 +50,12 @@ class KvSubscriber {
     /// Nothing is known of the replica's cache any more: it was cleared, it restarted, or batches
     /// are missing.
     std::function<void(const std::string& name)> cleared;
+    /// The replica names its content: it holds these links now, each of so many tokens.
+    std::function<void(const std::string& name, std::span<const ChainKey>, std::uint32_t tokens)>
+        holds = [](const std::string&, std::span<const ChainKey>, std::uint32_t) {};
+    /// It holds these no more.
+    std::function<void(const std::string& name, std::span<const ChainKey>)> lost =
+        [](const std::string&, std::span<const ChainKey>) {};
   };
   explicit KvSubscriber(Callbacks callbacks);
   ~KvSubscriber();

@@ -32,11 +32,11 @@ Resident Residency::find(const ContentChain& chain, std::span<const float> token
   bool within = true;
   for (std::size_t i = 0; i < chain.links.size(); ++i) {
     const Entry* const entry = find_link(chain.links[i].key);
-    if (entry == nullptr || now - entry->used > limits_.max_age) break;
+    if (entry == nullptr || (!entry->reported && now - entry->used > limits_.max_age)) break;
     const double distance = computed_ - entry->stamp;
     found.recorded_distance = std::max(found.recorded_distance, distance);
     found.recorded_tokens += tokens[i];
-    within = within && distance <= capacity_;
+    within = within && (entry->reported || distance <= capacity_);
     if (!within) continue;
     found.distance = std::max(found.distance, distance);
     found.tokens += tokens[i];
@@ -103,7 +103,12 @@ void Residency::learn(const ContentChain& chain, std::span<const float> tokens,
     const auto it = links_.find(chain.links[i].key);
     if (it == links_.end()) break;
     it->second->stamp = computed_;
-    it->second->confirmed = seen <= cached_tokens + kTelling;
+    it->second->confirmed = it->second->reported || seen <= cached_tokens + kTelling;
+  }
+  // What the engine names needs no estimate of its capacity.
+  if (!chain.links.empty()) {
+    const Entry* const first = find_link(chain.links.front().key);
+    if (first != nullptr && first->reported) return;
   }
   capacity_ = std::min(capacity_ * kRelaxed, kUnlimited);
   if (before.recorded_tokens >= kTelling && cached_tokens >= 0.8 * before.recorded_tokens) {
@@ -111,6 +116,26 @@ void Residency::learn(const ContentChain& chain, std::span<const float> tokens,
   } else if (before.tokens >= 2 * kTelling && cached_tokens < 0.5 * before.tokens) {
     limit_capacity(std::min(capacity_, 0.9 * before.distance));
   }
+}
+
+void Residency::report_held(const ChainKey& key, float tokens, Duration now) {
+  auto it = links_.find(key);
+  if (it == links_.end()) {
+    if (links_.size() >= limits_.links) drop_oldest();
+    order_.push_front({.key = key, .tokens = tokens, .used = now, .stamp = computed_});
+    it = links_.emplace(key, order_.begin()).first;
+    tokens_ += tokens;
+  }
+  it->second->confirmed = true;
+  it->second->reported = true;
+}
+
+void Residency::report_lost(const ChainKey& key) {
+  const auto it = links_.find(key);
+  if (it == links_.end()) return;
+  tokens_ -= it->second->tokens;
+  order_.erase(it->second);
+  links_.erase(it);
 }
 
 void Residency::drop_oldest() {

@@ -55,6 +55,10 @@ class Residency {
   /// request was sent. Confirms links, and learns how much the engine's cache holds.
   void learn(const ContentChain& chain, std::span<const float> tokens, double cached_tokens,
              const Resident& before);
+  /// The engine names its content, and says that it holds this link, or holds it no more. Such a link
+  /// is confirmed, however old it is, until the engine says that it is gone.
+  void report_held(const ChainKey& key, float tokens, Duration now);
+  void report_lost(const ChainKey& key);
   /// The engine evicted this much: the least recently used links are no longer expected.
   void forget_tokens(double tokens);
   /// The engine restarted or cleared its caches.
@@ -73,6 +77,7 @@ class Residency {
     ChainKey key;
     float tokens = 0;
     bool confirmed = false;
+    bool reported = false;  // by its key, in an event of the engine
     Duration used{0};
     double stamp = 0;  // computed_ when it was last used
   };

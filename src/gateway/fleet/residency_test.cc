@@ -153,6 +153,26 @@ TEST(Residency, EvictionsOfTheEngineDropTheLeastRecentlyUsed) {
   EXPECT_EQ(record.tokens(), 0);
 }
 
+TEST(Residency, WhatTheEngineNamesIsThereUntilItSaysOtherwise) {
+  Residency record;
+  const Prompt prompt("abc");
+  for (const ChainLink& link : prompt.chain.links) record.report_held(link.key, 100, 0s);
+  // Confirmed without a request from here, however old, and whatever the capacity seems to be.
+  record.limit_capacity(0);
+  const Resident found = find(record, "abcd", 24h);
+  EXPECT_EQ(found.links, 3U);
+  EXPECT_EQ(found.confirmed_tokens, 300);
+  ask(record, "abc", 0);  // a report that contradicts it changes nothing
+  EXPECT_EQ(find(record, "abc").confirmed_tokens, 300);
+  record.report_lost(prompt.chain.links[1].key);
+  EXPECT_EQ(find(record, "abc").links, 1U);
+  EXPECT_EQ(record.tokens(), 200);
+  record.report_lost(prompt.chain.links[1].key);
+  EXPECT_EQ(record.tokens(), 200);
+  record.clear();
+  EXPECT_EQ(find(record, "abc").links, 0U);
+}
+
 TEST(Residency, ARestartClearsEverything) {
   Residency record;
   assume(record, "aP");

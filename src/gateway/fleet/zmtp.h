@@ -15,7 +15,7 @@
 
 namespace afterimage {
 
-/// The client's side of one ZeroMQ connection: ZMTP 3.0 without authentication, for a SUB or a DEALER
+/// One side of a ZeroMQ connection: ZMTP 3.0 without authentication, for a SUB, DEALER or PUB
 /// socket. No I/O: bytes in, messages out. A client of our own, because libzmq's queues do not
 /// bound a message of endless parts.
 ///
@@ -30,7 +30,7 @@ class ZmtpClient {
   static constexpr std::size_t kMostParts = 8;
 
   /// `socket` "SUB": subscribes to everything once the other side is ready. "DEALER": `first` is
-  /// sent then.
+  /// sent then. "PUB": the messages that come are the other side's subscriptions.
   explicit ZmtpClient(std::string_view socket, std::string first = {});
 
   /// Bytes that are to be sent now; they are not returned again.
@@ -39,6 +39,8 @@ class ZmtpClient {
   /// The parts of the next whole message.
   [[nodiscard]] std::optional<std::vector<std::string>> take();
   [[nodiscard]] bool ready() const { return ready_; }
+  /// Bytes of a message that is not whole yet.
+  [[nodiscard]] std::size_t buffered() const { return in_.size() + part_bytes_; }
 
   /// One message as it is sent.
   [[nodiscard]] static std::string message(std::initializer_list<std::string_view> parts);

@@ -17,6 +17,7 @@
 #include "foundation/platform/files.h"
 #include "gateway/engine_backend/engine_backend.h"
 #include "gateway/fleet/fleet_backend.h"
+#include "gateway/kv_publisher/kv_publisher.h"
 #include "gateway/proxy/erasure.h"
 #include "gateway/proxy/upstream.h"
 #include "gateway/service/make_similar_answers.h"
@@ -171,6 +172,7 @@ struct Service::State {
 
   void open_device();
   Result<void> open_stores();
+  Result<EngineBackend::OnComputed> publish_kv_events();
   Result<std::unique_ptr<SharedCell>> remote_cell(std::string_view domain,
                                                   std::unique_ptr<SharedCell>& stored) const;
   Result<void> share_answers();
@@ -216,6 +218,7 @@ struct Service::State {
   std::unique_ptr<IoThreads> threads;
   std::unique_ptr<HttpCaller> caller;
   std::unique_ptr<HttpCaller> trusting_caller;  // upstream.ca_file; nullptr: `caller`
+  std::unique_ptr<KvPublisher> kv_publisher;  // nullptr: nothing is published
   std::unique_ptr<Backend> backend;
   FleetBackend* fleet = nullptr;  // the backend, if it has replicas
   std::unique_ptr<SimilarAnswers> similar;
@@ -389,12 +392,33 @@ void Service::State::open_archive() {
   }
 }
 
+/// Empty: nothing is published.
+Result<EngineBackend::OnComputed> Service::State::publish_kv_events() {
+  const std::string& address = options.settings.engine.kv_events;
+  if (address.empty() || reuse->prefix() == nullptr) return EngineBackend::OnComputed();
+  auto started = KvPublisher::start(address, *reuse->prefix(), ids.clock());
+  if (!started.has_value()) {
+    return fail(started.error().code, "engine.kv_events: " + started.error().message);
+  }
+  kv_publisher = *std::move(started);
+  log.info("kv_events", {{"port", std::uint64_t{kv_publisher->port()}}});
+  return [this](const ApiRequest& asked, std::shared_ptr<const PrefetchTarget> target) {
+    kv_publisher->served(content_chain(asked), std::move(target));
+  };
+}
+
 Result<void> Service::State::open_backend() {
   const Settings& settings = options.settings;
   if (!settings.upstream.is_set()) {
+    AFI_TRY(auto on_computed, publish_kv_events());
     backend = std::make_unique<EngineBackend>(settings.engine, *options.engine, *reuse, ids, clock,
-                                              threads_of(settings.limits));
+                                              threads_of(settings.limits), std::move(on_computed));
     return {};
+  }
+  if (!settings.engine.kv_events.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "engine.kv_events: only the built-in engine publishes events: leave it empty where "
+                "upstream is set");
   }
   AFI_TRY(const std::string key, key_in("upstream.key_env", settings.upstream.key_env));
   AFI_TRY(HttpCaller* const calls, upstream_caller());

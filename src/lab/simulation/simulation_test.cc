@@ -13,7 +13,7 @@
 #include "lab/simulation/policy_shelf.h"
 #include "lab/simulation/remote_shards.h"
 #include "lab/simulation/segment_shelf.h"
-#include "lab/simulation/zipf.h"
+#include "lab/workload/zipf.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

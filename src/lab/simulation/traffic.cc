@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "foundation/platform/random.h"
-#include "lab/simulation/zipf.h"
+#include "lab/workload/zipf.h"
 
 namespace afterimage {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "lab/simulation/zipf.h"
+#include "lab/workload/zipf.h"
 
 #include <algorithm>
 #include <cmath>
