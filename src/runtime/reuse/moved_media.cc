@@ -91,26 +91,19 @@ void MovedMediaCache::remove(Entries::iterator entry) {
   entries_.erase(entry);
 }
 
-std::uint64_t MovedMediaCache::erase_if(const std::function<bool(const Key&)>& which) {
+std::uint64_t MovedMediaCache::erase_spaces(
+    const std::function<bool(const NamespaceId&)>& which) {
   std::uint64_t erased = 0;
   const MutexLock lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
-    if (which(entry->key)) {
+    if (which(entry->key.space)) {
       remove(entry);
       ++erased;
     }
     entry = next;
   }
   return erased;
-}
-
-std::uint64_t MovedMediaCache::erase_media(const ContentDigest& media) {
-  return erase_if([&](const Key& key) { return key.content == media; });
-}
-
-std::uint64_t MovedMediaCache::erase_spaces(const std::function<bool(const NamespaceId&)>& which) {
-  return erase_if([&](const Key& key) { return which(key.space); });
 }
 
 bool MovedMediaCache::count(const Completion& bounded) {

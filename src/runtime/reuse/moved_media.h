@@ -54,7 +54,6 @@ class MovedMediaCache {
             const KvSlice& kv);
 
   /// Returns how many items it erased.
-  std::uint64_t erase_media(const ContentDigest& media);
   std::uint64_t erase_spaces(const std::function<bool(const NamespaceId&)>& which);
 
   /// Counts a bounded answer. True: compare() it with an exact one.
@@ -85,7 +84,6 @@ class MovedMediaCache {
     return {
         .space = space, .content = span.content, .length = span.length, .columns = span.columns};
   }
-  std::uint64_t erase_if(const std::function<bool(const Key&)>& which);
   void remove(Entries::iterator entry) AFI_REQUIRES(mutex_);
 
   MovedMediaOptions options_;

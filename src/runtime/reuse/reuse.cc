@@ -349,8 +349,9 @@ EraseReport Reuse::State::erase_now(const EraseTarget& target, const EntryFilter
            filter.matches(known->second.labels);
   };
   if (moved != nullptr) {
-    report.moved = EntryCount(target.media.has_value() ? moved->erase_media(*target.media)
-                                                       : moved->erase_spaces(matches));
+    // KV of any item may have been computed after the erased one, and depends on it then.
+    report.moved = EntryCount(moved->erase_spaces(
+        [&](const NamespaceId& space) { return target.media.has_value() || matches(space); }));
   }
   if (prefill != nullptr) {
     report.kv_tokens = target.media.has_value() ? prefill->erase_media(*target.media)
