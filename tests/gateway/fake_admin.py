@@ -229,7 +229,7 @@ class Gateway:
         return {"dry_run": dry, "entries": len(gone), "bytes": sum(e["bytes"] for e in gone), "examples": [e["question"] for e in gone[:5]]}
 
     def media(self, limit="100"):
-        items = [{"digest": f"{n:064x}", "modality": "image", "bytes": 262144 * n, "encode_s": 0.12 * n, "uses": 7 - n, "agents": 4 - n, "in_use": False} for n in (1, 2, 3)]
+        items = [{"digest": f"{n:x}7c0d" * 12 + f"{n:04x}", "modality": "image", "bytes": 262144 * n, "encode_s": 0.12 * n, "uses": 7 - n, "agents": 4 - n, "in_use": False} for n in (1, 2, 3)]
         return {"media": [] if self.erased else items[:int(limit)], "total": 0 if self.erased else 3, "agents": 5}
 
     def erase(self, wanted):
