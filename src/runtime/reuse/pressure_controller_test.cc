@@ -134,7 +134,8 @@ TEST(PressureController, m2_what_is_reported_as_kept_is_there_under_pressure) {
     f.tick();
     ASSERT_TRUE(f.holds(n));
   }
-  EXPECT_EQ(f.stats().used, 32_MiB) << "what fits stays (M1), and no more than is missing leaves (M17)";
+  EXPECT_EQ(f.stats().used, 32_MiB)
+      << "what fits stays (M1), and no more than is missing leaves (M17)";
 }
 
 TEST(PressureController, ExpectedGrowthEvictsNothing) {
