@@ -360,7 +360,6 @@ def governor(results):
     print("\nGovernor\n")
     for question, name in [("a step", "BM_GovernorStep"),
                            ("a tick that reads /proc and finds nothing to do", "BM_KeeperTick"),
-                           ("1 GiB of clean entries released, accounting only", "BM_ReleaseGiBOfClean"),
                            ("1 GiB returned from the caches to the system", "BM_GiveBackGiB"),
                            ("  the limit: the kernel takes 1 GiB back", "BM_KernelTakesBackGiB")]:
         print(f"{question:<52}{show(results.median(name)):>10}   {results.spread(name)}")

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "afterimage/eviction_policy.h"
+#include "policy/eviction/governed_policy.h"
 
 namespace afterimage::python {
 
@@ -37,7 +38,8 @@ class BorrowedEmbedder final : public Embedder {
 
 Result<std::shared_ptr<AnswerStore>> AnswerStore::open(const AnswerStoreArgs& args) {
   std::shared_ptr<AnswerStore> store(new AnswerStore(args.budget));
-  AFI_TRY(auto policy, make_policy(args.policy));
+  AFI_TRY(auto policy, make_governed_policy(
+                           {.policy = args.policy, .keep_idle_order = args.budget.keeps_times()}));
   AFI_TRY(store->cache_, AnswerCache::create({.max_entries = args.max_entries,
                                               .policy = std::move(policy),
                                               .shared = args.budget.shared()},

@@ -22,6 +22,11 @@ Bytes BudgetPool::Slot::trim_to_budget() {
   return cache == nullptr ? 0_B : cache->trim_to_budget();
 }
 
+Bytes BudgetPool::Slot::evict_idle(Duration since) {
+  const std::shared_lock lock(mutex);
+  return cache == nullptr ? 0_B : cache->evict_idle(since);
+}
+
 void BudgetPool::Slot::block_admission(bool block) {
   const std::unique_lock lock(mutex);
   blocked = block;

@@ -27,6 +27,7 @@ class BudgetPool {
     std::optional<EvictionCandidate> eviction_candidate() override;
     Bytes evict_bytes(Bytes wanted) override;
     Bytes trim_to_budget() override;
+    Bytes evict_idle(Duration since) override;
     void block_admission(bool block) override;
 
     std::shared_mutex mutex;
@@ -84,6 +85,8 @@ struct CacheBudget {
   std::shared_ptr<BudgetPool> pool;
   bool is_shared = false;
 
+  /// A shared budget may get a controller with idle limits: its caches keep times of use.
+  [[nodiscard]] bool keeps_times() const { return is_shared; }
   [[nodiscard]] SharedBudget* shared() const { return is_shared ? &pool->shared() : nullptr; }
   /// An empty place if the budget is not shared.
   [[nodiscard]] Result<BudgetPool::Place> join(BudgetClient& cache) const {

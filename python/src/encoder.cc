@@ -17,6 +17,7 @@
 #include "caches/encoder/encoder_archive.h"
 #include "caches/identity/fields.h"
 #include "foundation/crypto/sha256.h"
+#include "policy/eviction/governed_policy.h"
 #include "tier_names.h"
 #include "tiers.h"
 
@@ -65,7 +66,8 @@ struct OpenArgs {
 
 Result<StorePtr> open_store(const OpenArgs& args) {
   auto store = std::make_shared<EncoderStore>(args.budget);
-  AFI_TRY(auto policy, make_policy(args.policy));
+  AFI_TRY(auto policy, make_governed_policy(
+                           {.policy = args.policy, .keep_idle_order = args.budget.keeps_times()}));
   AFI_TRY(store->cache, EncoderCache::create({.max_entries = EntryCount(args.max_entries),
                                               .policy = std::move(policy)},
                                              store->budget.pool->budget()));
@@ -125,6 +127,13 @@ struct PyFlightLeader {
   }
 };
 
+/// For idle limits: when it was used.
+void note_use(EncoderStore& store, const Embeddings& embeddings) {
+  if (!store.budget.keeps_times()) return;
+  const Embeddings* const used = &embeddings;
+  store.front->note_request({.now = store.clock.now()}, {&used, 1});
+}
+
 /// Makes two copies without the GIL: out of the caller's tensors, and into the cache.
 Result<Embeddings> publish(EncoderStore& store, const EncoderKey& key, FlightLeader leader,
                            const TensorViews& views, const EncoderEntryFacts& facts) {
@@ -137,6 +146,7 @@ Result<Embeddings> publish(EncoderStore& store, const EncoderKey& key, FlightLea
   AFI_TRY(Embeddings embeddings, std::move(leader).publish(std::move(output), facts));
   const auto below = store.archive == nullptr ? std::nullopt : store.key_below(key);
   if (below.has_value()) store.archive->keep(*below, embeddings.tensors(), facts.cost);
+  note_use(store, embeddings);
   return embeddings;
 }
 
@@ -179,6 +189,7 @@ struct PyFlightWaiter {
 
 nb::object as_python(const StorePtr& store, const EncoderKey& key, EncodeOnce::Claim claim) {
   if (auto* found = std::get_if<Embeddings>(&claim); found != nullptr) {
+    note_use(*store, *found);
     return nb::cast(embeddings_of(store, std::move(*found)));
   }
   if (auto* leader = std::get_if<FlightLeader>(&claim); leader != nullptr) {

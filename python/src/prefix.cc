@@ -15,6 +15,7 @@
 #include "caches/identity/fields.h"
 #include "caches/prefix/prefix_archive.h"
 #include "foundation/crypto/sha256.h"
+#include "policy/eviction/governed_policy.h"
 #include "tier_names.h"
 #include "tiers.h"
 
@@ -27,6 +28,7 @@ struct PrefixStore {
       : budget(memory),
         transfer(std::max(memory.is_shared ? 0_B : memory.pool->budget().capacity(), 64_MiB)) {}
 
+  SystemClock clock;
   CacheBudget budget;
   MemoryBudget transfer;  // for transfers from the tier
   TierPtr below;          // nullptr: none
@@ -62,7 +64,8 @@ struct OpenArgs {
 
 Result<StorePtr> open_store(const OpenArgs& args) {
   auto store = std::make_shared<PrefixStore>(args.budget);
-  AFI_TRY(auto policy, make_policy(args.policy));
+  AFI_TRY(auto policy, make_governed_policy(
+                           {.policy = args.policy, .keep_idle_order = args.budget.keeps_times()}));
   AFI_TRY(store->cache, PrefixCache::create({.max_sequences = EntryCount(args.max_sequences),
                                              .policy = std::move(policy)},
                                             store->budget.pool->budget()));
@@ -306,7 +309,11 @@ class PyPrefixCache {
       }
     }
     const PrefillRequest request{
-        .space = space, .layout = &prefill->layout, .prompt = &prefill->prompt};
+        .space = space,
+        .layout = &prefill->layout,
+        .prompt = &prefill->prompt,
+        .facts = {.now = prefill->store->budget.keeps_times() ? prefill->store->clock.now()
+                                                              : Duration(0)}};
     PrefillOnce& front = *prefill->store->front;
     or_raise(without_gil([&]() -> Result<void> {
       AFI_TRY(PrefillLeader leader, wait ? front.wait_and_lead(request) : front.lead(request));

@@ -28,15 +28,15 @@ Duration seconds(double count) { return Duration(static_cast<std::int64_t>(count
 
 GovernorActions step_of(PyGovernor& self, double now_seconds, std::uint64_t ours_bytes,
                         std::optional<std::uint64_t> total_bytes,
-                        std::optional<std::uint64_t> used_bytes, std::uint64_t clean_bytes,
+                        std::optional<std::uint64_t> used_bytes, std::uint64_t evictable_bytes,
                         std::uint64_t planned_bytes, std::uint64_t refused_bytes, double stall) {
   GovernorInputs inputs{.now = seconds(now_seconds),
-                        .ledger = {.used = Bytes(ours_bytes), .clean = Bytes(clean_bytes)},
+                        .ledger = {.used = Bytes(ours_bytes), .evictable = Bytes(evictable_bytes)},
                         .planned = Bytes(planned_bytes),
                         .refused = Bytes(refused_bytes),
                         .stall = stall};
-  if (clean_bytes > ours_bytes) {
-    raise(ErrorCode::kInvalidArgument, "expected clean_bytes to be at most ours_bytes");
+  if (evictable_bytes > ours_bytes) {
+    raise(ErrorCode::kInvalidArgument, "expected evictable_bytes to be at most ours_bytes");
   }
   if (total_bytes.has_value() && used_bytes.has_value()) {
     inputs.sample = MemorySample{.taken_at = inputs.now,
@@ -149,7 +149,8 @@ LiveControllers& live_controllers() {
 class PyPressureController {
  public:
   PyPressureController(const PyBudget& budget, std::optional<nb::callable> gauge,
-                       std::uint64_t reserve_bytes, bool own_thread) {
+                       std::uint64_t reserve_bytes, bool own_thread,
+                       std::optional<double> idle_limit_seconds) {
     auto callable = gauge.has_value() ? shared_callable(*std::move(gauge)) : nullptr;
     auto controlled = std::make_shared<Controlled>();
     controlled->pool = budget.pool;
@@ -157,6 +158,12 @@ class PyPressureController {
       PressureOptions options{.gauge = nullptr,
                               .governor = {.cap = {}, .reserve = Bytes(reserve_bytes)},
                               .own_thread = own_thread};
+      if (idle_limit_seconds.has_value()) {
+        if (!(*idle_limit_seconds > 0) || *idle_limit_seconds > 1e9) {
+          return fail(ErrorCode::kInvalidArgument, "expected idle_limit above 0 seconds");
+        }
+        options.governor.idle = IdleLimits::of(seconds(*idle_limit_seconds));
+      }
       AFI_TRY(options.gauge, gauge_of(std::move(callable)));
       if (!budget.pool->begin_control()) {
         return fail(ErrorCode::kInvalidArgument,
@@ -212,6 +219,7 @@ class PyPressureController {
     stats["budget_bytes"] = now.budget.value();
     stats["lowest_budget_bytes"] = now.lowest_budget.value();
     stats["evicted_bytes"] = now.given_back.value();
+    stats["idle_bytes"] = now.idle.value();
     stats["longest_tick_seconds"] = static_cast<double>(now.longest_tick.count()) * 1e-9;
     return stats;
   }
@@ -248,19 +256,27 @@ void bind_controller(nb::module_& module) {
       "says so.\n"
       "Threads  Any. It has a thread of its own, which ends with close() and with the "
       "interpreter.")
-      .def(nb::init<const PyBudget&, std::optional<nb::callable>, std::uint64_t, bool>(),
-           nb::arg("budget"), nb::kw_only(), nb::arg("gauge") = nb::none(),
-           nb::arg("reserve_bytes") = 0, nb::arg("own_thread") = true,
-           nb::sig("def __init__(self, budget: SharedBudget, *, gauge: "
-                   "collections.abc.Callable[[], tuple[int, int] | tuple[int, int, float]] | None "
-                   "= None, reserve_bytes: int = 0, own_thread: bool = True) -> None"),
-           "gauge: returns (total_bytes, used_bytes[, stall]), the caches included; default: "
-           "MemoryGauge's\n"
-           "memory. It runs on the controller's thread. reserve_bytes: free memory to leave to "
-           "other programs;\n"
-           "0: a sixteenth of the total. own_thread: False: call tick() yourself.\n"
-           "\n"
-           "Unavailable: the gauge cannot be read and reserve_bytes is 0.")
+      .def(
+          nb::init<const PyBudget&, std::optional<nb::callable>, std::uint64_t, bool,
+                   std::optional<double>>(),
+          nb::arg("budget"), nb::kw_only(), nb::arg("gauge") = nb::none(),
+          nb::arg("reserve_bytes") = 0, nb::arg("own_thread") = true,
+          nb::arg("idle_limit") = nb::none(),
+          nb::sig(
+              "def __init__(self, budget: SharedBudget, *, gauge: "
+              "collections.abc.Callable[[], tuple[int, int] | tuple[int, int, float]] | None "
+              "= None, reserve_bytes: int = 0, own_thread: bool = True, idle_limit: float | None = "
+              "None) -> None"),
+          "gauge: returns (total_bytes, used_bytes[, stall]), the caches included; default: "
+          "MemoryGauge's\n"
+          "memory. It runs on the controller's thread. reserve_bytes: free memory to leave to "
+          "other programs;\n"
+          "0: a sixteenth of the total. own_thread: False: call tick() yourself. idle_limit: "
+          "seconds after which\n"
+          "entries that nobody used are evicted; a fifth of it once memory is not plenty, a "
+          "twentieth in an emergency.\n"
+          "\n"
+          "Unavailable: the gauge cannot be read and reserve_bytes is 0.")
       .def("tick", &PyPressureController::tick, nb::arg("refused_bytes") = 0,
            "Reads the gauge and acts once. refused_bytes: an allocation that has just failed; as "
            "much as\n"
@@ -310,10 +326,10 @@ void bind_pressure(nb::module_& module) {
       .def_prop_ro("target_bytes", [](const GovernorActions& a) { return a.target.value(); })
       .def_prop_ro(
           "release_bytes", [](const GovernorActions& a) { return a.release.value(); },
-          "Clean entries to release now.")
+          "To evict now.")
       .def_prop_ro(
-          "drop_bytes", [](const GovernorActions& a) { return a.drop.value(); },
-          "Other entries to drop now.")
+          "overrun_bytes", [](const GovernorActions& a) { return a.overrun.value(); },
+          "Still beyond the budget then: pinned.")
       .def_prop_ro("next_step_seconds", [](const GovernorActions& a) {
         return static_cast<double>(a.next_step.count()) * 1e-9;
       });
@@ -335,11 +351,11 @@ void bind_pressure(nb::module_& module) {
           "programs.")
       .def("step", step_of, nb::arg("now_seconds"), nb::arg("ours_bytes"), nb::kw_only(),
            nb::arg("total_bytes") = nb::none(), nb::arg("used_bytes") = nb::none(),
-           nb::arg("clean_bytes") = 0, nb::arg("planned_bytes") = 0, nb::arg("refused_bytes") = 0,
-           nb::arg("stall") = 0.0,
+           nb::arg("evictable_bytes") = 0, nb::arg("planned_bytes") = 0,
+           nb::arg("refused_bytes") = 0, nb::arg("stall") = 0.0,
            "total_bytes, used_bytes: a gauge's reading, the cache included; without it the "
            "governor fails\n"
-           "closed. clean_bytes: the part of ours_bytes that is free to evict. stall: share of "
+           "closed. evictable_bytes: the part of ours_bytes that is not pinned. stall: share of "
            "time stalled on\n"
            "memory.");
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import afterimage as ai
+import numpy as np
 import pytest
 
 CAT, DOG = ai.content_digest(b"cat"), ai.content_digest(b"dog")
@@ -100,17 +101,35 @@ def test_the_governor_releases_the_deficit_and_fails_closed() -> None:
     governor, total = ai.Governor(cap_bytes=8 << 30, reserve_bytes=1 << 30), 16 << 30
     calm = governor.step(0.0, 4 << 30, total_bytes=total, used_bytes=6 << 30)
     assert calm.admits
-    assert calm.drop_bytes == calm.release_bytes == 0
-    squeezed = governor.step(0.05, 4 << 30, total_bytes=total, used_bytes=15 << 30, clean_bytes=1 << 30)
-    assert squeezed.release_bytes + squeezed.drop_bytes > 0
+    assert calm.overrun_bytes == calm.release_bytes == 0
+    squeezed = governor.step(0.05, 4 << 30, total_bytes=total, used_bytes=15 << 30, evictable_bytes=1 << 30)
+    assert squeezed.release_bytes + squeezed.overrun_bytes > 0
     assert squeezed.budget_bytes < calm.budget_bytes
     blind = ai.Governor(cap_bytes=8 << 30, reserve_bytes=1 << 30).step(0.0, 0)
     assert blind.target_bytes <= 4 << 30
     assert blind.trust != "trusted"
     with pytest.raises(ai.errors.InvalidArgument):
         ai.Governor(0, 0)
-    with pytest.raises(ai.errors.InvalidArgument, match="clean_bytes"):
-        governor.step(1.0, 1, clean_bytes=2)
+    with pytest.raises(ai.errors.InvalidArgument, match="evictable_bytes"):
+        governor.step(1.0, 1, evictable_bytes=2)
+
+
+def test_entries_that_nobody_uses_leave_a_shared_budget() -> None:
+    budget = ai.SharedBudget(64 << 20)
+    cache, key = ai.EncoderCache(budget), ai.EncoderKey(bytes(32))
+    plenty = lambda: (1 << 40, 0)  # noqa: E731
+    with ai.PressureController(budget, gauge=plenty, reserve_bytes=1 << 20, own_thread=False, idle_limit=3600.0) as patient:
+        cache.get_or_encode(key, lambda: np.zeros((4, 8), dtype=np.float32)).release()
+        patient.tick()
+        assert patient.stats()["idle_bytes"] == 0
+        assert cache.find(key) is not None
+    with ai.PressureController(budget, gauge=plenty, reserve_bytes=1 << 20, own_thread=False, idle_limit=0.001) as strict:
+        while strict.stats()["idle_bytes"] == 0:
+            strict.tick()
+        assert budget.stats()["used_bytes"] == 0
+        assert cache.find(key) is None
+    with pytest.raises(ai.errors.InvalidArgument, match="idle_limit"):
+        ai.PressureController(budget, gauge=plenty, reserve_bytes=1, idle_limit=0.0)
 
 
 def test_the_gauge_reads_this_machine() -> None:

@@ -192,7 +192,7 @@ class Page(unittest.TestCase):
 
     def test_every_control_has_an_accessible_name(self):
         w = self.window
-        for open_it in (None, "#tab-entries", "#invalidate", "#tab-keys", "#make-key"):
+        for open_it in (None, "#tab-entries", "#invalidate", "#tab-media", "#erase", "#tab-keys", "#make-key"):
             if open_it:
                 if self.opened():
                     w.press(ESCAPE)
@@ -207,7 +207,7 @@ class Page(unittest.TestCase):
         w.resize(360, 780, phone=True)
         w.open(self.gateway.admin + "/")
         self.wait_for_numbers()
-        for tab in ("#tab-decisions", "#tab-entries", "#tab-tenants", "#tab-keys"):
+        for tab in ("#tab-decisions", "#tab-entries", "#tab-tenants", "#tab-media", "#tab-keys"):
             w.click(tab)
             w.wait(lambda: w.run("return document.getElementById('main').getAttribute('aria-busy')") is None, "numbers")
             self.assertLessEqual(w.run("return document.documentElement.scrollWidth"), 360, tab)
@@ -370,6 +370,29 @@ class Deeds(unittest.TestCase):
         w.press(ESCAPE)
         self.assertEqual(g.api("stats")["answers"]["entries"], 5, "Esc does nothing")
         self.assertEqual(g.total("afterimage_answers_entries"), 5)
+
+    def test_erasing_asks_before_it_erases(self):
+        g, w = self.start()
+        self.numbers(w)
+        w.click("#tab-media")
+        w.wait(lambda: "in memory" in w.text("#media-count"), "the list of media")
+        w.screenshot(SHOTS / "media.png")
+        w.click("#erase")
+        w.run("const k = document.getElementById('kind'); k.value = 'older_than_days'; k.dispatchEvent(new Event('change'))")
+        w.type("#value", "0" + ENTER)
+        w.wait(lambda: w.visible("#would"), "the question")
+        self.assertIn("made 0 or more days ago", w.text("#would"))
+        self.assertEqual(w.run("return document.activeElement.textContent"), "Keep it", "the safe choice has the focus")
+        w.screenshot(SHOTS / "erase.png")
+        w.press(ESCAPE)
+        self.assertEqual(g.api("stats")["answers"]["entries"], 6, "Esc does nothing")
+        w.click("#erase")
+        w.run("const k = document.getElementById('kind'); k.value = 'all'; k.dispatchEvent(new Event('change'))")
+        w.click("#sheet button[type=submit]")
+        w.click("#confirm")
+        w.wait(lambda: "Erased" in w.text("#toast"), "what was erased")
+        w.wait(lambda: g.api("media")["total"] == 0, "no media are left")
+        w.wait(lambda: w.visible("#no-media"), "and the list is empty")
 
     def test_numbers_update_while_the_page_is_open(self):
         g, w = self.start()

@@ -60,6 +60,7 @@ class Gateway:
         self.draining = False
         self.counts = collections.Counter()  # (operation, outcome, code)
         self.tenants = collections.defaultdict(collections.Counter)
+        self.erased = False
         self.rungs = {rung: collections.Counter() for rung in RUNGS}
         self.entries = {}  # id: entry
         self.index = {}    # (tenant, model, rung, form): id
@@ -248,6 +249,17 @@ class Gateway:
                 self.answers["erased"] += 1
             self.index = {k: v for k, v in self.index.items() if v in self.entries}
         return {"dry_run": dry, "entries": len(gone), "bytes": sum(e["bytes"] for e in gone), "examples": [e["question"] for e in gone[:5]]}
+
+    def media(self, limit="100"):
+        items = [{"digest": f"{n:x}7c0d" * 12 + f"{n:04x}", "modality": "image", "bytes": 262144 * n, "encode_s": 0.12 * n, "uses": 7 - n, "agents": 4 - n, "in_use": False} for n in (1, 2, 3)]
+        return {"media": [] if self.erased else items[:int(limit)], "total": 0 if self.erased else 3, "agents": 5}
+
+    def erase(self, wanted):
+        kinds = {"media": str, "tenant": str, "model": str, "tag": str, "older_than_days": int, "all": bool}
+        if len(wanted) != 1 or any(not isinstance(value, kinds.get(kind, ())) or value == "" for kind, value in wanted.items()):
+            raise Refused(400, "name exactly one of media, tenant, model, tag, older_than_days, all")
+        self.erased = True
+        return {"answers": 2, "encoder_outputs": 3, "kv_tokens": 812, "stored": 9, "files": 0, "responses": 0, "unfinished": 0}
 
     def pin(self, wanted):
         if wanted.get("entry") not in self.entries:
@@ -495,6 +507,8 @@ class Admin(Handler):
             self.answer(lambda: g.find_entries(**query))
         elif url.path == "/admin/api/keys":
             self.answer(lambda: {"enabled": True, "prices": [], "unknown_keys": "each", "keys": list(g.keys.values())})
+        elif url.path == "/admin/api/media":
+            self.answer(lambda: g.media(**query))
         else:
             self.send(404, "application/json", json.dumps({"error": {"message": f"There is no {url.path}."}}))
 
@@ -507,7 +521,7 @@ class Admin(Handler):
         def drain():
             g.draining = True
             return {"draining": True}
-        calls = {"invalidate": lambda: g.invalidate(wanted), "pin": lambda: g.pin(wanted), "wrong": lambda: g.wrong(wanted), "explain": lambda: g.explain(wanted), "drain": drain,
+        calls = {"invalidate": lambda: g.invalidate(wanted), "erase": lambda: g.erase(wanted), "pin": lambda: g.pin(wanted), "wrong": lambda: g.wrong(wanted), "explain": lambda: g.explain(wanted), "drain": drain,
                  "reload": lambda: {"applied": ["answers.ttl"], "needs_restart": ["listen.port"]}}
         calls.update({"/".join(filter(None, ("keys", action))): lambda action=action: g.key(wanted, action) for action in ("", "rotate", "disable", "enable", "budgets")})
         call = calls.get(self.path.removeprefix("/admin/api/"))

@@ -125,11 +125,15 @@ TEST(Admin, ErasesFromMemoryAndFromTheDisk) {
   const auto erase = [&](const std::string& what) {
     return running.admin("POST", "/admin/api/erase", what);
   };
-  for (const char* unclear : {"{}", R"({"all":false})", R"({"tenant":"a","model":"b"})",
-                              R"({"media":"ab"})", R"({"tag":"doc:1"})", R"({"tenant":7})"}) {
+  for (const char* unclear :
+       {"{}", R"({"all":false})", R"({"tenant":"a","model":"b"})", R"({"media":"ab"})",
+        R"({"tag":""})", R"({"tenant":7})", R"({"older_than_days":-1})",
+        R"({"older_than_days":"30d"})", R"({"older_than_days":4000})", R"({"entry":"1"})"}) {
     EXPECT_TRUE(erase(unclear).contains("error")) << unclear;
   }
   EXPECT_EQ(erase(R"({"tenant":"another"})")["stored"], 0);
+  EXPECT_EQ(erase(R"({"tag":"another"})")["stored"], 0);
+  EXPECT_EQ(erase(R"({"older_than_days":2})")["stored"], 0);
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
   const json erased = erase(R"({"tenant":"anonymous"})");
   EXPECT_EQ(erased["answers"], 1);
@@ -137,6 +141,9 @@ TEST(Admin, ErasesFromMemoryAndFromTheDisk) {
   EXPECT_EQ(running.admin("GET", "/admin/api/stats")["tiers"][0]["entries"], 0);
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
   EXPECT_EQ(erase(R"({"all":true})")["answers"], 1);
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
+  EXPECT_GE(erase(R"({"older_than_days":0})")["stored"], 1) << "today's, too";
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
 }
 
 TEST(Admin, SaysWhatTheTiersBelowMemoryHold) {

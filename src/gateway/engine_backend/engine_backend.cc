@@ -111,8 +111,7 @@ std::unique_ptr<StepPrefetcher> make_prefetcher(const Engine& engine, Reuse& reu
 std::optional<ClientStep> step_of(const BackendRequest& request) {
   const WorkflowHint& hint = request.workflow;
   if (hint.workflow.empty() || hint.step.empty()) return std::nullopt;
-  return ClientStep{
-      .tenant = request.tenant.text(), .workflow = hint.workflow, .step = hint.step};
+  return ClientStep{.tenant = request.tenant.text(), .workflow = hint.workflow, .step = hint.step};
 }
 
 }  // namespace

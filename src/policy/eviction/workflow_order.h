@@ -31,7 +31,7 @@ using StepDistances = std::vector<StepDistance>;
 /// follow that two, and so on. A step to which nothing declared leads comes last. Of a workflow whose
 /// current step declared nothing, nothing is known.
 ///
-/// Shape    At most kMaxSteps an owner and kMaxOwners owners; what was at work least recently goes.
+/// Shape    At most kMaxSteps an owner and kMaxOwners owners; the least recently active are dropped.
 /// Threads  Any.
 /// Cost     begin(): one search through the workflow, and a list of the owner's steps.
 class WorkflowOrder {

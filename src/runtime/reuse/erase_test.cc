@@ -232,6 +232,7 @@ TEST_F(Erase, WhatWasMadeBeforeADay) {
   for (const std::string& sample : old) EXPECT_TRUE(folder_has(folder.path(), sample));
   const EraseReport report = reuse->erase({.made_before = age(2)}).value();
   EXPECT_EQ(report.encoder_outputs, EntryCount(1));
+  EXPECT_GT(report.kv_tokens, 0U) << "KV in memory has no age";
   EXPECT_EQ(report.answers.entries, EntryCount(1));
   EXPECT_GE(report.stored, EntryCount(2));
   for (const std::string& sample : old) EXPECT_FALSE(folder_has(folder.path(), sample));

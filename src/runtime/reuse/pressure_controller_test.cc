@@ -124,6 +124,20 @@ TEST(PressureController, StaysWithinWhatOtherProcessesLeaveFree) {
   EXPECT_EQ(f.stats().used, 32_MiB);
 }
 
+// M2: set() returned true although the entry was gone already.
+TEST(PressureController, m2_what_is_reported_as_kept_is_there_under_pressure) {
+  Fixture f;
+  f.squeeze(208_MiB);
+  f.calm(20s);
+  for (unsigned n = 0; n < 40; ++n) {
+    ASSERT_TRUE(f.put(n));
+    f.tick();
+    ASSERT_TRUE(f.holds(n));
+  }
+  EXPECT_EQ(f.stats().used, 32_MiB)
+      << "what fits stays (M1), and no more than is missing leaves (M17)";
+}
+
 TEST(PressureController, ExpectedGrowthEvictsNothing) {
   Fixture f;
   for (unsigned n = 0; n < 16; ++n) ASSERT_TRUE(f.put(n));  // 64 MiB

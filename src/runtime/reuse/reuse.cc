@@ -344,7 +344,7 @@ EraseReport Reuse::State::erase_now(const EraseTarget& target, const EntryFilter
   const auto matches = [&](const NamespaceId& space) {
     const MutexLock lock(spaces_mutex);
     const auto known = spaces.find(space);
-    // KV in memory has no age. What is young enough is below.
+    // KV in memory has no age; the tier has a copy of what is young enough.
     return known == spaces.end() || target.made_before.has_value() ||
            filter.matches(known->second.labels);
   };

@@ -26,8 +26,10 @@ struct Tenants {
     reuse = Reuse::create(options, Secret{}, clock).value();
   }
   /// Whether the picture was encoded for it.
-  bool ask(const std::string& tenant, std::uint32_t picture, const std::string& words = "What?") {
+  bool ask(const std::string& tenant, std::uint32_t picture, const std::string& words = "What?",
+           WorkflowHint hint = {}) {
     Request request{.id = RequestId("r"), .tenant = TenantId(tenant)};
+    request.workflow = std::move(hint);
     request.messages.push_back(
         {.role = Role::kUser,
          .parts = {testing::media_item(Modality::kImage,
@@ -99,6 +101,29 @@ TEST(TenantShares, AShareThatIsNotUsedServesOthersUntilItIsWanted) {
   }
 }
 
+// Without hints the picture that was used longest ago leaves, with them that of the step which never comes
+// again. Hints of one tenant say nothing of another's entries.
+TEST(Workflows, TheStepThatComesLastGivesWay) {
+  const auto hint = [](std::string step, std::string next) {
+    return WorkflowHint{.workflow = "w", .step = std::move(step), .next_steps = {std::move(next)}};
+  };
+  ReuseOptions options{.budget = 64_MiB, .policy = "lru", .prefixes = false};
+  Tenants alone(options);
+  alone.ask("t", 1);
+  options.budget = Bytes(alone.reuse->stats().used.value() * 7 / 2);
+  for (const std::string hinting : {"nobody", "t", "another"}) {
+    Tenants f(options);
+    const auto said = [&](const WorkflowHint& it) { return hinting == "t" ? it : WorkflowHint(); };
+    f.ask("t", 1, "Act", said(hint("act", "plan")));
+    f.ask("t", 2, "Plan", said(hint("plan", "act")));
+    f.ask("t", 3, "Act", said(hint("act", "act")));
+    if (hinting == "another") f.ask("another", 3, "Act", hint("act", "act"));
+    f.ask("u", 4);
+    EXPECT_EQ(f.ask("t", 1, "Again?"), hinting != "t") << hinting;
+    if (hinting == "t") EXPECT_TRUE(f.ask("t", 2, "Again?"));
+  }
+}
+
 /// A gauge that shows a calm machine.
 struct Calm final : PressureGauge {
   [[nodiscard]] std::string_view name() const override { return "calm"; }
@@ -131,6 +156,27 @@ TEST(IdleLimits, WhatNobodyUsedForSoLongLeavesMemoryAndStaysBelow) {
   f.clock.advance(1h);
   f.reuse->pressure()->tick();
   EXPECT_EQ(f.reuse->stats().used, 0_B);
+}
+
+// M6: the original VRAMAwareCache set a flag in critical modes, moved nothing and freed nothing.
+TEST(IdleLimits, m6_critical_modes_offload_what_is_idle) {
+  for (const bool critical : {false, true}) {
+    MemoryBudget below_budget(64_MiB);
+    HostTier below(below_budget);
+    const auto gauge = std::make_shared<Calm>();
+    PressureOptions pressure{.gauge = gauge, .governor = {.reserve = 1_MiB}, .own_thread = false};
+    pressure.governor.idle.offload = 30s;
+    pressure.governor.ladder = LadderOptions::seed();
+    Tenants f({.budget = 16_MiB, .tier = &below, .weigh_loads = false, .pressure = pressure});
+    EXPECT_TRUE(f.ask("t", 1));
+    f.clock.advance(31s);
+    gauge->used = critical ? 960_MiB : 512_MiB;  // of 1024: 93 %, and enough for us
+    f.reuse->pressure()->tick();
+    EXPECT_EQ(f.reuse->pressure()->stats().mode,
+              critical ? PressureMode::kCritical : PressureMode::kRelaxed);
+    EXPECT_EQ(f.reuse->stats().used == 0_B, critical);
+    EXPECT_FALSE(f.ask("t", 1, "Again?")) << "it comes back from below";
+  }
 }
 
 TEST(IdleLimits, NoneWithoutALimit) {
