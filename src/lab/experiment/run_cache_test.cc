@@ -69,6 +69,10 @@ TEST(RunCache, TheNextRunStartsWithAnswersVectorsAndEvidence) {
   EXPECT_EQ(second.reused->evidence, (Evidence{.right = 1, .wrong = 0}));
   EXPECT_EQ(runs.engine.asked, 0U);
   EXPECT_EQ(second.samples[0].source, "text:exact");
+  // Also what a run has only taken over is kept.
+  const ExperimentReport third = runs.run({}).value();
+  EXPECT_EQ(third.reused->vectors, 2U);
+  EXPECT_EQ(third.reused->evidence, second.reused->evidence);
 }
 
 TEST(RunCache, FindsSimilarQuestionsOfTheRunBefore) {
