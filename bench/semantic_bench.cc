@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,6 +27,16 @@ namespace {
 
 constexpr std::size_t kDimensions = 384;  // as small sentence encoders have
 constexpr std::size_t kAsked = 4096;      // different questions, so that no branch is predicted
+constexpr std::size_t kMillion = 1'000'000;
+
+/// Graphs of a million vectors take about twenty minutes each to build, so they are asked for.
+bool wants_million() { return std::getenv("AFTERIMAGE_BENCH_MILLION") != nullptr; }
+/// Adds these sizes, and a million if it is asked for.
+template <std::int64_t... kSizes>
+void sizes(benchmark::internal::Benchmark* bench) {
+  (bench->Arg(kSizes), ...);
+  if (wants_million()) bench->Arg(kMillion);
+}
 
 /// Names without numbers, since numbers would veto every neighbour.
 std::string words(std::uint64_t n) {
@@ -175,7 +186,9 @@ const std::vector<Vector>& queries() {
 const std::vector<Vector>& kept_vectors() {
   static const std::vector<Vector> all = [] {
     std::vector<Vector> made;
-    for (std::uint64_t i = 0; i < 100'000; ++i) made.push_back(vector_at(i));
+    for (std::uint64_t i = 0; i < (wants_million() ? kMillion : 100'000); ++i) {
+      made.push_back(vector_at(i));
+    }
     return made;
   }();
   return all;
@@ -197,7 +210,20 @@ void BM_NearestVectors(benchmark::State& state) {
     benchmark::DoNotOptimize(index.nearest(queries()[next++ % kAsked], 8));
   }
 }
-BENCHMARK(BM_NearestVectors)->Arg(1000)->Arg(20'000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_NearestVectors)->Apply(sizes<1000, 20'000>)->Unit(benchmark::kMicrosecond);
+
+/// Without a graph at any size.
+void BM_NearestVectorsExact(benchmark::State& state) {
+  const auto rows = static_cast<std::size_t>(state.range(0));
+  VectorIndex index =
+      VectorIndex::create({.dimensions = kDimensions, .exact_rows = kMillion}).value();
+  for (std::size_t i = 0; i < rows; ++i) (void)index.insert(kept_vectors()[i]).value();
+  std::size_t next = queries().size();
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(index.nearest(queries()[next++ % kAsked], 8));
+  }
+}
+BENCHMARK(BM_NearestVectorsExact)->Apply(sizes<1000, 50'000>)->Unit(benchmark::kMicrosecond);
 
 /// The whole similarity step: neighbours, vetoes, evidence, and the answer from the cache. Nothing
 /// is served, so that every neighbour takes the full path.
@@ -225,7 +251,7 @@ void BM_SimilarityFind(benchmark::State& state) {
     benchmark::DoNotOptimize(rung->find(question, std::span(&queries()[i], 1)));
   }
 }
-BENCHMARK(BM_SimilarityFind)->Arg(1000)->Arg(100'000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_SimilarityFind)->Apply(sizes<1000, 50'000, 100'000>)->Unit(benchmark::kMicrosecond);
 
 /// As the distribution builds it.
 hnswlib::HierarchicalNSW<float>& bare_graph(std::size_t rows) {
@@ -246,7 +272,7 @@ void BM_BareHnswlib(benchmark::State& state) {
     benchmark::DoNotOptimize(graph.searchKnn(queries()[next++ % kAsked].data(), 8));
   }
 }
-BENCHMARK(BM_BareHnswlib)->Arg(20'000)->Arg(100'000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_BareHnswlib)->Apply(sizes<20'000, 50'000, 100'000>)->Unit(benchmark::kMicrosecond);
 
 void BM_BareScan(benchmark::State& state) {
   const auto rows = static_cast<std::size_t>(state.range(0));
@@ -265,7 +291,7 @@ void BM_BareScan(benchmark::State& state) {
     benchmark::DoNotOptimize(best);
   }
 }
-BENCHMARK(BM_BareScan)->Arg(1000)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_BareScan)->Apply(sizes<1000, 50'000>)->Unit(benchmark::kMicrosecond);
 
 /// Replaces a vector at a steady size.
 void BM_VectorReplace(benchmark::State& state) {

@@ -48,6 +48,7 @@ struct ExperimentArgs {
   std::string summary_log;
   std::string samples_jsonl;
   std::string url;  // of --llava-data-url, which is always rejected
+  CLI::Option* cache_dir = nullptr;
   CLI::Option* mode_option = nullptr;
   ExperimentEngines engines;
 };
@@ -169,12 +170,19 @@ ExitCode run_samples(ExperimentArgs& args, World& world) {
     fmt::print("{}", start_text(data->dataset.label, key_use(samples, spec->source), data->images,
                                 remarks_on(*spec, mode, **engine)));
   }
-  const auto report =
-      run_experiment(*spec, mode, samples, {data->roots, world.clock, **engine, *encoder},
-                     [&](const Sample& sample, const SampleResult& result) {
-                       if (!args.json)
-                         fmt::print("{}", sample_line(sample, result, samples.size()));
-                     });
+  const auto report = run_experiment(
+      *spec, mode, samples,
+      {data->roots, world.clock, **engine, *encoder,
+       args.cache_dir->count() > 0 ? &world.files : nullptr},
+      [&](const Sample& sample, const SampleResult& result) {
+        if (!args.json) fmt::print("{}", sample_line(sample, result, samples.size()));
+      },
+      [&](const ReusedCache& reused) {
+        if (!reused.ignored.empty()) {
+          fmt::print(stderr, "afterimage experiment: {}\n", reused.ignored);
+        }
+        if (!args.json) fmt::print("[info] {}\n", reused_text(reused, spec->cache_dir));
+      });
   if (!report.has_value()) return report_error("experiment", report.error(), ExitCode::kUsageError);
   const SweepRow row{*spec, mode, *report, data->images, utc_timestamp(), data->hash};
   if (args.json) {
@@ -258,6 +266,11 @@ void add_cache_settings(CLI::App& verb, ExperimentArgs& args) {
               "to measure how wrong that is; in a dry run only")
       ->check(CLI::IsMember({"same", "similar"}))
       ->default_str("same");
+  args.cache_dir = add_setting(
+      verb, args, "--cache-dir", "cache_dir", spec.cache_dir,
+      "Keep answers, vectors and evidence in this folder: the next run of the same engine and\n"
+      "encoders starts with them");
+  args.cache_dir->type_name("DIR");
   add_setting(verb, args, "--similarity", "similarity", spec.similarity,
               "threshold: serve every match above the threshold. learned: serve only while the\n"
               "measured error rate is within its budget. watch: count matches, serve none")
@@ -342,7 +355,6 @@ void add_engine_settings(CLI::App& verb, ExperimentArgs& args) {
   only_recorded(add_switch(verb, args, "--trust-remote-code", "trust_remote_code", true, ""));
   only_recorded(
       add_setting(verb, args, "--max-cached-blocks", "max_cached_blocks", args.count, ""));
-  only_recorded(add_setting(verb, args, "--cache-dir", "cache_dir", spec.cache_dir, ""));
   only_recorded(
       add_setting(verb, args, "--fusion-cache-dir", "fusion_cache_dir", spec.fusion_cache_dir, ""));
   only_recorded(

@@ -554,6 +554,22 @@ class GqaExperiment(Folder):
             self.assertIn(said, done.stdout)
         self.assertEqual(done.stderr, "")
 
+    def test_a_cache_folder_is_kept_for_the_next_run(self):
+        kept = self.folder / "kept"
+        command = ["experiment", "--dataset", "gqa", "--data", self.data, "--max-samples", "20", "--cache-mode", "live", "--cache-dir", kept]
+        self.assertIn("the caches start empty", call(*command).stdout)
+        again = call(*command)
+        self.assertRegex(again.stdout, r"the caches start with \d+ answers, \d+ questions with vectors")
+        self.assertIn("Cache hits: 20 (100.0%)", again.stdout)
+        content = bytearray((kept / "experiment.cache").read_bytes())
+        content[len(content) // 2] ^= 1
+        (kept / "experiment.cache").write_bytes(content)
+        damaged = call(*command)
+        self.assertEqual(damaged.returncode, 0, damaged.stderr)
+        self.assertIn("is not used, and will be replaced", damaged.stderr)
+        self.assertIn("the caches start empty", damaged.stdout)
+        self.assertIn("the caches start with", call(*command).stdout)
+
     def test_a_written_gqa_data_set_runs_with_its_images(self):
         table, lines, summary = (self.folder / name for name in ["t.csv", "s.jsonl", "all.csv"])
         for _ in range(2):

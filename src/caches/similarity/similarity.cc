@@ -377,6 +377,28 @@ Result<bool> SimilarityRung::restore(const ScopeId& scope, const SimilarCandidat
   return is_new;
 }
 
+std::optional<SimilarCandidate> SimilarityRung::candidate(const ScopeId& scope,
+                                                          std::string_view question) const {
+  const MutexLock lock(mutex_);
+  const Entry* const entry = state_->find(scope.key, question);
+  if (entry == nullptr) return std::nullopt;
+  const Partition& partition = state_->partitions.at(scope.key);
+  SimilarCandidate candidate{.question = entry->question, .vectors = {}, .evidence = {}};
+  for (std::size_t layer = 0; layer < entry->rows.size(); ++layer) {
+    Vector& vector = candidate.vectors.emplace_back();
+    if (!entry->rows[layer].has_value()) continue;
+    const std::span<const float> stored = partition.indices[layer].vector(*entry->rows[layer]);
+    vector.assign(stored.begin(), stored.end());
+  }
+  if (entry->evidence != nullptr) candidate.evidence = *entry->evidence;
+  return candidate;
+}
+
+EvidenceTable SimilarityRung::evidence() const {
+  const MutexLock lock(mutex_);
+  return state_->everything;
+}
+
 std::optional<bool> SimilarityRung::learn(const Question& question, const SimilarityLookup& found,
                                           const Answer& truth) {
   if (!found.given.has_value() || found.answer.has_value()) return std::nullopt;

@@ -156,6 +156,15 @@ class SimilarityRung final : public AnswerObserver {
   /// A candidate that another process inserted, with its evidence, which replaces the rung's own.
   /// Its answer need not be in the cache. True: the rung did not have it.
   Result<bool> restore(const ScopeId& scope, const SimilarCandidate& candidate);
+  /// What restore() takes, of a question that the rung has; nullopt: it does not.
+  [[nodiscard]] std::optional<SimilarCandidate> candidate(const ScopeId& scope,
+                                                          std::string_view question) const;
+  /// Whether vectors are as the layers say; an empty one is absent.
+  [[nodiscard]] bool accepts(std::span<const Vector> vectors) const {
+    return check(vectors).has_value();
+  }
+  /// Of all scopes.
+  [[nodiscard]] EvidenceTable evidence() const;
   /// The evidence of all scopes, by all processes that share it. Replaces the rung's own.
   void take_evidence(const EvidenceTable& everything);
   /// The kind of match that learn() records. Requires `found.judged`.

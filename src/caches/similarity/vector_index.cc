@@ -280,12 +280,15 @@ Result<std::vector<Neighbour>> VectorIndex::nearest(std::span<const float> vecto
 float VectorIndex::similarity(RowId row, std::span<const float> vector) const {
   const State& state = *state_;
   AFI_CHECK(vector.size() == state.options.dimensions);
+  return dot_product()(this->vector(row).data(), vector.data(), vector.size());
+}
+
+std::span<const float> VectorIndex::vector(RowId row) const {
+  const State& state = *state_;
   const Row& place = state.rows.at(static_cast<std::size_t>(row));
   AFI_CHECK(place.in != Row::In::kNowhere);
-  const std::span<const float> stored =
-      place.in_graph() ? state.graphs[place.graph()]->vector(place.at, vector.size())
-                       : state.line(place.at);
-  return dot_product()(stored.data(), vector.data(), vector.size());
+  return place.in_graph() ? state.graphs[place.graph()]->vector(place.at, state.options.dimensions)
+                          : state.line(place.at);
 }
 
 std::size_t VectorIndex::size() const { return state_->row_of_line.size() + rows_in_graph(); }

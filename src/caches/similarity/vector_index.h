@@ -66,6 +66,10 @@ class VectorIndex {
   /// The exact similarity of a row that is in the index. `vector` has the same dimensions.
   [[nodiscard]] float similarity(RowId row, std::span<const float> vector) const;
 
+  /// The vector of a row that is in the index. The view is valid until the next insertion or
+  /// erasure.
+  [[nodiscard]] std::span<const float> vector(RowId row) const;
+
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] std::size_t rows_in_graph() const;
   /// Allocated memory of vectors and links.

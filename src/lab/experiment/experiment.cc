@@ -276,7 +276,8 @@ std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode,
 
 Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mode,
                                         std::span<const Sample> samples,
-                                        const ExperimentWorld& world, const OnSample& on_sample) {
+                                        const ExperimentWorld& world, const OnSample& on_sample,
+                                        const OnReuse& on_start) {
   if (spec.images == "similar" && mode == CacheMode::kLive) {
     return fail(ErrorCode::kInvalidArgument,
                 "an answer about another image is never served: \"images\": \"similar\" needs a "
@@ -297,6 +298,11 @@ Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mo
               TenantId(), Secret{}));
   Runner runner(spec, mode, world, std::move(space), *cache, *similarity);
   ExperimentReport report;
+  const std::vector<SimilarityRung*> rungs = similarity->all();
+  if (world.cache_files != nullptr) {
+    AFI_TRY(report.reused, load_run_cache(spec, *world.cache_files, *cache, rungs));
+    if (on_start) on_start(*report.reused);
+  }
   const Duration began = world.clock.now();
   for (std::size_t i = 0; i < samples.size(); ++i) {
     SampleResult result = runner.ask(samples[i]);
@@ -306,6 +312,9 @@ Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mo
   }
   report.wall_time = world.clock.now() - began;
   report.totals = totals_of(samples, report.samples);
+  if (world.cache_files != nullptr) {
+    AFI_TRY_VOID(save_run_cache(spec, *world.cache_files, *cache, rungs));
+  }
   return report;
 }
 

@@ -17,6 +17,7 @@
 #include "caches/similarity/embedder.h"
 #include "lab/datasets/image_roots.h"
 #include "lab/datasets/sample.h"
+#include "lab/experiment/run_cache.h"
 #include "lab/experiment/sample_engine.h"
 #include "lab/experiment/spec.h"
 #include "lab/experiment/technique.h"
@@ -77,6 +78,7 @@ struct ExperimentReport {
   std::vector<SampleResult> samples;
   ExperimentTotals totals;
   Duration wall_time{0};
+  std::optional<ReusedCache> reused;  // of the cache folder; nullopt: none is kept
 };
 
 /// `results` belong to `samples` by their indices.
@@ -102,12 +104,15 @@ struct ExperimentWorld {
   const Clock& clock;
   SampleEngine& engine;
   Embedder* text_encoder = nullptr;  // of the rung "text"; nullptr: hashed n-grams
+  Files* cache_files = nullptr;      // of spec.cache_dir, kept between runs; nullptr: not kept
 };
 using OnSample = std::function<void(const Sample&, const SampleResult&)>;
+using OnReuse = std::function<void(const ReusedCache&)>;  // before the first sample
 
 /// Processes one sample after the other: builds its scope (model, template, sampling, image
 /// content), looks up the key of its chunk source rung by rung, then asks the engine. An answer is
-/// inserted once it exists, under the sample's key and scope. All caches start empty.
+/// inserted once it exists, under the sample's key and scope. All caches start empty, or with what
+/// the cache folder has of an earlier run (run_cache.h).
 ///
 /// Wrong    An answer from the cache is compared with what the engine answers itself; in live mode
 ///          the engine is asked for that after the sample's time was taken.
@@ -116,11 +121,13 @@ using OnSample = std::function<void(const Sample&, const SampleResult&)>;
 ///          a temperature above 0 nothing is looked up or cached, because answers are random.
 /// Errors   Before the first sample: kInvalidArgument: layers that do not match the hook's vectors,
 ///          or answers about similar images in live mode; kUnsupported: a hook whose states the
-///          engine does not expose. Errors of one sample are part of its result.
+///          engine does not expose. Errors of one sample are part of its result. After the last:
+///          kUnavailable: the cache folder cannot be written.
 Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mode,
                                         std::span<const Sample> samples,
                                         const ExperimentWorld& world,
-                                        const OnSample& on_sample = {});
+                                        const OnSample& on_sample = {},
+                                        const OnReuse& on_start = {});
 
 /// SHA-256, in hexadecimal digits, over all fields of the samples and their images.
 [[nodiscard]] std::string data_hash(std::span<const Sample> samples);

@@ -144,6 +144,12 @@ Result<void> SimilarityRungs::insert(const Question& question) {
   return {};
 }
 
+std::vector<SimilarityRung*> SimilarityRungs::all() const {
+  std::vector<SimilarityRung*> all;
+  for (const Rung& rung : rungs_) all.push_back(rung.rung.get());
+  return all;
+}
+
 void SimilarityRungs::learn(const Question& question, const Answer& truth) {
   for (Rung& rung : rungs_) {
     if (rung.found.has_value()) rung.rung->learn(question, *rung.found, truth);

@@ -55,6 +55,8 @@ class SimilarityRungs {
                                             const std::string& prompt, Techniques& techniques);
   /// Call after the answer was inserted.
   Result<void> insert(const Question& question);
+  /// In order of look-up.
+  [[nodiscard]] std::vector<SimilarityRung*> all() const;
   /// Compares the candidates of the last look-up with the engine's answer.
   void learn(const Question& question, const Answer& truth);
 

@@ -17,6 +17,9 @@ namespace {
 constexpr std::array kThresholds{0.99F, 0.98F, 0.97F, 0.95F, 0.93F, 0.9F,  0.85F,
                                  0.8F,  0.75F, 0.7F,  0.65F, 0.6F,  0.55F, 0.5F};
 constexpr std::array kErrorBudgets{0.01, 0.02, 0.05, 0.1, 0.2};
+constexpr std::array kCoverages{0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.2, 0.4};
+constexpr float kTextMatch = 2.0F;   // more than any cosine
+constexpr float kVetoed = -2.0F;     // less
 constexpr std::size_t kBatch = 100;  // pairs embedded per call
 
 bool matched_by_text_rung(const QuestionPair& pair) {
@@ -58,6 +61,45 @@ LearnedPoint learn(std::span<const Match> matches, double error_budget) {
   return point;
 }
 
+/// A pair and how similar it counts as.
+struct Scored {
+  float similarity = 0.0F;
+  bool duplicate = false;
+};
+
+/// The `share` of all pairs that are most similar, without those that are vetoed. Of equally similar
+/// ones all or none count, so that their order decides nothing.
+CurvePoint most_similar(std::span<const Scored> sorted, double share) {
+  auto wanted = static_cast<std::size_t>(share * static_cast<double>(sorted.size()));
+  while (wanted > 0 && sorted[wanted - 1].similarity == kVetoed) --wanted;
+  while (wanted > 0 && wanted < sorted.size() &&
+         sorted[wanted].similarity == sorted[wanted - 1].similarity) {
+    ++wanted;
+  }
+  CurvePoint point{.threshold = wanted == 0 ? kTextMatch : sorted[wanted - 1].similarity,
+                   .matched = wanted};
+  for (const Scored& one : sorted.first(wanted)) point.duplicates += one.duplicate ? 1 : 0;
+  return point;
+}
+
+void compare_with_gptcache(PairsCurve& curve, std::vector<Scored>& rungs,
+                           std::vector<Scored>& vectors) {
+  for (std::vector<Scored>* const all : {&rungs, &vectors}) {
+    std::ranges::sort(*all, std::ranges::greater(), &Scored::similarity);
+  }
+  for (const double share : kCoverages) {
+    curve.together.push_back({.coverage = share,
+                              .rungs = most_similar(rungs, share),
+                              .gptcache = most_similar(vectors, share)});
+  }
+  curve.gptcache.threshold = kGptCacheThreshold;
+  for (const Scored& one : vectors) {
+    if (one.similarity < kGptCacheThreshold) break;
+    ++curve.gptcache.matched;
+    curve.gptcache.duplicates += one.duplicate ? 1 : 0;
+  }
+}
+
 void count(PairsCurve& curve, const QuestionPair& pair, float similarity) {
   const auto judge = static_cast<std::size_t>(strictest(pair));
   for (std::size_t i = 0; i <= judge; ++i) {
@@ -78,37 +120,91 @@ std::string_view to_string(MatchCondition judge) {
 }
 
 Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& embedder) {
-  PairsCurve curve{.embedder = embedder.name(), .pairs = pairs.size(), .points = {}, .learned = {}};
+  PairsCurve curve{.embedder = embedder.name(),
+                   .pairs = pairs.size(),
+                   .points = {},
+                   .learned = {},
+                   .together = {},
+                   .gptcache = {}};
   std::vector<Match> matches;
+  std::vector<Scored> rungs;
+  std::vector<Scored> nearest;
   for (auto& points : curve.points) {
     for (const float threshold : kThresholds) points.push_back({.threshold = threshold});
   }
-  std::vector<const QuestionPair*> unmatched;
-  for (const QuestionPair& pair : pairs) {
-    if (!matched_by_text_rung(pair)) unmatched.push_back(&pair);
-  }
-  for (std::size_t at = 0; at < unmatched.size(); at += kBatch) {
-    const auto batch = std::span(unmatched).subspan(at, std::min(kBatch, unmatched.size() - at));
+  for (std::size_t at = 0; at < pairs.size(); at += kBatch) {
+    const auto batch = pairs.subspan(at, std::min(kBatch, pairs.size() - at));
     std::vector<EmbedInput> texts;
-    for (const QuestionPair* pair : batch) {
-      texts.emplace_back(std::string_view(pair->a));
-      texts.emplace_back(std::string_view(pair->b));
+    for (const QuestionPair& pair : batch) {
+      texts.emplace_back(std::string_view(pair.a));
+      texts.emplace_back(std::string_view(pair.b));
     }
     AFI_TRY(const std::vector<Vector> vectors, embedder.embed(texts));
     for (std::size_t i = 0; i < batch.size(); ++i) {
       const Vector& a = vectors[2 * i];
       const Vector& b = vectors[2 * i + 1];
       const float similarity = dot_product()(a.data(), b.data(), a.size());
-      count(curve, *batch[i], similarity);
-      if (strictest(*batch[i]) == MatchCondition::kVectors) continue;
-      matches.push_back(
-          {.kind = {.change = word_change(batch[i]->a, batch[i]->b), .similarity = similarity},
-           .duplicate = batch[i]->duplicate});
+      const QuestionPair& pair = batch[i];
+      nearest.push_back({.similarity = similarity, .duplicate = pair.duplicate});
+      if (matched_by_text_rung(pair)) {
+        rungs.push_back({.similarity = kTextMatch, .duplicate = pair.duplicate});
+        continue;
+      }
+      count(curve, pair, similarity);
+      const bool vetoed = strictest(pair) == MatchCondition::kVectors;
+      rungs.push_back({.similarity = vetoed ? kVetoed : similarity, .duplicate = pair.duplicate});
+      if (vetoed) continue;
+      matches.push_back({.kind = {.change = word_change(pair.a, pair.b), .similarity = similarity},
+                         .duplicate = pair.duplicate});
     }
   }
+  compare_with_gptcache(curve, rungs, nearest);
   for (const double budget : kErrorBudgets) curve.learned.push_back(learn(matches, budget));
   return curve;
 }
+
+namespace {
+
+std::string precision_text(const CurvePoint& point) {
+  if (point.matched == 0) return fmt::format("{:>28}", "-");
+  const Proportion right = proportion(point.duplicates, point.matched);
+  return fmt::format("{:>28}", fmt::format("{:.1f} % ({:.1f} to {:.1f} %)", 100 * right.value,
+                                           100 * right.low, 100 * right.high));
+}
+
+std::string together_text(const PairsCurve& curve) {
+  std::string out = fmt::format(
+      "\nall rungs together, the most similar pairs first, beside GPTCache's way (vectors "
+      "alone)\n\n"
+      "{:<10}{:>28}{:>9}{:>28}{:>9}\n",
+      "coverage", "precision (95 %)", "cosine", "GPTCache's way (95 %)", "cosine");
+  for (const CoveragePoint& point : curve.together) {
+    const auto cosine = [](const CurvePoint& at) {
+      return at.threshold == kTextMatch ? std::string("text") : fmt::format("{:.3f}", at.threshold);
+    };
+    // All that no veto forbids are less than this share.
+    const double reached = proportion(point.rungs.matched, curve.pairs).value;
+    const bool all = reached < point.coverage - 1.0 / static_cast<double>(curve.pairs);
+    out += fmt::format("{:<10}{}{:>9}{}{:>9}\n", fmt::format("{:.0f} %", 100 * point.coverage),
+                       all ? fmt::format("{:>28}", "-") : precision_text(point.rungs),
+                       all ? "-" : cosine(point.rungs), precision_text(point.gptcache),
+                       cosine(point.gptcache));
+  }
+  out += fmt::format(
+      "\nGPTCache with its own threshold matches {:.1f} %, and {} of those are right\n",
+      100 * proportion(curve.gptcache.matched, curve.pairs).value,
+      fmt::format("{:.1f} %",
+                  100 * proportion(curve.gptcache.duplicates, curve.gptcache.matched).value));
+  return out;
+}
+
+OrderedJson point_json(const CurvePoint& point, std::uint64_t pairs) {
+  OrderedJson one{{"threshold", point.threshold}};
+  one.update(counts_json(point.matched, point.duplicates, pairs));
+  return one;
+}
+
+}  // namespace
 
 std::string to_table(const PairsCurve& curve) {
   std::string out = fmt::format(
@@ -140,7 +236,7 @@ std::string to_table(const PairsCurve& curve) {
                              100 * proportion(point.matched, curve.pairs).value, 100 * right.low,
                              100 * right.high);
   }
-  return out;
+  return out + together_text(curve);
 }
 
 std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
@@ -163,10 +259,19 @@ std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
       one.update(counts_json(point.matched, point.duplicates, curve.pairs));
       learned.push_back(std::move(one));
     }
+    OrderedJson together = OrderedJson::array();
+    OrderedJson gptcache = OrderedJson::array();
+    for (const CoveragePoint& point : curve.together) {
+      together.push_back(point_json(point.rungs, curve.pairs));
+      gptcache.push_back(point_json(point.gptcache, curve.pairs));
+    }
     all["curves"].push_back({{"embedder", curve.embedder},
                              {"pairs", curve.pairs},
                              {"points", std::move(points)},
-                             {"learned", std::move(learned)}});
+                             {"learned", std::move(learned)},
+                             {"all_rungs", std::move(together)},
+                             {"gptcache", std::move(gptcache)},
+                             {"gptcache_default", point_json(curve.gptcache, curve.pairs)}});
   }
   return all.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }

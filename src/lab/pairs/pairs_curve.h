@@ -36,12 +36,25 @@ struct LearnedPoint {
   std::uint64_t duplicates = 0;
 };
 
-/// Precision against coverage of the similarity rung, over pairs that no text rung matches.
+/// Two ways to match the same share of all pairs, the most similar first.
+struct CoveragePoint {
+  double coverage = 0;
+  CurvePoint rungs;     // pairs that a text rung matches, then those without a veto
+  CurvePoint gptcache;  // any pairs
+};
+/// GPTCache serves what is nearer than a squared distance of 0.8 (its default threshold of 0.8, of a
+/// greatest distance of 4): a cosine of 0.6.
+inline constexpr float kGptCacheThreshold = 0.6F;
+
+/// Precision against coverage of the similarity rung, over pairs that no text rung matches; and of
+/// all rungs together, over all pairs.
 struct PairsCurve {
   std::string embedder;
   std::uint64_t pairs = 0;
   std::array<std::vector<CurvePoint>, kMatchConditions> points;  // thresholds from high to low
   std::vector<LearnedPoint> learned;                             // error budgets from low to high
+  std::vector<CoveragePoint> together;                           // shares from low to high
+  CurvePoint gptcache;                                           // with its own threshold
 };
 
 /// Errors   Those of the embedder.
@@ -50,8 +63,10 @@ Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& em
 
 std::string to_table(const PairsCurve& curve);
 /// Machine-readable: that of the rungs without a model (pairs.h), with "curves": [{"embedder",
-/// "pairs", "points": [{"condition", "threshold", …}], "learned": [{"error_budget", …}]}]; a point has
-/// "matched", "duplicates", "precision", "precision_95" and "coverage".
+/// "pairs", "points": [{"condition", "threshold", …}], "learned": [{"error_budget", …}],
+/// "all_rungs": [{"threshold", …}], "gptcache": [the same], "gptcache_default": {the same}}]; a point
+/// has "matched", "duplicates", "precision", "precision_95" and "coverage". A threshold of 2: text
+/// rungs alone.
 std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
                     std::span<const PairsCurve> curves);
 /// An HTML page with the curve of each embedder.

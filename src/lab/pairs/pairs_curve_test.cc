@@ -64,6 +64,45 @@ TEST(PairsCurve, LearnsFromLabelsWhatItMayServe) {
   EXPECT_LT(curve.learned.front().matched, 600U) << "first comes evidence";
 }
 
+TEST(PairsCurve, ComparesAllRungsWithVectorsAlone) {
+  // 100 pairs: 10 of the same text, 30 that differ by fillers, 60 opposites, which are more similar.
+  std::vector<QuestionPair> pairs;
+  for (int i = 0; i < 100; ++i) {
+    const std::string town = "town" + std::string(1, static_cast<char>('a' + i % 26));
+    const std::string where = " mode in the settings of the old phone?";
+    const std::string asked = "How do I turn on " + town + where;
+    const std::string fillers = "How there do I turn on the " + town +
+                                " mode here in the settings there of this old phone?";
+    const std::string opposite = "How do I turn off " + town + where;
+    const std::string other = i < 10 ? asked : i < 40 ? fillers : opposite;
+    pairs.push_back({asked, other, i < 40});
+  }
+  auto embedder = HashedNgrams::create().value();
+  const PairsCurve curve = trace_curve(pairs, embedder).value();
+  ASSERT_EQ(curve.together.front().coverage, 0.01);
+  // The ten of the same text are equally similar, so all of them count.
+  EXPECT_EQ(curve.together.front().rungs.matched, 10U);
+  EXPECT_EQ(curve.together.front().rungs.duplicates, 10U);
+  ASSERT_EQ(curve.together.back().coverage, 0.4);
+  EXPECT_EQ(curve.together.back().rungs.matched, 40U);
+  EXPECT_EQ(curve.together.back().rungs.duplicates, 40U);
+  EXPECT_GE(curve.together.back().gptcache.matched, 40U);
+  EXPECT_LT(curve.together.back().gptcache.duplicates, 40U)
+      << "vectors cannot tell opposites apart";
+  EXPECT_GT(curve.gptcache.matched, 60U);
+  EXPECT_EQ(curve.gptcache.threshold, kGptCacheThreshold);
+  EXPECT_THAT(to_table(curve), ::testing::HasSubstr("GPTCache's way"));
+}
+
+TEST(PairsCurve, WhatIsVetoedIsNeverAMatch) {
+  auto embedder = HashedNgrams::create().value();
+  const std::vector<QuestionPair> opposites(
+      50, {"How do I turn on dark mode?", "How do I turn off dark mode?", false});
+  const PairsCurve curve = trace_curve(opposites, embedder).value();
+  for (const CoveragePoint& point : curve.together) EXPECT_EQ(point.rungs.matched, 0U);
+  EXPECT_EQ(curve.gptcache.matched, 50U);
+}
+
 TEST(PairsCurve, JsonHasThePointsAndWhatWasLearnt) {
   auto embedder = HashedNgrams::create().value();
   const PairsCurve curve = trace_curve(kPairs, embedder).value();
@@ -77,6 +116,9 @@ TEST(PairsCurve, JsonHasThePointsAndWhatWasLearnt) {
   EXPECT_EQ(said["points"][0]["condition"], "vectors alone");
   EXPECT_EQ(said["points"][0]["precision"], nullptr);
   EXPECT_EQ(said["learned"].size(), curve.learned.size());
+  EXPECT_EQ(said["all_rungs"].size(), curve.together.size());
+  EXPECT_EQ(said["gptcache"].back()["matched"], curve.together.back().gptcache.matched);
+  EXPECT_EQ(said["gptcache_default"]["duplicates"], curve.gptcache.duplicates);
   EXPECT_FALSE(nlohmann::json::parse(to_json(report, pairs, {})).contains("curves"));
 }
 
