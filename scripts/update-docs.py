@@ -21,7 +21,7 @@ BLOCKS = [
     ("docs/explain.md", "explanation", ["explain", "--workload", "examples/agents.jsonl", "--request", "designer-poster-2"]),
     ("docs/experiments.md", "answers", ["experiment", "--questions", "60000"]),
     ("docs/moved-media.md", "certified", ["certify", "--workload", "examples/shared_images.jsonl", "--size", "flat-mrope", "--max-loss", "0.02", "--recomputed", "0", "--recomputed", "4"]),
-    ("docs/moved-media.md", "refused", ["certify", "--workload", "examples/shared_images.jsonl", "--size", "full-mrope", "--recomputed", "0", "--recomputed", "4", "--recomputed", "32"]),
+    ("docs/moved-media.md", "refused", ["certify", "--workload", "examples/scenes.jsonl", "--size", "full-mrope", "--recomputed", "0", "--recomputed", "4", "--max-tokens", "4"]),
     ("docs/simulate.md", "simulation", ["simulate", "--nodes", "1,4,16", "--requests", "60000", "--lose-shard", "60"]),
 ]
 

@@ -105,7 +105,7 @@ class MovedMedia(unittest.TestCase):
             headers, _ = server.ask([1, 2, 3], "Which is it?")
             self.assertIsNone(headers["X-Afterimage-Exactness"])
             for stream in (False, True, False, True):
-                headers, body = server.ask([3, 2], "And now?" if stream else "What now?", stream)
+                headers, body = server.ask([3, 2], "Which colour?" if stream else "What shape?", stream)
                 if headers["X-Afterimage-Exactness"] is None:
                     continue  # the first bounded answer was a sample, which made this prefix exact
                 self.assertEqual(headers["X-Afterimage-Exactness"], "bounded")
@@ -127,7 +127,7 @@ class MovedMedia(unittest.TestCase):
                 server.next_line()
             self.assertIn(why, "".join(server.said))
             server.ask([1, 2, 3], "Which is it?")
-            headers, _ = server.ask([3, 2], "And now?")
+            headers, _ = server.ask([3, 2], "Which colour?")
             self.assertIsNone(headers["X-Afterimage-Exactness"])
             self.assertIsNone(server.metric("afterimage_moved_media_on"))
 

@@ -210,7 +210,7 @@ TEST_P(MovedMediaTest, NeedsNoEmbeddingsIfNoneOfItsTokensIsComputed) {
   EXPECT_EQ(run(*engine, prompt, use).completion.tokens, cold.completion.tokens);
 }
 
-// The wall: whoever asks for what follows a moved row gets an error, not KV that looks exact.
+// Capturing rows after a moved one is an error, so that no caller gets KV that looks exact.
 TEST_P(MovedMediaTest, NothingAfterAMovedRowLeavesTheEngine) {
   const auto engine = engine_of(with_layers(2, GetParam()));
   const Prompt donor = prompt_of(*engine, "Hi. ", {1, 2});

@@ -7,6 +7,14 @@
 #include "gateway/proxy/gateway_request.h"
 
 namespace afterimage {
+namespace {
+
+/// There should be one. A bounded answer has none on purpose (BackendListener::on_bounded).
+bool lacks_record(const Result<ApiRecord>& record) {
+  return !record.has_value() && record.error().code != ErrorCode::kUnsupported;
+}
+
+}  // namespace
 
 AnswerQuota GatewayRequest::quota() const {
   AnswerQuota quota{.bytes = tenant_.max_bytes, .entries = {}};
@@ -32,7 +40,7 @@ void GatewayRequest::keep(const SharedResponse& response, Result<ApiRecord> reco
     counts.upstream_failed(to_string(record.error().code));
   } else {
     counts.upstream_answered(response.status());
-    if (!record.has_value() && response.status() == 200) counts.upstream_failed("not_recorded");
+    if (lacks_record(record) && response.status() == 200) counts.upstream_failed("not_recorded");
   }
   if (!may_reuse_) return;
   const std::optional<Duration> lasts = ttl();
@@ -55,7 +63,8 @@ StoreResult GatewayRequest::store(const SharedResponse& response, Result<ApiReco
   Log& log = gateway_.parts().log;
   if (!record.has_value()) {
     const StoreResult why = result_without_record(record.error(), response.status());
-    if (why == StoreResult::kNotRecorded || why == StoreResult::kTooLarge) {
+    const bool unexpected = why == StoreResult::kNotRecorded && lacks_record(record);
+    if (unexpected || why == StoreResult::kTooLarge) {
       log.warn("answer_not_stored", {{"request_id", decision_.request_id},
                                      {"reason", to_string(why)},
                                      {"why", record.error().message}});

@@ -321,17 +321,24 @@ class Certifying {
     task->gained += !before && after ? 1 : 0;
   }
 
-  /// Of the moved distribution from the exact one, in nats.
+  /// Of the moved distribution from the exact one, in nats, over the exact one's tokens. Normalised
+  /// here, because the rounding of single logarithms would hide small differences.
   static double divergence(const TokenLogprobs& exact, const TokenLogprobs& moved) {
     std::map<TokenId, double> other;
     for (const TokenLogprob& one : moved.top) other.emplace(one.token, one.logprob);
-    double sum = 0;
+    std::vector<std::pair<double, double>> both;
+    double sum_p = 0;
+    double sum_q = 0;
     for (const TokenLogprob& one : exact.top) {
-      const double p = std::exp(static_cast<double>(one.logprob));
-      if (p < kLeastProbability) continue;
       const auto found = other.find(one.token);
-      const double log_q = found == other.end() ? std::log(kLeastProbability) : found->second;
-      sum += p * (static_cast<double>(one.logprob) - log_q);
+      const double q = found == other.end() ? kLeastProbability : std::exp(found->second);
+      both.emplace_back(std::exp(static_cast<double>(one.logprob)), std::max(q, kLeastProbability));
+      sum_p += both.back().first;
+      sum_q += both.back().second;
+    }
+    double sum = 0;
+    for (const auto& [p, q] : both) {
+      if (p > kLeastProbability) sum += p / sum_p * std::log(p / sum_p * sum_q / q);
     }
     return std::max(sum, 0.0);
   }
@@ -357,7 +364,7 @@ class Certifying {
                          100 * tokens, 100 * options_.limits.tokens);
     }
     if (column.tokens.divergence > options_.limits.divergence) {
-      return fmt::format("the distributions differ by {:.4f} nats, and {:.4f} are allowed",
+      return fmt::format("the distributions differ by {:.3g} nats, and {:.3g} are allowed",
                          column.tokens.divergence, options_.limits.divergence);
     }
     for (const TaskLoss& task : column.tasks) {

@@ -45,7 +45,7 @@ std::vector<std::string> heads(const CertifyReport& report) {
 
 std::vector<std::string> cells_of(const CertifyReport& report, const CertifyColumn& column) {
   std::vector<std::string> cells{column.name, interval(column.tokens.share()),
-                                 fmt::format("{:.4f}", column.tokens.divergence)};
+                                 fmt::format("{:.2g}", column.tokens.divergence)};
   for (const TaskLoss& known : report.columns.front().tasks) {
     const TaskLoss* const task = task_of(column, known.name);
     cells.push_back(task == nullptr ? ""

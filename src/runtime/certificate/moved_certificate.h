@@ -56,8 +56,8 @@ struct TaskLoss {
 ///          right, lost and gained; "sha256" and the digest of all bytes before that line. One space
 ///          between words, no other spaces, each line ends with a line feed.
 /// Errors   parse_certificate(): kCorruption, naming the line: anything else, also another digest
-///          and counts that cannot be. The digest finds damage; it is no signature, and whoever can
-///          write the file can write another.
+///          and counts that cannot be. The digest finds damage; it is no signature: an attacker
+///          who can write the file can write another.
 /// Threads  Values.
 struct MovedCertificate {
   KvOrigin origin{};        // of the engine: model, weights, encoder, template, KV layout

@@ -264,7 +264,7 @@ TEST_F(MovedServe, TenantsDoNotShareItems) {
   expect_exact(other, "another tenant");
 }
 
-// Whatever the order of requests and turns, in memory and below: what is not bounded is exact.
+// An answer that is not bounded is exact, in any order of requests and turns, in memory and below.
 TEST_F(MovedServe, WhatIsNotBoundedIsExactWhateverCameBefore) {
   for_each_seed(6, [&](Rng& rng) {
     forget();
