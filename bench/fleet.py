@@ -73,12 +73,16 @@ def drive(bodies, clients, address_of):
                     return
                 port = address_of(body)
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-            connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            response.read()
-            if response.status != 200:
-                failed.append(response.status)
-            connection.close()
+            try:
+                connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+                response = connection.getresponse()
+                response.read()
+                if response.status != 200:
+                    failed.append(str(response.status))
+            except (OSError, http.client.HTTPException) as error:
+                failed.append(type(error).__name__)
+            finally:
+                connection.close()
     threads = [threading.Thread(target=client) for _ in range(clients)]
     for one in threads:
         one.start()
@@ -132,7 +136,7 @@ def router(folder, name, models):
             try:
                 drive([probe], 1, lambda _: port)
                 break
-            except (OSError, SystemExit):
+            except SystemExit:
                 if time.monotonic() > ends or process.poll() is not None:
                     raise SystemExit(f"{name} does not answer; see {folder / name}.log") from None
                 time.sleep(0.5)
