@@ -4,19 +4,24 @@
 """Routing over eight mock replicas that have a prefix cache and an encoder cache each: conversations that grow, and questions about
 popular pictures. Prints hit ratios and imbalance of the gateway's routings and of a router that sees every cache and queue.
 
-    bench/fleet.py --program build/release/afterimage [--requests 3000] [--clients 24]
+    bench/fleet.py --program build/release/afterimage [--requests 3000] [--clients 24] [--routers]
 """
 import argparse
 import base64
+import contextlib
 import hashlib
 import http.client
 import json
 import os
 import pathlib
 import random
+import socket
+import subprocess
 import sys
 import threading
+import time
 
+HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/gateway"))
 
 REPLICAS = 8
@@ -68,12 +73,16 @@ def drive(bodies, clients, address_of):
                     return
                 port = address_of(body)
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-            connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            response.read()
-            if response.status != 200:
-                failed.append(response.status)
-            connection.close()
+            try:
+                connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+                response = connection.getresponse()
+                response.read()
+                if response.status != 200:
+                    failed.append(str(response.status))
+            except (OSError, http.client.HTTPException) as error:
+                failed.append(type(error).__name__)
+            finally:
+                connection.close()
     threads = [threading.Thread(target=client) for _ in range(clients)]
     for one in threads:
         one.start()
@@ -94,13 +103,65 @@ def all_seeing(models):
     return address_of
 
 
-def measure(routing, bodies, clients):
+# Routers of others, from PyPI, with the policy that knows caches. They know texts and no pictures' bytes.
+ROUTERS = {"vllm-router": ("vllm-router==0.1.17", ["bin/vllm-router"]),
+           "sglang-router": ("sglang-router==0.3.2", ["bin/python", "-m", "sglang_router.launch_router"])}
+
+
+def install_routers(folder):
+    """A virtual environment of their own; pip is asked only once."""
+    if not (folder / "bin" / "vllm-router").exists():
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        subprocess.run([folder / "bin" / "pip", "install", "-q", *(package for package, _ in ROUTERS.values())], check=True)
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+@contextlib.contextmanager
+def router(folder, name, models):
+    """One of them in front of the servers, once it answers."""
+    port, metrics = free_port(), free_port()
+    command = [folder / ROUTERS[name][1][0], *ROUTERS[name][1][1:], "--host", "127.0.0.1", "--port", port, "--policy", "cache_aware",
+               "--prometheus-port", metrics, "--worker-urls", *(model.url for model in models)]
+    with open(folder / f"{name}.log", "wb") as log:
+        process = subprocess.Popen([str(word) for word in command], stdout=log, stderr=log)
+    try:
+        ends = time.monotonic() + 60
+        probe = {"model": "mock-small", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 1}
+        while True:
+            try:
+                drive([probe], 1, lambda _: port)
+                break
+            except SystemExit:
+                if time.monotonic() > ends or process.poll() is not None:
+                    raise SystemExit(f"{name} does not answer; see {folder / name}.log") from None
+                time.sleep(0.5)
+        for model in models:
+            model.forget_counts()
+        yield port
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def measure(routing, bodies, clients, routers=None):
     from caching_model import CachingModel
     from gateway_process import GatewayProcess
     models = [CachingModel(capacity=BLOCKS, prefill=PREFILL, pictures=PICTURES, encode=ENCODE).__enter__() for _ in range(REPLICAS)]
     try:
         if routing == "all-seeing":
             drive(bodies, clients, all_seeing(models))
+        elif routing in ROUTERS:
+            with router(routers, routing, models) as port:
+                drive(bodies, clients, lambda _: port)
         else:
             replicas = [f"{model.url} name=r{number}" for number, model in enumerate(models)]
             with GatewayProcess({"upstream": {"replicas": replicas, "routing": routing}, "answers": {"enabled": False}, "log": {"level": "off"}}) as gateway:
@@ -119,13 +180,18 @@ def main():
     parser.add_argument("--program", required=True)
     parser.add_argument("--requests", type=int, default=3000)
     parser.add_argument("--clients", type=int, default=24)
+    parser.add_argument("--routers", type=pathlib.Path, nargs="?", const=HERE.parent / "build" / "routers", metavar="FOLDER",
+                        help="also vllm-router and sglang-router, which are installed from PyPI into a virtual environment there")
     call = parser.parse_args()
+    if call.routers:
+        call.routers = call.routers.resolve()
+        install_routers(call.routers)
     os.environ["AFTERIMAGE_PROGRAM"] = str(pathlib.Path(call.program).resolve())
     bodies = traffic(call.requests)
     print(f"{call.requests} requests, {call.clients} clients, {REPLICAS} replicas")
     print(f"{'routing':14} {'prefix hits':>12} {'no encoding':>12} {'computed':>10} {'imbalance':>10}")
-    for routing in ("content", "least-loaded", "round-robin", "all-seeing"):
-        found = measure(routing, bodies, call.clients)
+    for routing in ("content", "least-loaded", "round-robin", *(ROUTERS if call.routers else ()), "all-seeing"):
+        found = measure(routing, bodies, call.clients, call.routers)
         print(f"{routing:14} {found['prefix']:12.1%} {found['encoder']:12.1%} {found['busy']:9.1f}s {found['imbalance']:10.2f}", flush=True)
 
 

@@ -314,6 +314,7 @@ class FleetPage(unittest.TestCase):
         by_content = [row[4] for row in rows if row[4] not in ("–", "0 %")]
         self.assertTrue(by_content, "the next turns went where the conversation was")
         self.assertTrue(any(row[5] != "–" for row in rows), "servers report cached tokens")
+        w.run("document.getElementById('fleet').scrollIntoView()")
         w.screenshot(SHOTS / "fleet.png")
         w.run("document.querySelector('tr[data-outcome=miss] .explain').focus()")
         w.press(ENTER)
@@ -323,6 +324,7 @@ class FleetPage(unittest.TestCase):
         w.press(ESCAPE)
         w.resize(390, 844)
         self.assertLessEqual(w.run("return document.documentElement.scrollWidth"), 390)
+        w.run("document.getElementById('fleet').scrollIntoView()")
         w.screenshot(SHOTS / "fleet-phone.png")
         w.features(dark=True)
         w.screenshot(SHOTS / "fleet-dark.png")

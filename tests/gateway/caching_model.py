@@ -78,6 +78,14 @@ class CachingModel(MockModel):
             self.queued -= seconds
         return cached, len(keys)
 
+    def forget_counts(self):
+        """Counts begin again, and caches are empty."""
+        with self.cache_lock:
+            self.blocks.clear()
+            self.outputs.clear()
+            self.asked = self.cached = self.seen = self.encoded = 0
+            self.busy = self.queued = 0.0
+
     @staticmethod
     def keep(cache, keys, capacity):
         for one in keys:

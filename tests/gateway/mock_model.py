@@ -206,6 +206,8 @@ class Answers(http.server.BaseHTTPRequestHandler):
         try:
             if self.mock.key and self.headers.get("Authorization") != f"Bearer {self.mock.key}":
                 return self.error(401)
+            if path in ("/health", "/health_generate"):
+                return self.whole(200, {})
             if path == "/v1/models":
                 return self.whole(200, {"object": "list", "data": [
                     {"id": name, "object": "model", "created": 1, "owned_by": "tests"} for name in MODELS]})
