@@ -176,6 +176,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
     co_await secure_->async_shutdown(kQuiet);
   }
 
+  using Transfer = Awaitable<std::tuple<Failure, std::size_t>>;
+  Transfer read_some(asio::mutable_buffer into) {
+    if (secure_.has_value()) return secure_->async_read_some(into, kQuiet);
+    return socket_.async_read_some(into, kQuiet);
+  }
+  template <typename Buffers>
+  Transfer write_all(const Buffers& bytes) {
+    if (secure_.has_value()) return asio::async_write(*secure_, bytes, kQuiet);
+    return asio::async_write(socket_, bytes, kQuiet);
+  }
+
   Awaitable<bool> serve_one() {
     const auto limits = server_->current_limits();
     buffer_.max_size(limits->headers.value() + kReadAtOnce);
@@ -217,13 +228,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     idle_ = true;
     if (server_->draining) co_return false;
     set_timeout(limits.idle_timeout);
-    Failure error;
-    std::size_t size = 0;
-    if (secure_.has_value()) {
-      std::tie(error, size) = co_await secure_->async_read_some(buffer_.prepare(4096), kQuiet);
-    } else {
-      std::tie(error, size) = co_await socket_.async_read_some(buffer_.prepare(4096), kQuiet);
-    }
+    const auto [error, size] = co_await read_some(buffer_.prepare(4096));
     idle_ = false;
     if (error) co_return false;
     buffer_.commit(size);
@@ -233,13 +238,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// False: the client disconnected or the read timed out; `late` tells which.
   Awaitable<bool> read_more(std::size_t at_most, bool& late) {
     const std::size_t room = std::min(at_most, buffer_.max_size() - buffer_.size());
-    Failure error;
-    std::size_t size = 0;
-    if (secure_.has_value()) {
-      std::tie(error, size) = co_await secure_->async_read_some(buffer_.prepare(room), kQuiet);
-    } else {
-      std::tie(error, size) = co_await socket_.async_read_some(buffer_.prepare(room), kQuiet);
-    }
+    const auto [error, size] = co_await read_some(buffer_.prepare(room));
     late = error.failed() && too_late_;
     if (error && !late) gone_ = true;
     if (error) co_return false;
@@ -307,11 +306,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (same_header(std::string_view(parser_->get()[http::field::expect]), "100-continue")) {
       static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
       set_timeout(limits.write_timeout);
-      if (secure_.has_value()) {
-        co_await asio::async_write(*secure_, asio::buffer(kContinue), kQuiet);
-      } else {
-        co_await asio::async_write(socket_, asio::buffer(kContinue), kQuiet);
-      }
+      co_await write_all(asio::buffer(kContinue));
     }
     set_timeout(limits.body_timeout);
     while (!parser_->is_done()) {
@@ -416,12 +411,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       const std::string_view now = body.substr(0, kWriteAtOnce);
       const std::array<asio::const_buffer, 2> both{asio::buffer(head), asio::buffer(now)};
       set_timeout(limits.write_timeout);
-      Failure error;
-      if (secure_.has_value()) {
-        std::tie(error, std::ignore) = co_await asio::async_write(*secure_, both, kQuiet);
-      } else {
-        std::tie(error, std::ignore) = co_await asio::async_write(socket_, both, kQuiet);
-      }
+      const auto [error, size] = co_await write_all(both);
       if (error && too_late_) ++server_->slow;
       if (error) co_return false;
       head = {};

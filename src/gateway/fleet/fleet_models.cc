@@ -122,7 +122,7 @@ class FleetModels::Gathering::Part final : public BackendListener {
     on_head(status, std::move(headers));
   }
   void on_record(ApiRecord /*record*/) override {}
-  void on_bounded() override {}  // a list of models is none
+  void on_bounded() override {}  // a list of models uses no KV
 
  private:
   void end(std::optional<std::vector<ModelsJson>> entries) {
