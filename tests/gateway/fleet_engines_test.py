@@ -78,7 +78,7 @@ def gateway_for(replicas, **upstream):
 
 def body(*turns):
     return {"model": "afterimage-reference", "temperature": 0, "max_tokens": 4,
-            "messages": [{"role": "user" if n % 2 == 0 else "assistant", "content": f"{FILLER}{turn}"} for n, turn in enumerate(turns)]}
+            "messages": [{"role": "user" if n % 2 == 0 else "assistant", "content": f"{turn}: {FILLER}"} for n, turn in enumerate(turns)]}
 
 
 def explained(gateway, request):
@@ -108,7 +108,7 @@ class FleetOfEngines(unittest.TestCase):
                 waits_for(lambda: confirmed(later, direct, "b") > 0, "a later gateway is told everything")
 
     def test_what_a_replica_evicts_is_no_longer_confirmed(self):
-        with engines(1, '[memory]\nbudget = "2 MiB"\n') as replicas, gateway_for(replicas) as gateway:
+        with engines(1, "[memory]\nmax_kv_tokens = 2000\n") as replicas, gateway_for(replicas) as gateway:
             waits_for(lambda: all(one["connected"] for one in gateway_events(gateway).values()), "the replica publishes")
             first = body("the first")
             ask_directly(replicas[0], first)
