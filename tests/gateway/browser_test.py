@@ -429,7 +429,7 @@ class Deeds(unittest.TestCase):
         g, w = self.start()
         self.numbers(w)
         w.run("document.getElementById('tab-decisions').focus()")
-        w.press(RIGHT, RIGHT, RIGHT)
+        w.press(RIGHT, RIGHT, RIGHT, RIGHT)
         w.wait(lambda: w.visible("#make-key") and not w.run("return document.getElementById('make-key').disabled"), "keys can be made")
         w.run("document.getElementById('make-key').focus()")
         w.press(ENTER)
