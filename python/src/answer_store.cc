@@ -72,8 +72,8 @@ Result<void> AnswerStore::open_archive(const AnswerStoreArgs& args) {
   if (below_->log() == nullptr) return {};
   // Servers that cannot be reached now are tried again by the poller, and cost hits only.
   static_cast<void>(archive_->refresh());
-  poller_ =
-      std::make_unique<InvalidationPoller>([this] { static_cast<void>(archive_->refresh()); });
+  poller_ = std::make_unique<PeriodicTask>([this] { static_cast<void>(archive_->refresh()); },
+                                           InvalidationLog::kPollEvery);
   return {};
 }
 

@@ -16,8 +16,9 @@
 #include "afterimage/memory_budget.h"
 #include "budget_pool.h"
 #include "caches/answers/answer_archive.h"
-#include "caches/invalidation/invalidation_poller.h"
+#include "caches/invalidation/invalidation_log.h"
 #include "caches/similarity/similar_answers.h"
+#include "foundation/platform/periodic_task.h"
 #include "storage/memory/lease_loop.h"
 #include "storage/remote/redis_leases.h"
 #include "tiers.h"
@@ -108,7 +109,7 @@ class AnswerStore {
   std::unique_ptr<AnswerCache> cache_;
   BudgetPool::Place place_;
   std::unique_ptr<AnswerArchive> archive_;  // nullptr: nothing is below
-  std::unique_ptr<InvalidationPoller> poller_;
+  std::unique_ptr<PeriodicTask> poller_;
   std::unique_ptr<SimilarAnswers> similar_;  // nullptr: similarity is off
   std::unique_ptr<AnswerOnce> front_;
 };

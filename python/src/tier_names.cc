@@ -42,7 +42,8 @@ Result<std::unique_ptr<TierNames>> TierNames::open(TierPtr below, std::string ki
   }
   AFI_TRY_VOID(names->reset_file());
   names->refresh();
-  names->poller_ = std::make_unique<InvalidationPoller>([it = names.get()] { it->refresh(); });
+  names->poller_ = std::make_unique<PeriodicTask>([it = names.get()] { it->refresh(); },
+                                                  InvalidationLog::kPollEvery);
   return names;
 }
 

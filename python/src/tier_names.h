@@ -11,8 +11,9 @@
 #include "afterimage/clock.h"
 #include "afterimage/digest.h"
 #include "afterimage/identity.h"
-#include "caches/invalidation/invalidation_poller.h"
+#include "caches/invalidation/invalidation_log.h"
 #include "caches/invalidation/invalidations.h"
+#include "foundation/platform/periodic_task.h"
 #include "tiers.h"
 
 namespace afterimage::python {
@@ -68,7 +69,7 @@ class TierNames {
   Duration usable_until_ = Duration::min();
   bool persisted_ = true;  // the file has what list_ has
   std::string degraded_reason_;
-  std::unique_ptr<InvalidationPoller> poller_;  // last: it uses the members above
+  std::unique_ptr<PeriodicTask> poller_;  // last: it uses the members above
 };
 
 }  // namespace afterimage::python

@@ -23,7 +23,7 @@ RETIRED = {
     "find_out": "probe", "forget_absent": "invalidate_negative", "EntryOutline": "EntryMetadata", "RecentKeys": "PresenceCache",
     "patience": "timeout", "strikes": "failure_threshold", "obey_budget": "trim_to_budget",
     "next_to_leave": "eviction_candidate", "BudgetSharer": "BudgetClient", "MemoryKeeper": "PressureController",
-    "Residents": "Reuse", "SharedErasures": "InvalidationLog", "ErasureWatch": "InvalidationPoller",
+    "Residents": "Reuse", "SharedErasures": "InvalidationLog", "ErasureWatch": "PeriodicTask", "InvalidationPoller": "PeriodicTask",
     "AnswerErasures": "InvalidationList", "take_back": "retract_hit", "TensorForm": "TensorSpec", "SealedTier": "EncryptedTier",
     "SealKeys": "EncryptionKeys", "Replaceable": "AtomicSnapshot", "SweepVoice": "SweepProgress",
     "on_gone": "on_disconnect", "kWrongCall": "kUsageError", "RunCall": "RunArgs", "ToldOnce": "StreamDeduplicator",

@@ -93,7 +93,7 @@ struct AnswerArchiveParts {
 ///          space. If the list is lost or damaged, everything archived is lost.
 /// Shared   With an InvalidationLog, processes share their answers. When erase() returns, no process
 ///          serves the erased answers any more, not even from memory. Each process must call
-///          refresh() regularly (InvalidationPoller); a process that did not serves nothing,
+///          refresh() regularly (PeriodicTask); a process that did not serves nothing,
 ///          neither from the tier nor from memory. Take a ReadLease before looking up the cache,
 ///          and serve the answer only if may_serve() is true.
 /// Time     Wall clock. An answer dated in the future is rejected.

@@ -8,7 +8,7 @@
 
 #include "caches/answers/testing/answering_fleet.h"
 #include "caches/answers/testing/filters.h"
-#include "caches/invalidation/invalidation_poller.h"
+#include "foundation/platform/periodic_task.h"
 #include "testing/leases_in_memory.h"
 
 namespace afterimage {
@@ -370,7 +370,7 @@ TEST(SharedAnswers, RestoreAnewIgnoresCachedNegativeLookUps) {
 
 TEST(SharedAnswers, APollerKeepsRefreshing) {
   Two two;
-  const InvalidationPoller poller([&] { static_cast<void>(two.other.archive->refresh()); }, 1ms);
+  const PeriodicTask poller([&] { static_cast<void>(two.other.archive->refresh()); }, 1ms);
   while (two.other.cell->reads < 4) std::this_thread::yield();
 }
 

@@ -34,6 +34,8 @@ class InvalidationLog {
   static constexpr Duration kLease = std::chrono::seconds(2);
   /// A tenth longer than a lease, because clocks of two machines run at different rates.
   static constexpr Duration kLeaseGuard = kLease + kLease / 10;
+  /// How often to read the list, so that one failed read does not let the lease end.
+  static constexpr Duration kPollEvery = kLease / 4;
   static constexpr std::size_t kMaxBytes = std::size_t{64} << 10U;
 
   /// `root` is the secret that all sharing processes have. `cell` must outlive the log.

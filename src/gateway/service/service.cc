@@ -115,9 +115,9 @@ Result<void> Service::State::start() {
                                               .keys = key_store.get(),
                                               .traces = traces.get()}));
   if (invalidation_log != nullptr) {
-    poller = std::make_unique<InvalidationPoller>(
+    poller = std::make_unique<PeriodicTask>(
         // A failed poll is counted, and reduces hits only.
-        [this] { static_cast<void>(archive->refresh()); });
+        [this] { static_cast<void>(archive->refresh()); }, InvalidationLog::kPollEvery);
   }
   return listen();
 }

@@ -77,8 +77,7 @@ Result<void> Service::State::open_keys() {
   }
   key_store = *std::move(opened);
   if (key_store->is_enabled()) {
-    usage_saver =
-        std::make_unique<InvalidationPoller>([this] { save_usage(); }, tenancy.save_usage);
+    usage_saver = std::make_unique<PeriodicTask>([this] { save_usage(); }, tenancy.save_usage);
   }
   return {};
 }

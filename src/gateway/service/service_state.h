@@ -11,10 +11,10 @@
 #include "afterimage/reuse.h"
 #include "caches/answers/answer_archive.h"
 #include "caches/invalidation/invalidation_log.h"
-#include "caches/invalidation/invalidation_poller.h"
 #include "foundation/http/caller.h"
 #include "foundation/http/server.h"
 #include "foundation/platform/files.h"
+#include "foundation/platform/periodic_task.h"
 #include "foundation/telemetry/log.h"
 #include "foundation/telemetry/metrics.h"
 #include "foundation/telemetry/span_exporter.h"
@@ -107,8 +107,8 @@ struct Service::State {
   std::unique_ptr<SharedCell> evidence;         // the same, decrypted
   std::unique_ptr<RedisLeases> answer_leases;   // apart from the encoder's: they last less long
   std::unique_ptr<AnswerArchive> archive;
-  std::unique_ptr<InvalidationPoller> poller;
-  std::unique_ptr<InvalidationPoller> usage_saver;
+  std::unique_ptr<PeriodicTask> poller;
+  std::unique_ptr<PeriodicTask> usage_saver;
   std::unique_ptr<IoThreads> threads;
   std::unique_ptr<HttpCaller> caller;
   std::unique_ptr<HttpCaller> trusting_caller;  // upstream.ca_file; nullptr: `caller`

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/invalidation/invalidation_poller.h"
+#include "foundation/platform/periodic_task.h"
 
 #include <utility>
 
 namespace afterimage {
 
-InvalidationPoller::InvalidationPoller(std::function<void()> poll, Duration every)
-    : poll_(std::move(poll)), every_(every), thread_([this] { run(); }) {}
+PeriodicTask::PeriodicTask(std::function<void()> work, Duration every)
+    : work_(std::move(work)), every_(every), thread_([this] { run(); }) {}
 
-InvalidationPoller::~InvalidationPoller() {
+PeriodicTask::~PeriodicTask() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
@@ -18,14 +18,14 @@ InvalidationPoller::~InvalidationPoller() {
   thread_.join();
 }
 
-void InvalidationPoller::run() {
+void PeriodicTask::run() {
   while (true) {
     {
       const MutexLock lock(mutex_);
       const auto stopping = [this]() AFI_REQUIRES(mutex_) { return stopping_; };
       if (changed_.wait_for(mutex_, every_, stopping)) return;
     }
-    poll_();
+    work_();
   }
 }
 
