@@ -10,8 +10,8 @@
 
 #include "afterimage/check.h"
 #include "gateway/fleet/kv_events.h"
-#include "gateway/openai/usage_scan.h"
 #include "gateway/fleet/zmtp.h"
+#include "gateway/openai/usage_scan.h"
 
 namespace afterimage {
 namespace {

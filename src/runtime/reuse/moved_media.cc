@@ -91,8 +91,7 @@ void MovedMediaCache::remove(Entries::iterator entry) {
   entries_.erase(entry);
 }
 
-std::uint64_t MovedMediaCache::erase_spaces(
-    const std::function<bool(const NamespaceId&)>& which) {
+std::uint64_t MovedMediaCache::erase_spaces(const std::function<bool(const NamespaceId&)>& which) {
   std::uint64_t erased = 0;
   const MutexLock lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
