@@ -21,6 +21,8 @@ import sys
 import threading
 import time
 
+from gateway import end
+
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/gateway"))
 
@@ -144,12 +146,7 @@ def router(folder, name, models):
             model.forget_counts()
         yield port
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process)
 
 
 def measure(routing, bodies, clients, routers=None):

@@ -80,19 +80,25 @@ class Running:
         return self.ask("POST", "/v1/chat/completions", body, HEADERS)
 
 
+def end(process):
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 @contextlib.contextmanager
 def running(command, port_of, log=None):
+    if shutil.which(str(command[0])) is None:
+        raise SystemExit(f"{command[0]} is not built: make bench builds the program and what its benchmarks need")
     with open(log or os.devnull, "wb") as errors:
         process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=errors, text=True)
         try:
             yield Running(process, port_of(process))
         finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process)
             process.stdout.close()
 
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
-// Any bytes are a certificate that is written as it was read, or an error. The digest is put right
-// first, so that what is behind it is reached.
+// Any bytes are a certificate that is written as it was read, or an error. This corrects the
+// digest first: otherwise the parser would refuse nearly every input before it reads the rest.
 #include <cstdint>
 #include <span>
 #include <string>

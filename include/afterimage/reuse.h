@@ -112,8 +112,8 @@ struct EraseTarget {
   std::optional<std::string> model = std::nullopt;    // by its name, whatever its weights
   /// What requests with this tag made (Request::tags). What they found made by others stays.
   std::optional<std::string> tag = std::nullopt;
-  /// What was made before this day of UTC (first_day_kept()). KV in memory has no age: it is erased, and
-  /// what is young enough is loaded again from the tier.
+  /// What was made before this day of UTC (first_day_kept()). KV in memory has no age: all of it
+  /// is erased, and later requests load young KV again from the tier.
   std::optional<std::chrono::sys_days> made_before = std::nullopt;
   bool everything = false;
 };

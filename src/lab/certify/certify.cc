@@ -348,7 +348,7 @@ class Certifying {
     std::ranges::sort(column.tasks, std::greater(), &TaskLoss::name);
     const auto compared = static_cast<double>(column.tokens.same + column.tokens.other);
     if (compared > 0) column.tokens.divergence /= compared;
-    // As it is written down, so that what was measured is what is read.
+    // The certificate has 12 decimals. Rounded here, the report and the file show the same number.
     column.tokens.divergence = std::round(column.tokens.divergence * 1e12) / 1e12;
   }
 

@@ -20,7 +20,7 @@ namespace afterimage {
 /// Name of the file in a cache folder.
 inline constexpr const char* kRunCacheFile = "experiment.cache";
 
-/// What one run of an experiment leaves to the next.
+/// Answers, vectors and evidence that a run of an experiment saves for the next run.
 ///
 /// Errors   run_cache_from: kCorruption: the bytes are not this, or their checksum is wrong.
 /// Source   docs/formats/experiment.md.

@@ -35,7 +35,7 @@ Bytes transfer_bytes(const ReuseOptions& options) {
   return options.tier == nullptr ? Bytes(0) : std::min(256_MiB, Bytes(options.budget.value() / 8));
 }
 
-/// What is kept for other positions is out of the same budget.
+/// The part of the budget that holds media KV for other positions.
 Bytes moved_bytes(const ReuseOptions& options) {
   if (!options.moved.has_value()) return Bytes(0);
   return std::min(options.moved->capacity, Bytes(options.budget.value() / 2));
