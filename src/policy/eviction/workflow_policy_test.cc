@@ -136,6 +136,17 @@ TEST(WorkflowPolicy, m5_the_step_that_comes_last_leaves_first) {
   EXPECT_EQ(shelf.evict(), 0U) << "the step that runs is the last";
 }
 
+// A group of tenants shares entries: one that a step stored may belong to another of them.
+TEST(WorkflowPolicy, AStepNamesNoEntryOfAnotherOwner) {
+  Shelf shelf;
+  shelf.request(kTeam, hint("a", {"b"}));
+  shelf.put(0);
+  shelf.request(kTeam, hint("b", {"a"}));
+  shelf.put(1, kOthers);
+  shelf.request(kTeam, hint("a"));
+  EXPECT_EQ(shelf.evict(), 0U);
+}
+
 TEST(WorkflowPolicy, NamesEntriesOfTheSameOwnerOnly) {
   Shelf shelf;
   shelf.request(kTeam, hint("write", {"judge"}));
