@@ -100,10 +100,9 @@ class Engine:
 
 
 def leases(engine: Engine) -> list[str]:
-    """The scheduler's leases, without the files that mark its process and count its hits."""
     folder = engine.scheduler._files.process_folder
     assert folder is not None
-    return [file.name for file in folder.iterdir() if file.name not in ("alive", "counts", "off.json")]
+    return [file.name for file in (folder / "held").iterdir()]
 
 
 def output(value: float, rows: int = 16, width: int = 64) -> np.ndarray:

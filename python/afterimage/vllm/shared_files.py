@@ -5,12 +5,14 @@
 A lease is a hard link. Eviction, by any process, removes a file's name; the bytes of a leased file stay until the
 lease is released. So a leased tensor can always be loaded.
 
+Folder   The files; leases/PROCESS/held: the leases of one process, and files that it has not finished writing.
+
 File     b"AFIHOST2", 4 bytes length of the header, 4 bytes offset of the data (both little endian), XXH3-128 of the
          header and of the data's own XXH3-128; then the header (JSON: name, dtype, shape, seconds that computing it
          took), zeros, and the data at a multiple of 64.
 Lock     .lock, whose content is 8 bytes: no less than the bytes in use, so that a put reads the folder only where it
          may have to evict.
-Unit     Bytes of files, leased ones included; never more than the capacity.
+Unit     Bytes of files, leased and unfinished ones included; never more than the capacity.
 Errors   A damaged, foreign or torn file is a miss and is removed. A folder that disappears is made again by the next
          put; until then every look-up misses.
 Threads  Any threads and processes. Space is reserved under the folder's lock; the bytes are written without it.
@@ -71,7 +73,8 @@ class _Seen(NamedTuple):
 class SharedFiles:
     def __init__(self, folder: str | os.PathLike[str], capacity_bytes: int) -> None:
         self.folder, self.capacity = Path(folder), capacity_bytes
-        self._leases = self.folder / "leases" / uuid.uuid4().hex
+        self._process = self.folder / "leases" / uuid.uuid4().hex
+        self._held = self._process / "held"
         self._numbers = itertools.count()
         self._verified: dict[str, _Seen] = {}
         self._alive = -1
@@ -81,12 +84,12 @@ class SharedFiles:
     @property
     def process_folder(self) -> Path:
         """A folder of this process alone; it is removed when the process has ended."""
-        return self._leases
+        return self._process
 
     def _join(self) -> None:
         """Makes the folders, and marks this process as alive in them, unless they are there."""
         with self._joining:
-            if not (self._leases / "alive").exists():
+            if not (self._process / "alive").exists():
                 self._make_folders()
 
     def _make_folders(self) -> None:
@@ -96,8 +99,8 @@ class SharedFiles:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._locked():
             self._drop_leases_of_dead_processes()
-            self._leases.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._alive = os.open(self._leases / "alive", os.O_CREAT | os.O_RDWR, 0o600)
+            self._held.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._alive = os.open(self._process / "alive", os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(self._alive, fcntl.LOCK_EX)
 
     def put(self, name: str, dtype: str, shape: tuple[int, ...], data: Any, seconds: float = 0.0) -> bool:
@@ -114,14 +117,14 @@ class SharedFiles:
         bytes_ = whole.cast("B") if whole.nbytes else memoryview(b"")
         head = _FIXED.pack(_MAGIC, len(header), offset, _checksum_of(padded, bytes_)) + padded
         size = len(head) + len(bytes_)
-        unfinished = f"{self.folder}/.{name}.{os.getpid()}.{next(self._numbers)}"
+        unfinished = f"{self._held}/{name}.{next(self._numbers)}"
         if (file := self._make(unfinished, size)) is None:
             return False
         try:
             _write_all(file, [memoryview(head), bytes_])
             inode = os.fstat(file).st_ino
             os.replace(unfinished, f"{self.folder}/{name}")
-        except FileNotFoundError:  # evicted before it was finished, or somebody removed the folder
+        except FileNotFoundError:  # somebody removed the folder
             return False
         except OSError:
             _unlink(unfinished)
@@ -147,7 +150,7 @@ class SharedFiles:
 
     def lease(self, name: str) -> Lease | None:
         """A lease that guarantees load(), or None. Each file's checksum is verified once."""
-        path = f"{self._leases}/{name}.{next(self._numbers)}"
+        path = f"{self._held}/{name}.{next(self._numbers)}"
         try:
             self._link(name, path)
         except OSError:
@@ -166,7 +169,7 @@ class SharedFiles:
         try:
             os.link(f"{self.folder}/{name}", path)
         except FileNotFoundError:
-            if self._leases.exists() or not self.holds(name):
+            if self._held.exists() or not self.holds(name):
                 raise
             self._join()  # somebody removed the folder
             os.link(f"{self.folder}/{name}", path)
@@ -197,7 +200,7 @@ class SharedFiles:
 
     def close(self) -> None:
         if self._alive >= 0:
-            _remove_folder(self._leases)
+            _remove_folder(self._process)
             os.close(self._alive)
             self._alive = -1
 
@@ -214,9 +217,12 @@ class SharedFiles:
             os.close(lock)
 
     def _files(self) -> dict[int, int]:
-        """Size by inode: a file with leases counts once, and a file that is only leased counts too."""
+        """Size by inode: a file with leases counts once, and a file that is only leased counts too.
+
+        Files that are finished meanwhile move into the folder, which is therefore read last.
+        """
         found: dict[int, int] = {}
-        for folder in (self.folder, *(self.folder / "leases").glob("*")):
+        for folder in (*(self.folder / "leases").glob("*/held"), self.folder):
             for name, status in _regular_files(folder):
                 if name != ".lock":
                     found[status.st_ino] = status.st_size
