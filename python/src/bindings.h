@@ -85,5 +85,6 @@ void bind_prefix(nb::module_& module);
 void bind_answers(nb::module_& module);
 void bind_pressure(nb::module_& module);
 void bind_replay(nb::module_& module);
+void bind_shared_files(nb::module_& module);
 
 }  // namespace afterimage::python

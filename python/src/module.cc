@@ -21,4 +21,5 @@ NB_MODULE(_core, module) {
   bind_prefix(module);
   bind_answers(module);
   bind_replay(module);
+  bind_shared_files(module);
 }

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from afterimage.vllm import ECConnector, set_weights_epoch
 from afterimage.vllm.bases import ECConnectorRole
-from afterimage.vllm.shared_files import SharedFiles, read_tensor
+from afterimage.vllm.shared_files import SharedFiles, read_shared_tensor
 
 ROW = np.float32
 
@@ -240,14 +240,20 @@ def test_an_item_already_on_disk_takes_no_lease(tmp_path: Path) -> None:
 
 
 def test_a_failed_save_does_not_end_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing:
+        def __init__(self, files: Any) -> None:
+            self.files = files
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.files, name)
+
+        def put(self, *_: Any) -> bool:
+            raise OSError("the folder is gone")
+
     engine = Engine(tmp_path)
-
-    def refuse(*_: Any) -> bool:
-        raise OSError("the folder is gone")
-
-    monkeypatch.setattr(engine.worker._files, "put", refuse)
-    engine.step({X: output(1)})
-    monkeypatch.undo()
+    with monkeypatch.context() as changed:
+        changed.setattr(engine.worker, "_files", Refusing(engine.worker._files))
+        engine.step({X: output(1)})
     engine.step({X: output(2)})
     found = engine.step({X: None})[X]
     assert (found == 2).all()
@@ -266,7 +272,7 @@ def test_only_leases_of_dead_processes_are_dropped(tmp_path: Path) -> None:
     (dead / "x").write_bytes(b"1234")
     other = SharedFiles(tmp_path, 1 << 20)
     assert not dead.exists()
-    loaded = read_tensor(lease.path, lease.name)
+    loaded = read_shared_tensor(lease.path, lease.name)
     assert loaded is not None
     assert bytes(loaded.data) == b"abc"
     assert not other.put("huge", "u8", (1 << 20,), bytes(1 << 20))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import shutil
 import stat
 from collections.abc import Callable
@@ -179,20 +180,20 @@ def test_a_malformed_address_of_servers_is_a_warning(tmp_path: Path, caplog: pyt
     engine.close()
 
 
-def test_a_full_file_system_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_file_system_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A limit for files stands for it."""
     engine = Engine(tmp_path)
-    replace = os.replace
-
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    for number in range(3):
-        engine.step({content(f"item{number}"): output(number)})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, before[1]))
+    try:
+        for number in range(3):
+            engine.step({content(f"item{number}"): output(number)})
+            engine.settle()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert [file.name for file in (tmp_path / "host" / "items").iterdir() if file.is_file()] == [".lock"]
     (message,) = warnings(caplog)
-    assert "No space left on device" in message
-    monkeypatch.setattr(os, "replace", replace)
+    assert "File too large" in message
     assert answers(engine)
     engine.close()
 

@@ -41,7 +41,7 @@ from afterimage.vllm.below import Below, open_below, secret_in
 from afterimage.vllm.counts import DEFAULT_FOLDER, TIERS, Counts
 from afterimage.vllm.log import log
 from afterimage.vllm.metrics import ReuseMetrics, ReuseStats, changes_of
-from afterimage.vllm.shared_files import AbsentFiles, Lease, SharedFiles, read_tensor
+from afterimage.vllm.shared_files import AbsentFiles, SharedFiles, SharedLease, read_shared_tensor
 from afterimage.vllm.uuids import is_verifying
 
 _EPOCH_FILE = "weights-epoch"
@@ -74,7 +74,7 @@ class LoadsOfStep(ECConnectorMetadata):
     """The items that workers load in one step, and the weights epoch under which they save (None: unknown, save nothing)."""
 
     epoch: str | None = ""
-    loads: dict[str, Lease] = field(default_factory=dict)
+    loads: dict[str, SharedLease] = field(default_factory=dict)
 
 
 @dataclass
@@ -86,6 +86,10 @@ class _Save:
     dtype: str
     shape: tuple[int, ...]
     data: Any
+
+
+class _Unread:
+    """In place of an epoch that was not read yet."""
 
 
 # An engine in the caller's process may never be shut down.
@@ -117,9 +121,10 @@ class ECConnector(ECConnectorBase):
             self._off["settings"] = str(error)
         self._counts = Counts(self._files.process_folder if self._schedules else None)
         # Scheduler: promised in this step, being loaded by workers, being promoted from the tiers below.
-        self._promised: dict[str, Lease] = {}
-        self._loads: dict[str, Lease] = {}
-        self._loading: list[tuple[float, str, Lease]] = []
+        self._planned: str | _Unread | None = _Unread()
+        self._promised: dict[str, SharedLease] = {}
+        self._loads: dict[str, SharedLease] = {}
+        self._loading: list[tuple[float, str, SharedLease]] = []
         self._promotions: dict[str, tuple[float, Future[None]]] = {}
         self._sources: dict[str, str] = {}
         self._reported: dict[str, float] = {f"off_{tier}": 0.0 for tier in TIERS}
@@ -217,6 +222,12 @@ class ECConnector(ECConnectorBase):
             return None
         return self._last_epoch
 
+    def _epoch_of_step(self) -> str | None:
+        """Read once while the scheduler plans a step: it asks for every item of every request."""
+        if isinstance(self._planned, _Unread):
+            self._planned = self._epoch()
+        return self._planned
+
     def _key(self, identifier: str, epoch: str) -> bytes:
         space = self._spaces.get(epoch)
         if space is None:
@@ -232,7 +243,7 @@ class ECConnector(ECConnectorBase):
             return False
         if identifier in self._promised:
             return True
-        if (epoch := self._epoch()) is None:
+        if (epoch := self._epoch_of_step()) is None:
             return False
         key = self._key(identifier, epoch)
         lease = self._files.lease(key.hex())
@@ -244,7 +255,7 @@ class ECConnector(ECConnectorBase):
 
     def ensure_cache_available(self, request: Any, num_computed_tokens: int) -> bool:
         """Defers a request while its items are being promoted, for wait_seconds at most."""
-        if self._below is None or not self.is_consumer or (epoch := self._epoch()) is None:
+        if self._below is None or not self.is_consumer or (epoch := self._epoch_of_step()) is None:
             return True
         ready = True
         for feature in request.mm_features:
@@ -274,7 +285,9 @@ class ECConnector(ECConnectorBase):
         self._loading += [(now, identifier, lease) for identifier, lease in loads.items()]
         self._release(lambda began, _: now - began > _ABANDONED_AFTER_SECONDS)
         self._check_tiers()
-        return LoadsOfStep(epoch=None if self._is_off() else self._epoch(), loads=loads)
+        epoch = None if self._is_off() else self._epoch_of_step()
+        self._planned = _Unread()
+        return LoadsOfStep(epoch=epoch, loads=loads)
 
     def update_connector_output(self, connector_output: Any) -> None:
         loaded = connector_output.finished_recving or set()
@@ -380,7 +393,7 @@ class ECConnector(ECConnectorBase):
     def start_load_caches(self, encoder_cache: dict[str, Any], **kwargs: Any) -> None:
         for identifier, lease in self._get_connector_metadata().loads.items():
             if identifier not in encoder_cache:
-                tensor = read_tensor(lease.path, lease.name)
+                tensor = read_shared_tensor(lease.path, lease.name)
                 if tensor is None:
                     raise Unavailable(f"the encoder output of {identifier} was promised but cannot be read: {lease.path}")
                 encoder_cache[identifier] = self._to_device(tensor.dtype, tensor.shape, tensor.data)
