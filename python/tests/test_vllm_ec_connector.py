@@ -184,7 +184,7 @@ def test_other_weights_and_models_miss(tmp_path: Path) -> None:
 def test_damaged_items_are_never_promised(tmp_path: Path, harm: str) -> None:
     engine = Engine(tmp_path)
     engine.step({X: output(1)})
-    path = engine.scheduler._files.folder / engine.scheduler._key(X, "").hex()
+    path = tmp_path / "host" / "items" / engine.scheduler._key(X, "").hex()
     whole = path.read_bytes()
     damaged = {"torn": whole[:-9], "flipped": whole[:-1] + b"\1", "foreign": b"not ours" * 99, content("empty"): b""}[harm]
     path.unlink()
