@@ -112,6 +112,11 @@ Result<void> check_rotation(const KeyRotation& rotation, const KvLayout& layout)
 void rotate_keys(const KeyRotation& rotation, std::size_t group, const TokenPlace& steps,
                  std::span<std::byte> row);
 
+/// How far the keys `rotation.keys[index]` of two rows are apart, relative to the length of those of
+/// `b`.
+[[nodiscard]] double key_difference(const KeyRotation& rotation, std::size_t index,
+                                    std::span<const std::byte> a, std::span<const std::byte> b);
+
 /// SHA-256 over the logits of every generated position, byte for byte. Equal digests mean equal
 /// computation.
 using LogitsDigest = Digest<struct LogitsDigestTag>;
@@ -424,6 +429,8 @@ class Engine {
 
   /// nullptr, the default: KV of media is used only where it was computed.
   [[nodiscard]] virtual const KeyRotation* key_rotation() const { return nullptr; }
+  /// For people, where key_rotation() is nullptr: "the model takes no images". Empty: unknown.
+  [[nodiscard]] virtual std::string why_no_rotation() const { return ""; }
   /// The place of a token of `prompt`. Default: its index.
   [[nodiscard]] virtual TokenPlace place_of(const Sequence& prompt, TokenCount at) const;
 

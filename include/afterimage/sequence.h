@@ -24,6 +24,8 @@ struct MediaSpan {
   bool splittable = true;
   /// Tokens in one row of an image, for engines whose tokens have places in it; 0: they have none.
   std::uint32_t columns = 0;
+  /// Positions that it takes, for engines where that is another number than its length; 0: `length`.
+  std::uint32_t positions = 0;
 
   [[nodiscard]] TokenCount end() const { return offset + length; }
   bool operator==(const MediaSpan&) const = default;

@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Images' KV at other positions, through the whole process: certified, served, marked, never cached; exact without a certificate that holds.
 
-Environment: AFTERIMAGE_PROGRAM.
+Environment: AFTERIMAGE_PROGRAM; AFTERIMAGE_SEER: the small model that sees, as GGUF, to test llama.cpp's engine instead of the built-in one.
 """
 import base64
 import json
@@ -22,7 +22,14 @@ import gateway_under_test
 PROGRAM = os.environ["AFTERIMAGE_PROGRAM"]
 SCENES = gateway_under_test.SOURCE / "examples/scenes"
 SIZE = "flat-mrope"
+SEER = os.environ.get("AFTERIMAGE_SEER", "")
 QUESTIONS = 8  # each about one picture or two
+
+
+def engine_of(size, context=512):
+    if not SEER:
+        return ["--size", size]
+    return ["--engine", "llama", "--model", SEER, "--mmproj", SEER.replace(".gguf", ".mmproj.gguf"), "--context", str(context), "--threads", "1"]
 
 
 def picture(number):
@@ -33,13 +40,14 @@ def content(pictures, text):
     return [{"type": "image_url", "image_url": {"url": picture(number)}} for number in pictures] + [{"type": "text", "text": text}]
 
 
-def certify(folder, size=SIZE, limit="0.2"):
+def certify(folder, size=SIZE, limit="1" if SEER else "0.2"):
     """The certificate's path, and what was printed."""
     workload = pathlib.Path(folder, "workload.jsonl")
     lines = [{"id": f"r{i}", "messages": [{"role": "user", "content": content([1 + i % 5, 6][: 1 + i % 2], f"Question {i}?")}]} for i in range(QUESTIONS)]
     workload.write_text("".join(json.dumps(line) + "\n" for line in lines))
     path = pathlib.Path(folder, "certificate.txt")
-    done = subprocess.run([PROGRAM, "certify", "--workload", str(workload), "--size", size, "--certificate", str(path), "--recomputed", "1", "--max-loss", limit],
+    done = subprocess.run([PROGRAM, "certify", "--workload", str(workload), *engine_of(size), "--certificate", str(path), "--recomputed", "1",
+                           "--max-loss", limit, "--max-divergence", "100"],
                           capture_output=True, text=True, timeout=280)
     return path, done
 
@@ -47,11 +55,11 @@ def certify(folder, size=SIZE, limit="0.2"):
 class Server:
     """The program with these settings. Its lines are kept."""
 
-    def __init__(self, settings, size=SIZE):
+    def __init__(self, settings, size=SIZE, context=512):
         self.folder = tempfile.TemporaryDirectory(prefix="afterimage-moved-")
         config = pathlib.Path(self.folder.name, "afterimage.toml")
         config.write_text("[listen]\nport = 0\n[admin]\nport = 0\n" + settings)
-        self.process = subprocess.Popen([PROGRAM, "serve", "--config", str(config), "--size", size], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process = subprocess.Popen([PROGRAM, "serve", "--config", str(config), *engine_of(size, context)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.lines, self.said = queue.Queue(), []
         threading.Thread(target=lambda: [self.lines.put(line) for line in self.process.stdout], daemon=True).start()
 
@@ -89,7 +97,7 @@ class Server:
 
 
 def settings(certificate, **more):
-    lines = {"mode": '"certified"', "certificate": f'"{certificate}"', "max_loss": "0.2", **more}
+    lines = {"mode": '"certified"', "certificate": f'"{certificate}"', "max_loss": "1.0" if SEER else "0.2", **more}
     return "[moved_media]\n" + "".join(f"{key} = {value}\n" for key, value in lines.items())
 
 
@@ -121,8 +129,8 @@ class MovedMedia(unittest.TestCase):
             headers, _ = server.ask([1, 2, 3], "Which is it?")
             self.assertEqual(headers["X-Cache"], "HIT", "exact answers are cached as always")
 
-    def expect_exact(self, text, why, size=SIZE):
-        with Server(text, size) as server:
+    def expect_exact(self, text, why, size=SIZE, context=512):
+        with Server(text, size, context) as server:
             while "moved_media_not_used" not in "".join(server.said):
                 server.next_line()
             self.assertIn(why, "".join(server.said))
@@ -137,13 +145,17 @@ class MovedMedia(unittest.TestCase):
         self.expect_exact(settings(damaged), "digest")
         self.expect_exact(settings(pathlib.Path(self.folder, "gone")), "gone")
         self.expect_exact(settings(self.certificate, max_loss="0.0001"), "0.0001")
+        if SEER:  # another context, and so another identity
+            return self.expect_exact(settings(self.certificate), "another model", context=1024)
         self.expect_exact(settings(self.certificate), "another model", "flat")
         self.expect_exact(settings(self.certificate), "cannot be used at other positions", "tiny")
 
     def test_certify_refuses_in_words(self):
-        path, done = certify(self.folder + "/.", "full", "0.0001")
+        _, done = certify(self.folder + "/.", "full", "0.0001")
         self.assertEqual(done.returncode, 1)
         self.assertIn("Refused. The best column is", done.stdout)
+        if SEER:
+            return
         _, done = certify(self.folder, "tiny")
         self.assertEqual(done.returncode, 1)
         self.assertIn("sliding", done.stderr)

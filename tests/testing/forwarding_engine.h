@@ -44,6 +44,7 @@ class ForwardingEngine : public Engine {
   }
   [[nodiscard]] const KvLayout* kv_layout() const override { return good_.kv_layout(); }
   [[nodiscard]] const KeyRotation* key_rotation() const override { return good_.key_rotation(); }
+  [[nodiscard]] std::string why_no_rotation() const override { return good_.why_no_rotation(); }
   [[nodiscard]] TokenPlace place_of(const Sequence& prompt, TokenCount at) const override {
     return good_.place_of(prompt, at);
   }

@@ -15,6 +15,8 @@
 #include "engines/llama/lanes.h"
 #include "engines/llama/llama_run.h"
 #include "engines/llama/prompt_media.h"
+#include "engines/llama/rotation.h"
+#include "engines/llama/rotation_check.h"
 #include "engines/llama/self_check.h"
 #include "engines/llama/sequence_rows.h"
 #include "engines/llama_library/file_name.h"
@@ -64,6 +66,20 @@ Result<SequenceRows> learn_memories(const LoadedModel& model, bool exact) {
   }
   return SequenceRows::learn(*written, TokenCount(kFewTokens.size()), memories_of(facts),
                              slides ? facts.window - TokenCount(1) : TokenCount(0), exact);
+}
+
+/// How keys turn, if images' KV can be used at other positions.
+Result<KeyRotation> learn_rotation(const LoadedModel& model, const SequenceRows& rows) {
+  const ModelFacts& facts = model.facts();
+  if (!model.supports(Modality::kImage)) {
+    return fail(ErrorCode::kUnsupported, "the model takes no images");
+  }
+  if (!facts.causal_media) {
+    return fail(ErrorCode::kUnsupported, "the tokens of an image attend to later ones");
+  }
+  AFI_TRY(KeyRotation rotation, rotation_of(facts.rotary, rows));
+  AFI_TRY_VOID(check_keys_turn(model, rows, rotation));
+  return rotation;
 }
 
 DType dtype_of(const std::string& kv_type) {
@@ -190,6 +206,8 @@ struct LlamaEngine::Parts {
   Exactness exactness;
   std::optional<SequenceRows> kv;
   std::string no_kv_reason;
+  std::optional<KeyRotation> rotation;
+  std::string no_rotation_reason;
   SystemClock machine_clock;
   mutable std::unique_ptr<Lanes> lanes;
   std::unique_ptr<const Tokenizer> tokenizer;
@@ -220,6 +238,12 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
   auto memories = learn_memories(*parts->model, exact);
   if (memories.has_value()) {
     parts->kv = *std::move(memories);
+    auto rotation = learn_rotation(*parts->model, *parts->kv);
+    if (rotation.has_value()) {
+      parts->rotation = *std::move(rotation);
+    } else {
+      parts->no_rotation_reason = rotation.error().message;
+    }
   } else {
     parts->no_kv_reason = memories.error().message;
   }
@@ -229,6 +253,13 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
 const ModelIdentity& LlamaEngine::identity() const { return parts_->identity; }
 const KvLayout* LlamaEngine::kv_layout() const {
   return parts_->kv.has_value() ? &parts_->kv->layout() : nullptr;
+}
+const KeyRotation* LlamaEngine::key_rotation() const {
+  return parts_->rotation.has_value() ? &*parts_->rotation : nullptr;
+}
+std::string LlamaEngine::why_no_rotation() const { return parts_->no_rotation_reason; }
+TokenPlace LlamaEngine::place_of(const Sequence& prompt, TokenCount at) const {
+  return place_in(prompt, at);
 }
 Exactness LlamaEngine::exactness() const { return parts_->exactness; }
 const Tokenizer* LlamaEngine::tokenizer() const { return parts_->tokenizer.get(); }
@@ -355,12 +386,15 @@ Result<PreparedRequest> LlamaEngine::prepare_answer(const Request& request,
                   "this model reorders media items, which is not supported");
     }
     const TokenCount length = length_of(piece.parts);
+    const bool in_grid = parts_->model->facts().uses_mrope;
     sequence.spans.push_back(
         {.offset = TokenCount(static_cast<std::uint32_t>(sequence.tokens.size())),
          .length = length,
          .modality = items[piece.item]->modality,
          .content = contents[piece.item],
-         .splittable = false});
+         .splittable = false,
+         .columns = in_grid ? piece.columns : 0,
+         .positions = in_grid ? piece.positions : 0});
     sequence.tokens.insert(sequence.tokens.end(), length.value(), TokenId(0));
   }
   if (sequence.spans.size() == items.size()) {
@@ -450,8 +484,8 @@ Result<Generation> LlamaEngine::run(const Sequence& prompt, std::span<const Tens
   const Lanes::Lane lane = parts_->lanes->borrow(
       prompt, use.resume_from == nullptr ? TokenCount(0) : use.resume_from->end);
   const SequenceRows* const kv = parts_->kv.has_value() ? &*parts_->kv : nullptr;
-  return LlamaRun(*parts_->model, kv, parts_->options.context, parts_->clock(), lane, prompt,
-                  embeddings, use)
+  return LlamaRun(*parts_->model, kv, key_rotation(), parts_->options.context, parts_->clock(),
+                  lane, prompt, embeddings, use)
       .generate(limited);
 }
 

@@ -57,6 +57,11 @@ class LlamaEngine final : public Engine {
   Result<Completion> generate(const Sequence& prompt, std::span<const TensorViews> embeddings,
                               const GenerateOptions& options) const override;
   [[nodiscard]] const KvLayout* kv_layout() const override;
+  /// Of models that take images: as the model's file says it, if the model's keys do so.
+  [[nodiscard]] const KeyRotation* key_rotation() const override;
+  [[nodiscard]] std::string why_no_rotation() const override;
+  /// Of a media item whose tokens have no places in it: the place of its first token.
+  [[nodiscard]] TokenPlace place_of(const Sequence& prompt, TokenCount at) const override;
 
   /// Of a self-check at load: the model computed the same tokens in several batches. See
   /// LlamaOptions::exact.

@@ -31,6 +31,13 @@ bool is_inside(const Sequence& prompt, TokenCount at) {
       prompt.spans, [at](const MediaSpan& span) { return span.offset < at && at < span.end(); });
 }
 
+/// Whether all rows of a media item are moved, so that it needs no embeddings.
+bool is_not_computed(std::size_t span, const KvUse& use) {
+  return std::ranges::any_of(use.moved, [span](const MovedMedia& item) {
+    return item.span == span && item.recomputed == TokenCount(0);
+  });
+}
+
 Result<void> check_embeddings(const Sequence& prompt, std::size_t span, const TensorViews& views,
                               std::uint32_t width) {
   const std::uint64_t length = prompt.spans[span].length.value();
@@ -77,17 +84,19 @@ Result<void> check_llama_prompt(const LoadedModel& model, const Sequence& prompt
     }
     if (last) break;
     at = prompt.spans[i].end().value();
-    if (prompt.spans[i].end() <= resume) continue;
+    if (prompt.spans[i].end() <= resume || is_not_computed(i, use)) continue;
     AFI_TRY_VOID(check_embeddings(prompt, i, embeddings[i], model.facts().row_width));
   }
   return {};
 }
 
-LlamaRun::LlamaRun(const LoadedModel& model, const SequenceRows* kv, TokenCount context,
-                   const Clock& clock, const Lanes::Lane& lane, const Sequence& prompt,
-                   std::span<const TensorViews> embeddings, const KvUse& use)
+LlamaRun::LlamaRun(const LoadedModel& model, const SequenceRows* kv, const KeyRotation* rotation,
+                   TokenCount context, const Clock& clock, const Lanes::Lane& lane,
+                   const Sequence& prompt, std::span<const TensorViews> embeddings,
+                   const KvUse& use)
     : model_(model),
       kv_(kv),
+      rotation_(rotation),
       context_(context),
       clock_(clock),
       sequence_(lane.sequence()),
@@ -122,7 +131,11 @@ Result<void> LlamaRun::start() {
   } else if (!std::exchange(held_, {}).after.empty()) {
     model_.clear(sequence_);
   }
-  completion.prefilled = TokenCount(size_of_prompt(prompt_)) - completion.resumed_from;
+  for (const MovedMedia& item : use_.moved) {
+    completion.moved += prompt_.spans[item.span].length - item.recomputed;
+  }
+  completion.prefilled =
+      TokenCount(size_of_prompt(prompt_)) - completion.resumed_from - completion.moved;
   return {};
 }
 
@@ -171,7 +184,10 @@ Result<void> LlamaRun::prefill(const std::stop_token& cancel) {
     if (covered() == size) return {};
     const std::size_t span = span_at(prompt_, covered());
     if (span < prompt_.spans.size()) {
-      AFI_TRY_VOID(append_media(span));
+      const auto moved = std::ranges::find(use_.moved, span, &MovedMedia::span);
+      AFI_TRY_VOID(moved == use_.moved.end()
+                       ? append_media(span, prompt_.spans[span].length.value())
+                       : append_moved(*moved));
       continue;
     }
     std::uint32_t until = size;
@@ -200,26 +216,86 @@ Result<void> LlamaRun::append_text(std::uint32_t until, const std::stop_token& c
   return {};
 }
 
-Result<void> LlamaRun::append_media(std::size_t span) {
+Result<void> LlamaRun::append_media(std::size_t span, std::uint32_t count) {
   AFI_TRY(const PromptMedia media, prompt_media(model_, prompt_, span, embeddings_[span]));
   const std::uint64_t width = model_.facts().row_width;
   std::span<const float> left = media.rows;
   for (const SpanPart& part : media.parts) {
+    if (count == 0) break;
     const std::int32_t at = after_.empty() ? 0 : after_.back();
     const std::uint32_t length = length_of(part).value();
+    const std::uint32_t taken = std::min(length, count);
+    count -= taken;
     const auto own = left.first(length * width);
     left = left.subspan(own.size());
     if (const auto* words = std::get_if<SpanText>(&part)) {
-      AFI_TRY_VOID(model_.append({.sequence = sequence_, .tokens = *words, .at = at}));
-      for (std::uint32_t i = 1; i <= length; ++i) {
+      AFI_TRY_VOID(model_.append(
+          {.sequence = sequence_, .tokens = std::span(*words).first(taken), .at = at}));
+      for (std::uint32_t i = 1; i <= taken; ++i) {
         after_.push_back(at + static_cast<std::int32_t>(i));
       }
       continue;
     }
-    AFI_TRY(const std::int32_t next, model_.append(sequence_, std::get<SpanMedia>(part), own, at));
-    after_.insert(after_.end(), length, next);
+    const auto& item = std::get<SpanMedia>(part);
+    AFI_TRY(const std::int32_t next,
+            taken == length ? model_.append(sequence_, item, own, at)
+                            : model_.append_start(sequence_, item, own, at, TokenCount(taken)));
+    after_.insert(after_.end(), taken, next);
   }
   return {};
+}
+
+/// Computes the item's first tokens, and restores the sequence with the others behind them: the
+/// library restores whole sequences only, so the rows before are copied out and back.
+Result<void> LlamaRun::append_moved(const MovedMedia& item) {
+  const std::int32_t at = after_.empty() ? 0 : after_.back();
+  if (item.recomputed > TokenCount(0)) {
+    AFI_TRY_VOID(append_media(item.span, item.recomputed.value()));
+  }
+  const TokenCount before(covered());
+  KvBuffers buffers;
+  KvSlice whole{.end = prompt_.spans[item.span].end()};
+  whole.rows.resize(kv_->layout().groups.size());
+  if (before > TokenCount(0)) {
+    AFI_TRY_VOID(model_.read(sequence_, false, [&](StatePieces written) -> Result<void> {
+      AFI_TRY(whole.rows, kv_->rows(written, TokenCount(0), before, after_, buffers));
+      return {};
+    }));
+  }
+  std::vector<std::vector<std::byte>> moved(whole.rows.size());
+  for (std::size_t group = 0; group < moved.size(); ++group) {
+    moved[group] = turned(item, group, at);
+    if (moved[group].empty()) continue;
+    whole.rows[group].push_back(
+        {.first = before, .count = whole.end - before, .bytes = moved[group]});
+  }
+  restored_ = true;
+  AFI_TRY(after_, kv_->positions(whole));
+  return restore(kv_->outline(whole));
+}
+
+/// The item's rows after those that are computed, as if its first token were at position `at`.
+std::vector<std::byte> LlamaRun::turned(const MovedMedia& item, std::size_t group,
+                                        std::int32_t at) const {
+  std::vector<std::byte> rows;
+  for (const KvRows& piece : item.rows[group]) {
+    rows.insert(rows.end(), piece.bytes.begin(), piece.bytes.end());
+  }
+  if (rows.empty()) return rows;
+  const std::size_t row = kv_->layout().groups[group].row_bytes.value();
+  // Rows carry their own positions; the caller says how far keys turn, which may be not at all.
+  // Unsigned, because a damaged position must not overflow: positions() rejects it.
+  const auto shift = static_cast<std::int32_t>(
+      static_cast<std::uint32_t>(at) - static_cast<std::uint32_t>(SequenceRows::position(rows)));
+  const TokenPlace steps{at - item.from[0], at - item.from[1], at - item.from[2]};
+  rows.erase(rows.begin(),
+             rows.begin() + static_cast<std::ptrdiff_t>(item.recomputed.value() * row));
+  for (std::size_t begin = 0; begin < rows.size(); begin += row) {
+    const auto own = std::span(rows).subspan(begin, row);
+    kv_->move(group, shift, own);
+    rotate_keys(*rotation_, group, steps, own);
+  }
+  return rows;
 }
 
 Result<void> LlamaRun::decode(const GenerateOptions& options) {

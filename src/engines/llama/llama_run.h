@@ -17,10 +17,11 @@ namespace afterimage {
 /// One request on a model, in one borrowed sequence.
 class LlamaRun {
  public:
-  /// `kv` is nullptr if KV is neither restored nor captured. All arguments outlive the run.
-  LlamaRun(const LoadedModel& model, const SequenceRows* kv, TokenCount context, const Clock& clock,
-           const Lanes::Lane& lane, const Sequence& prompt, std::span<const TensorViews> embeddings,
-           const KvUse& use);
+  /// `kv` is nullptr if KV is neither restored nor captured, `rotation` if none is moved. All
+  /// arguments outlive the run.
+  LlamaRun(const LoadedModel& model, const SequenceRows* kv, const KeyRotation* rotation,
+           TokenCount context, const Clock& clock, const Lanes::Lane& lane, const Sequence& prompt,
+           std::span<const TensorViews> embeddings, const KvUse& use);
   /// Records in the lane what the sequence now holds. After a failure the sequence is cleared. If
   /// the logits were not finite, its cells are also overwritten with zeros, because unfused
   /// attention adds even masked cells, times zero.
@@ -38,7 +39,11 @@ class LlamaRun {
   void hold_rows();
   Result<void> prefill(const std::stop_token& cancel);
   Result<void> append_text(std::uint32_t until, const std::stop_token& cancel);
-  Result<void> append_media(std::size_t span);
+  /// The first `count` tokens of a media item.
+  Result<void> append_media(std::size_t span, std::uint32_t count);
+  Result<void> append_moved(const MovedMedia& item);
+  [[nodiscard]] std::vector<std::byte> turned(const MovedMedia& item, std::size_t group,
+                                              std::int32_t at) const;
   Result<void> decode(const GenerateOptions& options);
   Result<void> feed_back(TokenId token, const std::stop_token& cancel,
                          const std::function<void()>& meanwhile);
@@ -50,6 +55,7 @@ class LlamaRun {
 
   const LoadedModel& model_;
   const SequenceRows* kv_;
+  const KeyRotation* rotation_;
   TokenCount context_;
   const Clock& clock_;
   std::int32_t sequence_;

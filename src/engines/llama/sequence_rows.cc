@@ -89,6 +89,51 @@ bool SequenceRows::has_only_full_groups() const {
                              [](const LayerGroup& group) { return group.kind == KvKind::kFull; });
 }
 
+Result<SequenceRows::Keys> SequenceRows::keys(std::uint32_t head_size) const {
+  constexpr std::int32_t kF32 = 0;  // in the library's numbering
+  constexpr std::int32_t kF16 = 1;
+  Keys keys;
+  for (std::size_t i = 0; i < format_.sections.size(); ++i) {
+    const StateSection& section = format_.sections[i];
+    std::uint64_t at = sizeof(Position) + section.cell_meta_bytes;
+    for (std::size_t layer = 0; layer < section.key_rows.size(); ++layer) {
+      const std::int32_t type = section.key_types[layer];
+      if ((type != kF32 && type != kF16) || type != format_.sections.front().key_types.front()) {
+        return fail(ErrorCode::kUnsupported, "its keys are kept in another type than f16 or f32");
+      }
+      const std::uint32_t head = head_size * (type == kF32 ? 4 : 2);
+      if (head == 0 || section.key_rows[layer] % head != 0) {
+        return fail(ErrorCode::kUnsupported, "layer " + std::to_string(layer) + " has keys of " +
+                                                 std::to_string(section.key_rows[layer]) +
+                                                 " bytes, not whole heads of " +
+                                                 std::to_string(head));
+      }
+      keys.dtype = type == kF32 ? DType::kF32 : DType::kF16;
+      keys.layers.push_back({.group = i, .at = at, .heads = section.key_rows[layer] / head});
+      at += section.key_rows[layer];
+    }
+  }
+  return keys;
+}
+
+std::int32_t SequenceRows::position(std::span<const std::byte> row) {
+  return position_at(row.data() + sizeof(Position));
+}
+
+void SequenceRows::move(std::size_t group, std::int32_t steps, std::span<std::byte> row) const {
+  const auto add = [&](std::size_t at) {
+    std::uint32_t number = 0;
+    std::memcpy(&number, row.data() + at, sizeof number);
+    number += static_cast<std::uint32_t>(steps);
+    std::memcpy(row.data() + at, &number, sizeof number);
+  };
+  add(0);  // the position after it
+  add(sizeof(Position));
+  if (format_.sections[group].cell_meta_bytes == sizeof(Position)) return;
+  add(2 * sizeof(Position));  // column and row of M-RoPE
+  add(3 * sizeof(Position));
+}
+
 Result<std::vector<std::vector<KvRows>>> SequenceRows::rows(StatePieces written, TokenCount from,
                                                             TokenCount to,
                                                             std::span<const std::int32_t> after,

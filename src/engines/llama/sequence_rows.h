@@ -35,6 +35,20 @@ class SequenceRows {
   [[nodiscard]] const KvLayout& layout() const { return layout_; }
   [[nodiscard]] bool has_only_full_groups() const;  // no windows, no states
 
+  /// Keys in a row of a full group, layer by layer, as KeyRotation has them.
+  struct Keys {
+    DType dtype = DType::kF16;
+    std::vector<KeyRotation::Keys> layers;
+  };
+  /// kUnsupported: keys that are neither f16 nor f32, or that are not whole heads of `head_size`
+  /// numbers.
+  [[nodiscard]] Result<Keys> keys(std::uint32_t head_size) const;
+  /// A row's position in its sequence.
+  [[nodiscard]] static std::int32_t position(std::span<const std::byte> row);
+  /// Moves a row of a full group by `steps` positions: its cell, along all axes, and the position
+  /// after it. Keys stay as they are. A sum that overflows wraps; positions() rejects it.
+  void move(std::size_t group, std::int32_t steps, std::span<std::byte> row) const;
+
   /// Rows [from, to) of the full groups, copied into `buffers`: one piece per group. after[i] is
   /// the position after token i. kCorruption: not this model's format; kUnsupported: not one cell
   /// per token.

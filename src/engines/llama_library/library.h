@@ -39,6 +39,8 @@ static_assert(LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY == 1);
 [[nodiscard]] Result<llama_context_params> context_params(const LlamaOptions& options,
                                                           std::uint32_t batch);
 
+/// What a model's file says of its rotary embeddings.
+[[nodiscard]] RotaryFacts rotary_facts(const std::string& path, const llama_model* model);
 /// Before any other call of the library; later calls have no effect. `exact`: see LlamaOptions.
 void start_library(bool exact);
 /// Errors   kNotFound, kCorruption: not a whole GGUF file.
@@ -111,6 +113,9 @@ struct LoadedModel::Parts {
   Result<Position> decode_media(llama_context* in, const mtmd_input_chunk* chunk,
                                 std::span<const float> rows, SequenceId sequence,
                                 Position at) const;
+  /// Computes embeddings at their places in `in`, on the computing thread.
+  [[nodiscard]] Result<void> decode_rows(llama_context* in, std::span<const float> rows,
+                                         std::span<const Place> places, SequenceId sequence) const;
   /// One batch. On the computing thread.
   [[nodiscard]] Result<void> compute(std::span<const BatchRow> rows,
                                      const OnLogits& on_logits) const;

@@ -77,6 +77,19 @@ SpanPart part_of(const mtmd_input_chunk* chunk) {
   return media;
 }
 
+/// Tokens in a row of an image; 0: they have no places in it.
+std::uint32_t columns_of(const mtmd_input_chunk* chunk) {
+  const auto* const image = mtmd_input_chunk_get_tokens_image(chunk);
+  if (image == nullptr) return 0;
+  const std::size_t count = mtmd_input_chunk_get_n_tokens(chunk);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const mtmd_decoder_pos at = mtmd_image_tokens_get_decoder_pos(image, 0, i);
+    if (at.t != 0) return 0;  // positions count tokens
+    if (at.y != 0) return i;  // the first token of the second row
+  }
+  return static_cast<std::uint32_t>(count);
+}
+
 /// Which media item a chunk belongs to.
 std::size_t item_of(const mtmd_input_chunk* chunk) {
   const char* const id = mtmd_input_chunk_get_id(chunk);
@@ -94,7 +107,14 @@ std::vector<PromptPiece> pieces_of(const mtmd_input_chunks* chunks) {
       if (item_of(mtmd_input_chunks_get(chunks, j)) == item) last = j;
     }
     PromptPiece& piece = pieces.emplace_back(PromptPiece{.item = item, .parts = {}});
-    for (; i <= last; ++i) piece.parts.push_back(part_of(mtmd_input_chunks_get(chunks, i)));
+    if (item != PromptPiece::kText && last == i) {
+      piece.columns = columns_of(mtmd_input_chunks_get(chunks, i));
+    }
+    for (; i <= last; ++i) {
+      const mtmd_input_chunk* const chunk = mtmd_input_chunks_get(chunks, i);
+      piece.parts.push_back(part_of(chunk));
+      piece.positions += static_cast<std::uint32_t>(mtmd_input_chunk_get_n_pos(chunk));
+    }
     --i;
   }
   return pieces;
@@ -373,6 +393,66 @@ Result<LoadedModel::Position> LoadedModel::append(SequenceId sequence, const Spa
   AFI_TRY(const OwnedChunk chunk, parts_->chunk_of(media, rows));
   return parts_->computing->run(
       [&] { return parts_->decode_media(parts_->context.get(), chunk.get(), rows, sequence, at); });
+}
+
+Result<LoadedModel::Position> LoadedModel::append_start(SequenceId sequence, const SpanMedia& media,
+                                                        std::span<const float> rows, Position at,
+                                                        TokenCount count) const {
+  AFI_TRY(const OwnedChunk chunk, parts_->chunk_of(media, rows));
+  const auto* const image = mtmd_input_chunk_get_tokens_image(chunk.get());
+  if (image == nullptr || count > media.length ||
+      mtmd_decode_use_non_causal(parts_->media.get(), chunk.get())) {
+    return fail(ErrorCode::kUnsupported, "the first tokens of this item cannot be computed alone");
+  }
+  const bool in_grid = mtmd_decode_use_mrope(parts_->media.get());
+  std::vector<Place> places;
+  for (std::size_t i = 0; i < count.value(); ++i) {
+    const mtmd_decoder_pos of = mtmd_image_tokens_get_decoder_pos(image, at, i);
+    const Position next = at + static_cast<Position>(i);
+    places.push_back(in_grid ? Place{static_cast<Position>(of.t), static_cast<Position>(of.y),
+                                     static_cast<Position>(of.x)}
+                             : Place{next, next, next});
+  }
+  AFI_TRY_VOID(append_rows(sequence, rows.first(count.value() * facts().row_width), places));
+  return at + mtmd_input_chunk_get_n_pos(chunk.get());
+}
+
+Result<void> LoadedModel::append_rows(SequenceId sequence, std::span<const float> rows,
+                                      std::span<const Place> places) const {
+  return parts_->computing->run(
+      [&] { return parts_->decode_rows(parts_->context.get(), rows, places, sequence); });
+}
+
+Result<void> LoadedModel::Parts::decode_rows(llama_context* in, std::span<const float> rows,
+                                             std::span<const Place> places,
+                                             SequenceId sequence) const {
+  clear_library_log();
+  for (std::size_t from = 0; from < places.size(); from += batch) {
+    const auto some = places.subspan(from, std::min<std::size_t>(batch, places.size() - from));
+    // Axis by axis; the fourth is always 0. Without M-RoPE the library reads the first only.
+    std::vector<llama_pos> positions(4 * some.size());
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      for (std::size_t axis = 0; axis < 3; ++axis) {
+        positions[axis * some.size() + i] = some[i][axis];
+      }
+    }
+    std::vector<std::int32_t> owners(some.size(), 1);
+    std::vector<llama_seq_id*> owner(some.size(), &sequence);
+    std::vector<std::int8_t> has_logits(some.size());
+    // const_cast: the library only reads.
+    const llama_batch together{
+        .n_tokens = static_cast<std::int32_t>(some.size()),
+        .token = nullptr,
+        .embd = const_cast<float*>(rows.subspan(from * facts.row_width).data()),
+        .pos = positions.data(),
+        .n_seq_id = owners.data(),
+        .seq_id = owner.data(),
+        .logits = has_logits.data()};
+    if (llama_decode(in, together) != 0) {
+      return library_error(ErrorCode::kUnavailable, "the model rejected embeddings");
+    }
+  }
+  return {};
 }
 
 }  // namespace afterimage

@@ -297,6 +297,8 @@ Result<void> LoadedModel::Parts::make_context(const LlamaOptions& options) {
            .recurrent = llama_model_is_recurrent(model.get()),
            .hybrid = llama_model_is_hybrid(model.get()),
            .uses_mrope = rope == LLAMA_ROPE_TYPE_MROPE || rope == LLAMA_ROPE_TYPE_IMROPE,
+           .causal_media = !whole,
+           .rotary = rotary_facts(options.model, model.get()),
            .vocabulary = static_cast<std::uint32_t>(llama_vocab_n_tokens(vocabulary)),
            .weight_types = weight_types,
            .should_be_exact =

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "afterimage/units.h"
 #include "engines/llama_library/batch_scheduler.h"
 #include "engines/llama_library/llama_options.h"
+#include "engines/llama_library/rotary_facts.h"
 #include "engines/llama_library/span_parts.h"
 #include "engines/llama_library/state_parts.h"
 #include "engines/llama_library/video_frames.h"
@@ -58,6 +60,9 @@ struct PromptPiece {
   static constexpr std::size_t kText = SIZE_MAX;
   std::size_t item = kText;
   std::vector<SpanPart> parts;
+  // Of a media item:
+  std::uint32_t positions = 0;  // with M-RoPE fewer than tokens
+  std::uint32_t columns = 0;    // of tokens in an image, if it is one and they have places in it
 };
 
 struct EncodedMedia {
@@ -73,14 +78,16 @@ struct EncodedInput {
 
 /// Properties of the model as the library reports them.
 struct ModelFacts {
-  std::string library;           // its version and the CPU features it uses
-  std::string architecture;      // "qwen3vl"
-  std::uint32_t row_width = 0;   // floats of one embedding, deepstack planes included
-  TokenCount window{};           // of sliding layers; 0: the model has none
-  bool recurrent = false;        // recurrent layers only
-  bool hybrid = false;           // attention and recurrent layers
-  bool uses_mrope = false;       // positions are not token counts (M-RoPE)
-  bool merges_frames = false;    // the encoder takes videos: it merges two frames
+  std::string library;          // its version and the CPU features it uses
+  std::string architecture;     // "qwen3vl"
+  std::uint32_t row_width = 0;  // floats of one embedding, deepstack planes included
+  TokenCount window{};          // of sliding layers; 0: the model has none
+  bool recurrent = false;       // recurrent layers only
+  bool hybrid = false;          // attention and recurrent layers
+  bool uses_mrope = false;      // positions are not token counts (M-RoPE)
+  bool merges_frames = false;   // the encoder takes videos: it merges two frames
+  bool causal_media = true;     // an image's tokens do not attend to later ones
+  RotaryFacts rotary;
   std::uint32_t vocabulary = 0;  // number of token ids
   std::string weight_types;      // of its tensors: "F32, Q4_K, Q6_K"
   /// Exact computation was asked for, and nothing known prevents it; see self_check.h.
@@ -161,6 +168,15 @@ class LoadedModel {
   /// Appends an image or audio clip; returns the position after it.
   Result<Position> append(SequenceId sequence, const SpanMedia& media, std::span<const float> rows,
                           Position at) const;
+  /// Appends the first `count` tokens of an image; `rows` are the whole image's. Returns the position
+  /// after the image. kUnsupported: not an image, or its tokens attend to later ones.
+  Result<Position> append_start(SequenceId sequence, const SpanMedia& media,
+                                std::span<const float> rows, Position at, TokenCount count) const;
+  /// Appends embeddings, each at a place: its positions in time, row and column. Without M-RoPE only
+  /// the first counts.
+  using Place = std::array<Position, 3>;
+  Result<void> append_rows(SequenceId sequence, std::span<const float> rows,
+                           std::span<const Place> places) const;
 
   /// The library's serialized state of a sequence; `partial` leaves out full-attention layers.
   Result<std::vector<std::byte>> save(SequenceId sequence, bool partial) const;

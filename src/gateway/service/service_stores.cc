@@ -31,8 +31,10 @@ Result<MovedMediaOptions> moved_media_options(const MovedMediaSettings& settings
                                               const Engine& engine, const Files& files) {
   const KvLayout* const layout = engine.kv_layout();
   if (layout == nullptr || engine.key_rotation() == nullptr) {
+    const std::string why = engine.why_no_rotation();
     return fail(ErrorCode::kUnsupported,
-                "moved_media.mode: KV of this model cannot be used at other positions");
+                "moved_media.mode: KV of this model cannot be used at other positions" +
+                    (why.empty() ? "" : ": " + why));
   }
   const auto named = [](const Error& error) {
     return fail(error.code, "moved_media.certificate: " + error.message);

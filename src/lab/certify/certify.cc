@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <ranges>
@@ -23,37 +22,6 @@ constexpr std::uint32_t kWholeVocabulary = 1U << 20U;
 constexpr double kLeastProbability = 1e-12;
 /// Of a key's length. Half precision loses less than a thousandth.
 constexpr double kMostKeyDifference = 0.01;
-
-float number_of(DType dtype, const std::byte* at) {
-  if (dtype == DType::kF32) {
-    float number = 0;
-    std::memcpy(&number, at, sizeof number);
-    return number;
-  }
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, at, sizeof bits);
-  const int exponent = (bits >> 10U) & 0x1F;
-  const int mantissa = bits & 0x3FF;
-  const float size = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
-                                   : std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
-  return (bits & 0x8000U) != 0 ? -size : size;
-}
-
-/// Of the first layer's keys in two rows, relative to their length.
-double key_difference(const KeyRotation& rotation, std::span<const std::byte> a,
-                      std::span<const std::byte> b) {
-  const KeyRotation::Keys& keys = rotation.keys.front();
-  const std::size_t size = rotation.dtype == DType::kF16 ? 2 : 4;
-  double difference = 0;
-  double length = 0;
-  for (std::size_t i = 0; i < std::size_t{keys.heads} * rotation.head_size; ++i) {
-    const double own = number_of(rotation.dtype, a.data() + keys.at + i * size);
-    const double other = number_of(rotation.dtype, b.data() + keys.at + i * size);
-    difference += (own - other) * (own - other);
-    length += other * other;
-  }
-  return length > 0 ? std::sqrt(difference / length) : 0;
-}
 
 std::string_view trimmed(std::string_view text) {
   const auto is_space = [](char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; };
@@ -179,8 +147,10 @@ class Certifying {
                   fmt::format("the model has {} layers, whose KV cannot be used at other positions",
                               to_string(group.kind)));
     }
+    const std::string why = engine_.why_no_rotation();
     return fail(ErrorCode::kUnsupported,
-                "this engine does not say how its keys depend on their positions");
+                why.empty() ? "this engine does not say how its keys depend on their positions"
+                            : "KV of images cannot be used at other positions: " + why);
   }
 
   /// An image of a later request that this one does not have.
@@ -252,7 +222,7 @@ class Certifying {
       for (std::size_t i = 0; i < span.length.value(); ++i) {
         const auto own = std::span(moved).subspan(i * row, row);
         rotate_keys(first, keys.group, steps, own);
-        const double off = key_difference(first, own, std::span(computed).subspan(i * row, row));
+        const double off = key_difference(first, 0, own, std::span(computed).subspan(i * row, row));
         report_.key_difference = std::max(report_.key_difference, off);
       }
     }

@@ -136,6 +136,21 @@ void rotate_keys(const KeyRotation& rotation, std::size_t group, const TokenPlac
   }
 }
 
+double key_difference(const KeyRotation& rotation, std::size_t index, std::span<const std::byte> a,
+                      std::span<const std::byte> b) {
+  const KeyRotation::Keys& keys = rotation.keys.at(index);
+  const std::size_t size = number_bytes(rotation.dtype);
+  double difference = 0;
+  double length = 0;
+  for (std::size_t i = 0; i < std::size_t{keys.heads} * rotation.head_size; ++i) {
+    const double own = number_at(rotation.dtype, a.data() + keys.at + i * size);
+    const double other = number_at(rotation.dtype, b.data() + keys.at + i * size);
+    difference += (own - other) * (own - other);
+    length += other * other;
+  }
+  return length > 0 ? std::sqrt(difference / length) : 0;
+}
+
 TokenPlace Engine::place_of(const Sequence& /*prompt*/, TokenCount at) const {
   const auto index = static_cast<std::int32_t>(at.value());
   return {index, index, index};

@@ -261,7 +261,9 @@ KvUse Plan::kv_use(const KvOrigin& origin) {
 
 /// Of a run with moved KV: rows before the first moved one are exact, and nothing else is captured.
 void Plan::State::want_exact_rows(KvUse& use) {
-  const TokenCount exact = first_moved(*prompt, moved);
+  // Rows of a part of an item that cannot be split would never be resumed from.
+  const MediaSpan& first = prompt->spans.at(moved.front().span);
+  const TokenCount exact = first.splittable ? first_moved(*prompt, moved) : first.offset;
   use.wanted = {.rows_from = capture_from(resume()), .rows_to = exact, .snapshots = {}};
   if (exact > resume()) {
     use.on_captured = [this](KvSlice kv) { commit_prefix(std::move(kv)); };
