@@ -120,11 +120,10 @@ TEST_F(WorthAVector, TheVerifierCosts) {
   EXPECT_TRUE(similar->waits());
   verifier.takes = milliseconds(14);
   // Numbers are vetoed: only a question without one is read.
-  const Question plain(scope, "What is the number?");
+  Question plain(scope, "What is the number?");
   const auto lookup = similar->find(plain, {});
   ASSERT_TRUE(lookup.has_value());
-  ASSERT_TRUE(
-      cache->insert(Question(plain), {.text = "it", .finish_reason = "stop"}, {}).has_value());
+  ASSERT_TRUE(cache->insert(plain, {.text = "it", .finish_reason = "stop"}, {}).has_value());
   similar->learn(plain, *lookup, "it", milliseconds(15));
   const Question again(scope, "What is that number?");
   ASSERT_TRUE(similar->find(again, {}).has_value());

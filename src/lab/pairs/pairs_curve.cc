@@ -195,7 +195,9 @@ Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& em
       add(ways.rungs, vetoed ? kVetoed : similarity);
       const bool is_read = by.verifier != nullptr && !vetoed && similarity >= kLeastVerified;
       float score = kVetoed;
-      if (is_read) AFI_TRY(score, score_of(pair, *by.verifier));
+      if (is_read) {
+        AFI_TRY(score, score_of(pair, *by.verifier));
+      }
       if (by.verifier != nullptr) add(ways.verified, score);
       if (vetoed) continue;
       matches.push_back({.kind = {.change = word_change(pair.a, pair.b), .similarity = similarity},
