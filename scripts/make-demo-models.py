@@ -15,6 +15,7 @@ token and image before it, so a wrong cache hit changes the output.
   wide       llama: rows of 256 weights, a whole block of K-quants; the tests convert it to other weight types
   sentences  llama: a SentencePiece tokenizer that begins a text with <s>, as Llama 2 does
   vectors    llama: a WordPiece tokenizer and mean pooling, for embeddings
+  scores     bert: the same tokenizer and a classifier that scores two texts, as rerankers do
 
 The first four become NAME.gguf and NAME.mmproj.gguf, the others NAME.gguf. Needs only Python, and writes the same bytes on
 every machine. Names of keys and tensors are those of llama.cpp (src/llama-arch.cpp, tools/mtmd/clip-impl.h).
@@ -373,8 +374,30 @@ def vectors(bench):
     return g, none
 
 
+def scores(bench):
+    width, layers, inner, heads = (384, 6, 1536, 12) if bench else (64, 3, 128, 4)
+    g = Gguf("scores", "bert")
+    g.set("bert", context_length=512, embedding_length=width, feed_forward_length=inner, block_count=layers, attention__head_count=heads,
+          attention__layer_norm_epsilon=1e-12, attention__causal=False, pooling_type=4)
+    count = len(wordpiece(g))
+    g.set("tokenizer.ggml", token_type_count=2, add_eos_token=True, add_sep_token=False)  # "[CLS] a [SEP] b [SEP]"
+    for name, rows in (("token_embd", count), ("position_embd", 512), ("token_types", 2)):
+        g.matrix(f"{name}.weight", width, rows, kind=F32)
+    g.norm("token_embd_norm", width, bias=True)
+    for i in range(layers):
+        for part in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            g.linear(f"blk.{i}.{part}", width, width, gain=1.5)
+        g.norm(f"blk.{i}.attn_output_norm", width, bias=True)
+        g.linear(f"blk.{i}.ffn_up", width, inner)
+        g.linear(f"blk.{i}.ffn_down", inner, width)
+        g.norm(f"blk.{i}.layer_output_norm", width, bias=True)
+    g.linear("cls", width, width)
+    g.linear("cls.output", width, 1)
+    return g, None
+
+
 def main():
-    models = {make.__name__: make for make in (dense, sliding, hybrid, shortconv, plain, wide, sentences, vectors)}
+    models = {make.__name__: make for make in (dense, sliding, hybrid, shortconv, plain, wide, sentences, vectors, scores)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", metavar="OUT_DIR", help="created if missing")
     parser.add_argument("--size", choices=["demo", "bench"], default="demo")

@@ -89,12 +89,13 @@ Result<void> AnswerStore::open_similarity(const AnswerStoreArgs& args) {
                                 .storage = std::nullopt,
                                 .shared = args.budget.shared()};
   if (archive_ != nullptr) {
-    AFI_TRY(SharedCell* const evidence,
-            below_->shared_value("afterimage/similarity-evidence-of-python/1",
-                                 "similarity-evidence", args.secret));
+    const auto evidence = [this, root = args.secret](const std::string& name) {
+      return below_->shared_value("afterimage/similarity-evidence-of-python/2/" + name,
+                                  "similarity-evidence-" + name, root);
+    };
     options.storage.emplace(SimilarStorage{.answers = *archive_,
                                            .tier = below_->shared_tier(),
-                                           .evidence = *evidence,
+                                           .evidence = evidence,
                                            .transfer = transfer_,
                                            .secret = args.secret});
   }

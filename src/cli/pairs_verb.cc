@@ -4,19 +4,22 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "caches/similarity/endpoint_embedder.h"
+#include "caches/similarity/endpoint_verifier.h"
 #include "caches/similarity/hashed_ngrams.h"
 #include "cli/verbs.h"
 #include "engines/llama/llama_embedder.h"
+#include "engines/llama/llama_verifier.h"
 #include "lab/pairs/pairs.h"
 #include "lab/pairs/pairs_curve.h"
 
 namespace afterimage {
 namespace {
 
-constexpr Duration kEmbedDeadline = std::chrono::seconds(30);  // of one batch
+constexpr Duration kDeadline = std::chrono::seconds(30);  // of one call
 
 struct PairsArgs {
   std::string file;
@@ -26,26 +29,42 @@ struct PairsArgs {
   std::string report;
   std::string embeddings;
   std::string model;
+  std::string verifier;
+  std::string verifier_model;
+  std::optional<float> verifier_threshold;
 };
 
 Result<std::unique_ptr<Embedder>> embedder_of(const PairsArgs& args, const Clock& clock) {
   if (!args.embeddings.contains("://")) return make_llama_embedder(args.embeddings);
-  EndpointOptions options{.model = args.model, .deadline = kEmbedDeadline};
+  EndpointOptions options{.model = args.model, .deadline = kDeadline};
   AFI_TRY(options.url, parse_url(args.embeddings));
   AFI_TRY(auto endpoint, EndpointEmbedder::create(std::move(options), clock));
   return endpoint;
 }
 
-/// With the built-in embedder, and with another if one is given.
+Result<std::unique_ptr<Verifier>> verifier_of(const PairsArgs& args, const Clock& clock) {
+  if (args.verifier.empty()) return nullptr;
+  if (!args.verifier.contains("://")) return make_llama_verifier(args.verifier);
+  EndpointVerifierOptions options{.model = args.verifier_model, .deadline = kDeadline};
+  AFI_TRY(options.url, parse_url(args.verifier));
+  return std::make_unique<EndpointVerifier>(std::move(options), clock);
+}
+
+/// With the built-in embedder, and with another if one is given; the last with the verifier.
 Result<std::vector<PairsCurve>> curves(const PairsArgs& args, const QuestionPairs& pairs,
                                        const Clock& clock) {
   std::vector<PairsCurve> all;
-  if (!args.curve && args.report.empty() && args.embeddings.empty()) return all;
+  if (!args.curve && args.report.empty() && args.embeddings.empty() && args.verifier.empty()) {
+    return all;
+  }
+  AFI_TRY(const auto verifier, verifier_of(args, clock));
+  const VerifiedBy by{.verifier = verifier.get(), .threshold = args.verifier_threshold};
   AFI_TRY(HashedNgrams ngrams, HashedNgrams::create());
-  AFI_TRY(all.emplace_back(), trace_curve(pairs.pairs, ngrams));
-  if (args.embeddings.empty()) return all;
+  const bool only = args.embeddings.empty();
+  AFI_TRY(all.emplace_back(), trace_curve(pairs.pairs, ngrams, only ? by : VerifiedBy()));
+  if (only) return all;
   AFI_TRY(const auto embedder, embedder_of(args, clock));
-  AFI_TRY(all.emplace_back(), trace_curve(pairs.pairs, *embedder));
+  AFI_TRY(all.emplace_back(), trace_curve(pairs.pairs, *embedder, by));
   return all;
 }
 
@@ -113,6 +132,17 @@ void add_pairs(CLI::App& program, World& world, ExitCode& code) {
       ->type_name("FILE|URL");
   verb->add_option("--embeddings-model", args->model, "The model name that the endpoint expects")
       ->type_name("NAME");
+  verb->add_option(
+          "--verifier", args->verifier,
+          "Also measure a cross-encoder that reads similar pairs without a veto: a GGUF file\n"
+          "(bench/cross_encoder.py), or an endpoint such as http://localhost:8080/v1/rerank")
+      ->type_name("FILE|URL");
+  verb->add_option("--verifier-model", args->verifier_model,
+                   "The model name that the endpoint expects")
+      ->type_name("NAME");
+  verb->add_option("--verifier-threshold", args->verifier_threshold,
+                   "Count the pairs with at least this score, too; choose it on other pairs")
+      ->type_name("SCORE");
   verb->add_flag("--json", args->json, "Print JSON instead of text");
   verb->footer(
       "Examples:\n"
@@ -120,6 +150,7 @@ void add_pairs(CLI::App& program, World& world, ExitCode& code) {
       "  afterimage pairs questions.jsonl --json\n"
       "  afterimage pairs questions.jsonl --curve --report curve.html\n"
       "  afterimage pairs questions.jsonl --embeddings build/models/all-minilm-l6-v2.gguf\n"
+      "  afterimage pairs questions.jsonl --verifier http://localhost:8080/v1/rerank\n"
       "\n"
       "Exit code 1: some lines of the file are not pairs.");
   verb->callback([args, &world, &code] { code = run(*args, world); });

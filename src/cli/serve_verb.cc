@@ -17,6 +17,7 @@
 #include "cli/verbs.h"
 #include "cli/workload_args.h"
 #include "engines/llama/llama_embedder.h"
+#include "engines/llama/llama_verifier.h"
 #include "gateway/config/settings.h"
 #include "gateway/service/service.h"
 #include "storage/redis/remote_address.h"
@@ -187,6 +188,13 @@ ExitCode serve_requests(ServeArgs& args, World& world) {
       return report_error("serve", embedder.error(), ExitCode::kUsageError);
     }
     options.embedder = *std::move(embedder);
+  }
+  if (similarity.mode != "off" && is_model_file(similarity.verifier)) {
+    auto verifier = make_llama_verifier(similarity.verifier);
+    if (!verifier.has_value()) {
+      return report_error("serve", verifier.error(), ExitCode::kUsageError);
+    }
+    options.verifier = *std::move(verifier);
   }
   // Before other threads start: they inherit the mask.
   const sigset_t signals = all_signals();

@@ -6,6 +6,7 @@ import csv
 import fcntl
 import gzip
 import hashlib
+import http.server
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import zlib
@@ -762,6 +764,42 @@ class Pairs(Folder):
         self.assertAlmostEqual(report["safe"]["precision"], 0.5)
         self.assertAlmostEqual(report["safe"]["coverage"], 2 / 3)
         self.assertIn("Where can I buy lamp?", call("pairs", path, "--show", "5").stdout)
+
+    def test_a_verifier_reads_similar_pairs_only(self):
+        asked = []
+
+        class Rerank(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                asked.append(body)
+                town = lambda text: text.rstrip("?").split()[-1]
+                scores = [4.5 if town(text) == town(body["query"]) else -4.5 for text in body["documents"]]
+                said = json.dumps({"results": [{"index": i, "relevance_score": score} for i, score in enumerate(scores)]}).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(said)))
+                self.end_headers()
+                self.wfile.write(said)
+
+            def log_message(self, *_):
+                pass
+
+        path = self.folder / "pairs.jsonl"
+        lines = [("Who is the mayor of Riga?", "Who is mayor now of Riga?", True), ("Who is the mayor of Riga?", "Who is the mayor of Oulu?", False),
+                 ("Who is the mayor of Riga?", "who is the mayor of  Riga", True), ("Who is the mayor of Riga?", "What do cats eat at night?", False)]
+        path.write_text("".join(json.dumps({"a": a, "b": b, "duplicate": duplicate}) + "\n" for a, b, duplicate in lines))
+        with http.server.HTTPServer(("127.0.0.1", 0), Rerank) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            url = f"http://127.0.0.1:{server.server_port}/v1/rerank"
+            done = call("pairs", path, "--verifier", url, "--verifier-model", "m", "--verifier-threshold", "0", "--json")
+            table = call("pairs", path, "--verifier", url, "--verifier-threshold=-9")
+            server.shutdown()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (curve,) = json.loads(done.stdout)["curves"]
+        self.assertEqual((curve["verified_at"]["matched"], curve["verified_at"]["duplicates"]), (2, 2))
+        self.assertEqual(asked[0], {"model": "m", "query": lines[0][1], "documents": [lines[0][0]], "top_n": 1})
+        self.assertNotIn(lines[3][1], [body["query"] for body in asked], "not similar")
+        self.assertIn("verified (95 %)", table.stdout)
+        self.assertEqual(call("pairs", path, "--verifier", "http://127.0.0.1:1/v1/rerank").returncode, 1)
 
     def test_invalid_pairs_are_reported(self):
         path = self.folder / "pairs.jsonl"

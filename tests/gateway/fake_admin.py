@@ -344,6 +344,7 @@ class Gateway:
         family("afterimage_similarity_lookups_total", "counter", "Look-ups.", *(({"verdict": v}, 0) for v in ("served", "matched_not_used", "missed", "not_embedded", "not_worth_it")))
         family("afterimage_similarity_evidence_total", "counter", "Evidence.", ({"verdict": "right"}, 0), ({"verdict": "wrong"}, 0))
         family("afterimage_similarity_vetoes_total", "counter", "Vetoes.", ({"reason": "number"}, 0))
+        family("afterimage_similarity_verifications_total", "counter", "Verifications.", *(({"verdict": v}, 0) for v in ("accepted", "refused", "unavailable")))
         family("afterimage_similarity_demotions_total", "counter", "Demotions.", ({}, 0))
         family("afterimage_similarity_archive_total", "counter", "Archive.", *(({"event": e}, 0) for e in ("kept", "restored", "failed")))
         family("afterimage_similarity_entries", "gauge", "Entries.", ({}, 0))

@@ -16,7 +16,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kLongest = 65'536;
-constexpr std::size_t kQuoted = 200;  // bytes of a server's error body
 
 std::unexpected<Error> corrupt(const std::string& why) {
   return fail(ErrorCode::kCorruption, "the response of /v1/embeddings " + why);
@@ -70,9 +69,12 @@ Result<std::vector<Vector>> parse_embeddings(std::string_view body, std::size_t 
 
 EndpointEmbedder::EndpointEmbedder(EndpointOptions options, const Clock& clock)
     : options_(std::move(options)),
-      clock_(clock),
-      breaker_(
-          CircuitBreakerOptions::in_a_row(options_.failure_threshold, options_.open_duration)) {}
+      endpoint_({.url = options_.url,
+                 .key = options_.key,
+                 .what = "embeddings",
+                 .failure_threshold = options_.failure_threshold,
+                 .open_duration = options_.open_duration},
+                clock) {}
 
 Result<std::unique_ptr<EndpointEmbedder>> EndpointEmbedder::create(EndpointOptions options,
                                                                    const Clock& clock) {
@@ -87,43 +89,14 @@ Result<std::unique_ptr<EndpointEmbedder>> EndpointEmbedder::create(EndpointOptio
   return made;
 }
 
-/// One call, ignoring the circuit breaker.
 Result<std::vector<Vector>> EndpointEmbedder::ask(std::span<const std::string_view> texts,
                                                   Duration deadline) {
   const Json body{{"model", options_.model},
                   {"input", std::vector<std::string>(texts.begin(), texts.end())},
                   {"encoding_format", "float"}};
-  HttpQuestion question{.url = options_.url,
-                        .body = body.dump(-1, ' ', false, Json::error_handler_t::replace),
-                        .deadline = deadline};
-  if (!options_.key.empty()) question.headers.emplace("Authorization", "Bearer " + options_.key);
-  AFI_TRY(const HttpAnswer answer, http_post(question));
-  if (answer.status != 200) {
-    return fail(ErrorCode::kUnavailable, "the embeddings server answered " +
-                                             std::to_string(answer.status) + ": " +
-                                             answer.body.substr(0, kQuoted));
-  }
-  return parse_embeddings(answer.body, texts.size(), dimensions_);
-}
-
-Result<std::vector<Vector>> EndpointEmbedder::call(std::span<const std::string_view> texts,
-                                                   Duration deadline) {
-  {
-    const MutexLock lock(mutex_);
-    if (!breaker_.try_acquire(clock_.now())) {
-      return fail(ErrorCode::kUnavailable, "the embeddings server failed " +
-                                               std::to_string(options_.failure_threshold) +
-                                               " times in a row; calls are rejected for a while");
-    }
-  }
-  auto vectors = ask(texts, deadline);
-  const MutexLock lock(mutex_);
-  if (vectors.has_value()) {
-    breaker_.succeeded(clock_.now());
-  } else {
-    breaker_.failed(clock_.now());
-  }
-  return vectors;
+  AFI_TRY(const std::string response,
+          endpoint_.post(body.dump(-1, ' ', false, Json::error_handler_t::replace), deadline));
+  return parse_embeddings(response, texts.size(), dimensions_);
 }
 
 Result<std::vector<Vector>> EndpointEmbedder::embed(std::span<const EmbedInput> inputs) {
@@ -138,7 +111,8 @@ Result<std::vector<Vector>> EndpointEmbedder::embed(std::span<const EmbedInput> 
   std::vector<Vector> vectors;
   for (std::size_t at = 0; at < texts.size(); at += options_.batch) {
     const auto some = std::span(texts).subspan(at, std::min(options_.batch, texts.size() - at));
-    AFI_TRY(std::vector<Vector> more, call(some, options_.deadline));
+    AFI_TRY(std::vector<Vector> more,
+            endpoint_.guarded([&] { return ask(some, options_.deadline); }));
     std::ranges::move(more, std::back_inserter(vectors));
   }
   return vectors;

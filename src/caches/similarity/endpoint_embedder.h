@@ -6,10 +6,7 @@
 
 #include "afterimage/clock.h"
 #include "caches/similarity/embedder.h"
-#include "foundation/http/client.h"
-#include "foundation/http/url.h"
-#include "foundation/platform/mutex.h"
-#include "storage/memory/circuit_breaker.h"
+#include "caches/similarity/model_endpoint.h"
 
 namespace afterimage {
 
@@ -43,15 +40,13 @@ class EndpointEmbedder final : public Embedder {
 
  private:
   EndpointEmbedder(EndpointOptions options, const Clock& clock);
-  Result<std::vector<Vector>> call(std::span<const std::string_view> texts, Duration deadline);
+  /// One call, ignoring the circuit breaker.
   Result<std::vector<Vector>> ask(std::span<const std::string_view> texts, Duration deadline);
 
   EndpointOptions options_;
-  const Clock& clock_;
   std::string name_;
   std::size_t dimensions_ = 0;  // 0: unknown yet
-  Mutex mutex_;
-  CircuitBreaker breaker_ AFI_GUARDED_BY(mutex_);
+  ModelEndpoint endpoint_;
 };
 
 /// The vectors of a /v1/embeddings response, in the order of the request whatever the order of the

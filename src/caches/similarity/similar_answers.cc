@@ -4,10 +4,13 @@
 
 #include <algorithm>
 
+#include "foundation/crypto/sha256.h"
+
 namespace afterimage {
 namespace {
 
-constexpr Duration::rep kMemory = 16;  // values that an average remembers
+constexpr Duration::rep kMemory = 16;    // values that an average remembers
+constexpr std::size_t kNameDigits = 32;  // of an evidence's name
 
 void add_to(std::optional<Duration>& average, Duration value) {
   average = average.has_value() ? *average + (value - *average) / kMemory : value;
@@ -16,6 +19,12 @@ void add_to(std::optional<Duration>& average, Duration value) {
 /// Falls at once and rises slowly: one slow call, such as the first, says little.
 void add_to_lowest(std::optional<Duration>& lowest, Duration value) {
   lowest = lowest.has_value() ? std::min(value, *lowest + *lowest / kMemory) : value;
+}
+
+/// What is judged: matches by these vectors that this verifier accepts.
+std::string evidence_name(const SimilarAnswersOptions& options, const std::string& verified_by) {
+  const std::string what = options.embedder->name() + "\n" + verified_by;
+  return to_hex(sha256(std::as_bytes(std::span(what)))).substr(0, kNameDigits);
 }
 
 }  // namespace
@@ -31,6 +40,8 @@ Result<std::unique_ptr<SimilarAnswers>> SimilarAnswers::create(SimilarAnswersOpt
                                      .threshold = made.threshold}},
                          .mode = made.mode,
                          .acceptance = made.acceptance,
+                         .verifier = made.verifier.get(),
+                         .verifier_threshold = made.verifier_threshold,
                          .shared = made.shared};
   if (made.storage.has_value()) {
     // Inserts what it finds into the cache.
@@ -40,11 +51,13 @@ Result<std::unique_ptr<SimilarAnswers>> SimilarAnswers::create(SimilarAnswersOpt
   }
   AFI_TRY(similar->rung_, SimilarityRung::create(std::move(rung), cache, budget, clock));
   if (made.storage.has_value()) {
+    const std::string verified_by = similar->rung_->verified_by();
+    AFI_TRY(SharedCell* const evidence, made.storage->evidence(evidence_name(made, verified_by)));
     similar->archive_ = std::make_unique<SimilarityArchive>(
         SimilarityArchiveParts{.rung = *similar->rung_,
                                .cache = cache,
                                .tier = made.storage->tier,
-                               .evidence = made.storage->evidence,
+                               .evidence = *evidence,
                                .transfer = made.storage->transfer,
                                .clock = clock,
                                .secret = made.storage->secret});
@@ -67,11 +80,11 @@ std::optional<SimilarLookup> SimilarAnswers::embed(const Question& question) {
 }
 
 bool SimilarAnswers::is_worth_a_vector() {
-  if (!options_.embedder_waits) return true;
+  if (!options_.embedder_waits && options_.verifier == nullptr) return true;
   {
     const MutexLock lock(costs_mutex_);
     if (!vector_cost_.has_value() || !answer_cost_.has_value()) return true;
-    if (*vector_cost_ < *answer_cost_) return true;
+    if (*vector_cost_ + verify_cost_.value_or(Duration(0)) < *answer_cost_) return true;
   }
   return ++not_worth_ % kRemeasure == 0;
 }
@@ -86,6 +99,10 @@ std::optional<SimilarLookup> SimilarAnswers::find(const Question& question,
   }
   auto found = rung_->find(question, lookup->vectors, rules);
   if (!found.has_value()) return std::nullopt;
+  if (found->verification != Verification::kNone) {
+    const MutexLock lock(costs_mutex_);
+    add_to_lowest(verify_cost_, found->verified_in);
+  }
   lookup->found = *std::move(found);
   return lookup;
 }

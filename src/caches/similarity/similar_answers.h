@@ -20,6 +20,7 @@
 #include "caches/similarity/embedder.h"
 #include "caches/similarity/similarity.h"
 #include "caches/similarity/similarity_archive.h"
+#include "caches/similarity/verifier.h"
 #include "foundation/platform/mutex.h"
 
 namespace afterimage {
@@ -34,15 +35,19 @@ struct SimilarLookup {
 struct SimilarStorage {
   AnswerArchive& answers;
   Tier& tier;
-  SharedCell& evidence;
+  /// The cell of the evidence about these matches. `name`: hex digits that differ with the embedder,
+  /// the verifier and its threshold, so that evidence about others is never added to it.
+  std::function<Result<SharedCell*>(const std::string& name)> evidence;
   MemoryBudget& transfer;
   Secret secret{};
 };
 
 struct SimilarAnswersOptions {
   std::unique_ptr<Embedder> embedder;
-  bool embedder_waits = false;  // it takes milliseconds, or waits for a server
-  float threshold = 0.85F;      // minimum cosine of a neighbour
+  bool embedder_waits = false;                   // it takes milliseconds, or waits for a server
+  std::unique_ptr<Verifier> verifier = nullptr;  // nullptr: the most similar question is judged
+  float verifier_threshold = 0.5F;               // least score of a match
+  float threshold = 0.85F;                       // minimum cosine of a neighbour
   SimilarityMode mode = SimilarityMode::kWatch;
   AcceptanceOptions acceptance;
   /// What a stored answer says, to be compared; nullopt: it cannot be. Empty: Answer::text.
@@ -68,9 +73,9 @@ struct SimilarAnswersStats {
 /// evidence: nothing is served until new evidence allows it. With a SimilarStorage, candidates and
 /// evidence are kept for later processes and shared with others.
 ///
-/// Cost     While a vector of an embedder that waits takes longer than an answer of the model, a hit
-///          would save nothing: then only one question of kRemeasure is embedded.
-/// Errors   create: kInvalidArgument, as SimilarityRung::create. find: none; a question without a
+/// Cost     While a vector of an embedder that waits, and the verifier, take longer than an answer of
+///          the model, a hit would save nothing: then only one question of kRemeasure is embedded.
+/// Errors   create: kInvalidArgument, as SimilarityRung::create; those of SimilarStorage. find: none; a question without a
 ///          vector finds nothing.
 /// Threads  Any.
 /// Source   src/caches/similarity/DESIGN.md.
@@ -85,7 +90,7 @@ class SimilarAnswers {
 
   /// Whether calls take milliseconds, or wait for a disk or a server.
   [[nodiscard]] bool waits() const {
-    return options_.embedder_waits || options_.storage.has_value();
+    return options_.embedder_waits || options_.verifier != nullptr || options_.storage.has_value();
   }
   /// nullopt: the question has no vector.
   [[nodiscard]] std::optional<SimilarLookup> find(const Question& question,
@@ -124,6 +129,7 @@ class SimilarAnswers {
   std::unique_ptr<SimilarityArchive> archive_;  // nullptr: lost with the process
   Mutex costs_mutex_;
   std::optional<Duration> vector_cost_ AFI_GUARDED_BY(costs_mutex_);  // of the fastest lately
+  std::optional<Duration> verify_cost_ AFI_GUARDED_BY(costs_mutex_);  // the same
   std::optional<Duration> answer_cost_ AFI_GUARDED_BY(costs_mutex_);  // a moving average
   std::atomic<std::uint64_t> not_worth_ = 0;
   std::atomic<std::uint64_t> not_embedded_ = 0;

@@ -30,6 +30,23 @@ class SlowEmbedder final : public Embedder {
   HashedNgrams ngrams_ = HashedNgrams::create().value();
 };
 
+/// Takes as long as a test says, and is sure.
+class SlowVerifier final : public Verifier {
+ public:
+  explicit SlowVerifier(ManualClock& clock) : clock_(clock) {}
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] Result<std::vector<float>> score(
+      std::string_view /*question*/, std::span<const std::string_view> candidates) override {
+    clock_.advance(takes);
+    return std::vector<float>(candidates.size(), 1.0F);
+  }
+  Duration takes = milliseconds(20);
+
+ private:
+  ManualClock& clock_;
+  std::string name_ = "slow";
+};
+
 class WorthAVector : public ::testing::Test {
  protected:
   /// Asks something new, and learns its answer if it got a vector. True: it did.
@@ -88,6 +105,33 @@ TEST_F(WorthAVector, OneSlowVectorSaysLittle) {
   EXPECT_EQ(asked_with_vector(1, milliseconds(15)), 1);
   embedder.takes = milliseconds(1);
   EXPECT_EQ(asked_with_vector(20, milliseconds(15)), 20);
+}
+
+TEST_F(WorthAVector, TheVerifierCosts) {
+  auto owned = std::make_unique<SlowVerifier>(clock);
+  SlowVerifier& verifier = *owned;
+  similar = SimilarAnswers::create(
+                {.embedder = std::make_unique<HashedNgrams>(HashedNgrams::create().value()),
+                 .verifier = std::move(owned),
+                 .verifier_threshold = 0.5F,
+                 .threshold = 0.0F},
+                *cache, budget, clock)
+                .value();
+  EXPECT_TRUE(similar->waits());
+  verifier.takes = milliseconds(14);
+  // Numbers are vetoed: only a question without one is read.
+  Question plain(scope, "What is the number?");
+  const auto lookup = similar->find(plain, {});
+  ASSERT_TRUE(lookup.has_value());
+  ASSERT_TRUE(cache->insert(plain, {.text = "it", .finish_reason = "stop"}, {}).has_value());
+  similar->learn(plain, *lookup, "it", milliseconds(15));
+  const Question again(scope, "What is that number?");
+  ASSERT_TRUE(similar->find(again, {}).has_value());
+  EXPECT_EQ(asked_with_vector(40, milliseconds(15)), 40);
+  verifier.takes = milliseconds(300);
+  ASSERT_EQ(similar->find(again, {})->found.verification, Verification::kAccepted);
+  for (int i = 0; i < 60; ++i) static_cast<void>(similar->find(again, {}));
+  EXPECT_GT(similar->stats().not_worth, 0U) << "the fastest lately was slow, too";
 }
 
 TEST_F(WorthAVector, UnknownCostsChangeNothing) {

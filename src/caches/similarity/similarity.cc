@@ -247,21 +247,17 @@ AnswerLookup SimilarityRung::answer_of(Question& candidate, const LookupRules& r
   return found;
 }
 
-/// Finds the first proposal without a veto, and decides on it.
+/// Finds the proposal to be judged, and decides on it.
 Result<void> SimilarityRung::judge_proposals(const Question& question,
                                              std::span<const Vector> vectors,
                                              SimilarityLookup& found) {
   AFI_TRY(found.proposals, propose(question.scope(), vectors));
-  for (std::size_t i = 0; i < found.proposals.size() && !found.judged.has_value(); ++i) {
-    Proposal& proposal = found.proposals[i];
-    if (options_.vetoes) proposal.vetoes = vetoes(question.text(), proposal.candidate);
-    if (!proposal.vetoes.empty()) continue;
-    proposal.change = word_change(question.text(), proposal.candidate);
-    found.judged = i;
-  }
+  found.judged = choose(question, found);
   if (!found.judged.has_value()) return {};
+  Proposal& judged = found.proposals[*found.judged];
+  judged.change = word_change(question.text(), judged.candidate);
   found.verdict = decide(question, found);
-  found.source = options_.layers[found.proposals[*found.judged].layer].name;
+  found.source = options_.layers[judged.layer].name;
   return {};
 }
 
@@ -321,6 +317,19 @@ void SimilarityRung::count(const SimilarityLookup& found, bool skipped) {
      : found.answer.has_value() ? stats.served
      : found.judged.has_value() ? stats.not_used
                                 : stats.missed);
+  switch (found.verification) {
+    case Verification::kNone:
+      break;
+    case Verification::kAccepted:
+      ++stats.verified;
+      break;
+    case Verification::kRefused:
+      ++stats.refused;
+      break;
+    case Verification::kUnavailable:
+      ++stats.not_verified;
+      break;
+  }
   for (const Proposal& proposal : found.proposals) {
     for (const Veto veto : proposal.vetoes) ++stats.vetoed[static_cast<std::size_t>(veto)];
   }

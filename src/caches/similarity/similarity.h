@@ -18,6 +18,7 @@
 #include "caches/similarity/acceptance.h"
 #include "caches/similarity/embedder.h"
 #include "caches/similarity/similar_page.h"
+#include "caches/similarity/verifier.h"
 #include "foundation/platform/mutex.h"
 
 namespace afterimage {
@@ -49,7 +50,11 @@ struct SimilarityOptions {
   double explore = 0.01;
   std::size_t nearest = 8;  // neighbours examined per layer
   bool vetoes = true;       // false: for experiments
-  std::uint64_t seed = 1;   // of the exploration
+  /// Reads the question and each neighbour without a veto; of those with at least this score the
+  /// surest is judged. nullptr: the most similar one is. Outlives the rung.
+  Verifier* verifier = nullptr;
+  float verifier_threshold = 0.5F;
+  std::uint64_t seed = 1;  // of the exploration
   SharedBudget* shared = nullptr;
   /// Brings a candidate's answer into the cache from where it is stored. Called without a lock, for
   /// a candidate whose answer is not in memory; empty: there is no such place.
@@ -62,8 +67,19 @@ struct Proposal {
   std::vector<float> similarity;  // by layer
   std::size_t layer = 0;          // the layer closest to its threshold
   std::vector<Veto> vetoes;
+  std::optional<float> score = {};            // the verifier's, if it was asked
   WordChange change = WordChange::kReplaced;  // of the judged proposal
 };
+
+/// What the verifier said of the proposals without a veto.
+enum class Verification : unsigned char {
+  kNone,         // there is no verifier, or no such proposal
+  kAccepted,     // one is judged
+  kRefused,      // none reached the threshold
+  kUnavailable,  // it did not answer in time, or not with valid scores: none is judged
+};
+/// "", "accepted", "refused", "unavailable".
+std::string_view to_string(Verification verification);
 
 /// A candidate near a wrong answer.
 struct Suspect {
@@ -73,16 +89,19 @@ struct Suspect {
 
 struct SimilarityLookup {
   std::optional<Answer> answer;  // served
-  /// kMissed: no neighbour, or all were vetoed. kNotAllowed: SimilarityMode::kWatch. kInsufficientEvidence,
+  /// kMissed: no neighbour, or all were vetoed or refused. kNotAllowed: SimilarityMode::kWatch. kInsufficientEvidence,
   /// kExplored: SimilarityMode::kLearned. Others, like kTooOld, come from the answer cache.
   Verdict verdict = Verdict::kMissed;
-  std::vector<Proposal> proposals;     // most similar first
-  std::optional<std::size_t> judged;   // the first proposal without a veto
+  std::vector<Proposal> proposals;    // most similar first
+  std::optional<std::size_t> judged;  // the first proposal without a veto, or the surest verified
+  Verification verification = Verification::kNone;
+  std::string verifier_error;          // Verification::kUnavailable: why
   std::optional<Judgement> judgement;  // SimilarityMode::kLearned
   std::optional<Answer> given;         // the candidate's answer, served or not
   Duration age{0};                     // of the candidate's answer
   Duration saved{0};                   // cost of the answer, if it was served
   Duration took{0};
+  Duration verified_in{0};  // time that the verifier took
 
   /// Name of the deciding layer. Empty: none.
   std::string source;
@@ -96,7 +115,10 @@ struct SimilarityStats {
   std::uint64_t missed = 0;
   std::uint64_t explored = 0;                          // part of not_used
   std::array<std::uint64_t, kVetoes.size()> vetoed{};  // proposals, by reason
-  Evidence learned;  // of all comparisons with the model's answers
+  std::uint64_t verified = 0;      // look-ups that the verifier accepted a proposal of,
+  std::uint64_t refused = 0;       // that it refused all of,
+  std::uint64_t not_verified = 0;  // or did not answer
+  Evidence learned;                // of all comparisons with the model's answers
   std::uint64_t refused_no_space = 0;
   EntryCount entries;
   Bytes resident;  // of vectors and texts, as charged
@@ -112,13 +134,16 @@ struct SimilarityStats {
 ///   AnswerCache::find -> miss -> SimilarityRung::find -> miss -> the model
 ///     -> AnswerCache::insert -> SimilarityRung::insert, learn
 ///
+/// With a verifier only what it accepts is served and is evidence; if it fails, nothing is.
+///
 /// Use it only for requests whose sampling allows it: see question.h.
 ///
 /// Unit     Bytes of vectors, links and texts, charged to the budget. A question that does not fit
 ///          is not found by similarity.
 /// Errors   kInvalidArgument: invalid vectors, or not one per layer.
-/// Threads  Any. One lock, never held while the answer cache is called.
-/// Cost     find: one search per layer in the scope's partition.
+/// Threads  Any. One lock, never held while the answer cache or the verifier is called.
+/// Cost     find: one search per layer in the scope's partition; one call of the verifier, if a
+///          neighbour has no veto.
 /// Source   src/caches/similarity/DESIGN.md.
 class SimilarityRung final : public AnswerObserver {
  public:
@@ -174,6 +199,8 @@ class SimilarityRung final : public AnswerObserver {
   void answer_removed(const ScopeId& scope, std::string_view question) override;
 
   [[nodiscard]] const std::vector<SimilarityLayer>& layers() const { return options_.layers; }
+  /// The verifier and its threshold, which evidence depends on; empty: there is none.
+  [[nodiscard]] std::string verified_by() const;
   [[nodiscard]] SimilarityStats stats() const;
   void check_invariants() const;
 
@@ -188,6 +215,11 @@ class SimilarityRung final : public AnswerObserver {
   [[nodiscard]] Result<void> judge_proposals(const Question& question,
                                              std::span<const Vector> vectors,
                                              SimilarityLookup& found);
+  /// The proposal to be judged, of those without a veto; nullopt: none.
+  [[nodiscard]] std::optional<std::size_t> choose(const Question& question,
+                                                  SimilarityLookup& found);
+  [[nodiscard]] std::optional<std::size_t> verify(const Question& question,
+                                                  SimilarityLookup& found);
   [[nodiscard]] Verdict decide(const Question& question, SimilarityLookup& found);
   [[nodiscard]] AnswerLookup answer_of(Question& candidate, const LookupRules& rules, bool serve);
   /// The verdict of exploration.

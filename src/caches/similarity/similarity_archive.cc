@@ -28,7 +28,9 @@ auto find_in(SimilarPage& page, std::string_view question) {
 }  // namespace
 
 SimilarityArchive::SimilarityArchive(const SimilarityArchiveParts& parts)
-    : parts_(parts), layers_(names_of(parts.rung.layers())) {
+    : parts_(parts),
+      layers_(names_of(parts.rung.layers())),
+      verified_by_(parts.rung.verified_by()) {
   parts_.cache.add_observer(*this);
 }
 
@@ -37,6 +39,7 @@ SimilarityArchive::~SimilarityArchive() { parts_.cache.remove_observer(*this); }
 TierKey SimilarityArchive::key_of(const ScopeId& scope, std::size_t page) const {
   FieldWriter fields("afterimage/similar-questions-key/1");
   for (const std::string& layer : layers_) fields.text("layer", layer);
+  if (!verified_by_.empty()) fields.text("verifier", verified_by_);
   fields.bytes("space", scope.space.bytes).bytes("scope", scope.key.bytes).number("page", page);
   return {.entry_class = EntryClass::kAnswer,
           .bytes = hmac_sha256(parts_.secret, fields.message())};

@@ -36,7 +36,7 @@ struct SimilarityArchiveParts {
   SimilarityRung& rung;
   AnswerCache& cache;
   Tier& tier;              // stores pages of candidates
-  SharedCell& evidence;    // of all scopes
+  SharedCell& evidence;    // of all scopes, by the rung's layers and verifier
   MemoryBudget& transfer;  // charged for bytes being loaded
   const Clock& clock;
   Secret secret{};  // keys are derived from it
@@ -108,6 +108,7 @@ class SimilarityArchive final : public AnswerObserver {
 
   const SimilarityArchiveParts parts_;
   const std::vector<std::string> layers_;
+  const std::string verified_by_;
   mutable Mutex mutex_;
   std::unordered_map<ScopeKey, Known, DigestHash> scopes_ AFI_GUARDED_BY(mutex_);
   std::uint64_t epoch_ AFI_GUARDED_BY(mutex_) = 0;

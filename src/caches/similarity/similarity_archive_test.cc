@@ -34,14 +34,33 @@ struct SharedPlace {
   HostTier tier{stored};
 };
 
+/// Is always sure.
+class SureVerifier final : public Verifier {
+ public:
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] Result<std::vector<float>> score(
+      std::string_view /*question*/, std::span<const std::string_view> candidates) override {
+    return std::vector<float>(candidates.size(), 1.0F);
+  }
+
+ private:
+  std::string name_ = "sure";
+};
+
 /// One process. Answers are in its memory only.
 struct Process {
-  explicit Process(SharedPlace& place, std::string layer = "text") : place(place) {
+  explicit Process(SharedPlace& place, std::string layer = "text",
+                   std::optional<float> verifier_threshold = std::nullopt)
+      : place(place) {
     SimilarityOptions options;
     options.layers = {{.name = std::move(layer), .dimensions = kDimensions, .threshold = 0.6F}};
     options.mode = SimilarityMode::kLearned;
     options.acceptance.error_budget = 0.3;
     options.explore = 0.0;
+    if (verifier_threshold.has_value()) {
+      options.verifier = &verifier;
+      options.verifier_threshold = *verifier_threshold;
+    }
     options.bring = [this](Question& candidate, const LookupRules& /*rules*/) {
       ++brought;
       if (archived.empty()) return;
@@ -79,6 +98,7 @@ struct Process {
   }
 
   SharedPlace& place;
+  SureVerifier verifier;
   SimulatedCell cell{place.servers};
   MemoryBudget budget{16_MiB};
   std::unique_ptr<AnswerCache> cache = AnswerCache::create({}, budget, place.clock).value();
@@ -206,6 +226,20 @@ TEST(SimilarityArchive, VectorsOfAnotherEmbedderAreNotFound) {
   one.put(scope(1), kAsked, "red");
   Process other(place, "other-text");
   EXPECT_TRUE(other.find(scope(1), kReworded).proposals.empty());
+}
+
+TEST(SimilarityArchive, EvidenceOfAnotherVerifierOrThresholdIsNotFound) {
+  SharedPlace place;
+  Process one(place, "text", 0.9F);
+  one.put(scope(1), kAsked, "red");
+  learn_enough(one);
+  EXPECT_EQ(one.find(scope(1), kReworded).verdict, Verdict::kServed);
+  Process same(place, "text", 0.9F);
+  EXPECT_EQ(same.find(scope(1), kReworded).verdict, Verdict::kServed);
+  Process looser(place, "text", 0.8F);
+  EXPECT_TRUE(looser.find(scope(1), kReworded).proposals.empty());
+  Process without(place);
+  EXPECT_TRUE(without.find(scope(1), kReworded).proposals.empty());
 }
 
 TEST(SimilarityArchive, ACandidateWhoseAnswerIsGoneIsDropped) {

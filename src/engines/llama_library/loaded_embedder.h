@@ -13,12 +13,14 @@
 
 namespace afterimage {
 
+struct LoadedEncoder;
+
 /// A model of libllama that makes vectors of texts: BERT's family, such as MiniLM, BGE and E5.
 ///
 /// Shape    One vector of length 1 for each text, pooled as the model's file says. Of a text longer
 ///          than the model's context only the beginning counts, as in the libraries that the models
 ///          come from. Each text is computed alone, so a vector depends on nothing else.
-/// Errors   kNotFound, kCorruption: no model; kUnsupported: not an encoder; kUnavailable: the
+/// Errors   kNotFound, kCorruption: no model; kUnsupported: it makes no vectors; kUnavailable: the
 ///          library failed.
 /// Threads  Any; texts are computed one after the other.
 class LoadedEmbedder {
@@ -36,9 +38,8 @@ class LoadedEmbedder {
   [[nodiscard]] Result<std::vector<float>> embed(std::string_view text);
 
  private:
-  struct Parts;
-  explicit LoadedEmbedder(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  explicit LoadedEmbedder(std::unique_ptr<LoadedEncoder> encoder);
+  std::unique_ptr<LoadedEncoder> encoder_;
 };
 
 }  // namespace afterimage

@@ -387,6 +387,9 @@ json similar_json(const SimilarStep& step) {
       {"took_us", seconds(step.took) * 1e6},
       {"similarity", found ? json(step.similarity) : json()},
       {"vetoes", step.vetoes},
+      {"verification", step.verification},
+      {"verifier_error", beginning(step.verifier_error)},
+      {"verifier_score", step.score.has_value() ? json(*step.score) : json()},
       {"right_at_least", step.right_at_least.has_value() ? json(*step.right_at_least) : json()}};
 }
 

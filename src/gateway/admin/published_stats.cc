@@ -99,6 +99,14 @@ void write_similarity(MetricsWriter& out, const SimilarAnswersStats& stats) {
                 {{"reason", std::string(to_string(veto))}},
                 number(rung.vetoed[static_cast<std::size_t>(veto)]));
   }
+  const auto verified = [&](const char* verdict, std::uint64_t count) {
+    out.counter("afterimage_similarity_verifications_total",
+                "Look-ups whose similar questions the verifier read, by what it said",
+                {{"verdict", verdict}}, number(count));
+  };
+  verified("accepted", rung.verified);
+  verified("refused", rung.refused);
+  verified("unavailable", rung.not_verified);
   out.counter("afterimage_similarity_demotions_total",
               "Served answers that were wrong: nothing was served until new evidence allowed it",
               {}, number(stats.demotions));

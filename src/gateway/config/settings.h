@@ -138,10 +138,8 @@ struct AnswerSettings {
 
 inline constexpr std::string_view kBuiltInEmbedder = "built-in";
 
-/// Whether an embedder is a file.
-[[nodiscard]] inline bool is_model_file(std::string_view embedder) {
-  return embedder.starts_with('/');
-}
+/// Whether an embedder or a verifier is a file.
+[[nodiscard]] inline bool is_model_file(std::string_view model) { return model.starts_with('/'); }
 
 /// Answers to questions that are alike by meaning.
 struct SimilaritySettings {
@@ -149,11 +147,17 @@ struct SimilaritySettings {
   /// What makes vectors of questions: kBuiltInEmbedder, the URL of a server's /v1/embeddings, or
   /// the absolute path of a GGUF file.
   std::string embedder = std::string(kBuiltInEmbedder);
-  std::string model;           // that the server expects
-  std::string key_env;         // environment variable with the server's API key
-  double threshold = 0.85;     // least cosine of two similar questions
-  double error_budget = 0.01;  // share of wrong answers among those served
-  Duration deadline = std::chrono::milliseconds(150);  // of a call of the server
+  std::string model;        // that the server expects
+  std::string key_env;      // environment variable with the server's API key
+  double threshold = 0.85;  // least cosine of two similar questions
+  /// What reads both questions: the URL of a server's /v1/rerank, or the absolute path of a GGUF
+  /// file; empty: nothing. Its score of a pair must reach the threshold.
+  std::string verifier;
+  std::string verifier_model;       // that the server expects
+  std::string verifier_key_env;     // environment variable with the server's API key
+  double verifier_threshold = 0.9;  // least score of two similar questions
+  double error_budget = 0.01;       // share of wrong answers among those served
+  Duration deadline = std::chrono::milliseconds(150);  // of a call of either server
 
   bool operator==(const SimilaritySettings&) const = default;
 };

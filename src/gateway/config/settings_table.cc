@@ -297,6 +297,12 @@ Result<void> check_embedder(const std::string& embedder) {
       kBuiltInEmbedder));
 }
 
+Result<void> check_verifier(const std::string& verifier) {
+  if (is_model_file(verifier) || canonical_url(verifier).has_value()) return {};
+  return invalid_value(
+      "write a URL such as http://host:8080/v1/rerank, or the absolute path of a GGUF file");
+}
+
 Result<void> check_remote(const std::string& url) {
   AFI_TRY_VOID(parse_remote_url(url));
   return {};
@@ -643,10 +649,23 @@ void add_similarity(std::vector<Setting<Settings>>& table) {
       similarity(&SimilaritySettings::key_env), or_empty(check_variable));
   add({"similarity.threshold", "Least cosine, 0 to 1, of the vectors of two similar questions."},
       similarity(&SimilaritySettings::threshold), kFraction);
+  add({"similarity.verifier",
+       "Cross-encoder that must confirm a match: URL of a /v1/rerank, or path of a GGUF; \"\": "
+       "none."},
+      similarity(&SimilaritySettings::verifier), or_empty(check_verifier));
+  add({"similarity.verifier_model", "The cross-encoder's name on that server."},
+      similarity(&SimilaritySettings::verifier_model), AnyValue());
+  add({"similarity.verifier_key_env", "Environment variable with that server's API key."},
+      similarity(&SimilaritySettings::verifier_key_env), or_empty(check_variable));
+  add({"similarity.verifier_threshold",
+       "Least score that confirms: a logit (GGUF, llama-server) or a probability (vLLM, Cohere, "
+       "Jina)."},
+      similarity(&SimilaritySettings::verifier_threshold), between(-100.0, 100.0));
   add({"similarity.error_budget",
        "Share of wrong answers, 0 to 1, that the evidence must exclude before any is served."},
       similarity(&SimilaritySettings::error_budget), between(0.001, 0.5));
-  add({"similarity.deadline", "How long to wait for a vector; without one nothing is similar."},
+  add({"similarity.deadline",
+       "How long to wait for a vector, and for a score; without them nothing is similar."},
       similarity(&SimilaritySettings::deadline), between<Duration>(1ms, std::chrono::minutes(1)));
 }
 

@@ -388,8 +388,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("answers", a, b, c, d, e, f, g, h, i, j, k, l, m);
   }
   {
-    const auto& [a, b, c, d, e, f, g] = s.similarity;
-    count("similarity", a, b, c, d, e, f, g);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k] = s.similarity;
+    count("similarity", a, b, c, d, e, f, g, h, i, j, k);
   }
   {
     const auto& [a, b, c, d, e, f, g, h] = s.media;
@@ -511,6 +511,10 @@ const std::map<std::string_view, std::string>& other_values() {
       {"similarity.model", R"("m")"},
       {"similarity.key_env", R"("EMBEDDER_KEY")"},
       {"similarity.threshold", "0.9"},
+      {"similarity.verifier", R"("http://a.org/v1/rerank")"},
+      {"similarity.verifier_model", R"("m")"},
+      {"similarity.verifier_key_env", R"("RERANK_KEY")"},
+      {"similarity.verifier_threshold", "-2.5"},
       {"similarity.error_budget", "0.05"},
       {"similarity.deadline", R"("1 s")"},
       {"media.hosts", R"(["a.org"])"},
@@ -699,6 +703,7 @@ Settings random_settings(Rng& rng) {
   if (rng.chance(0.5)) s.tenancy.prices = {"qwen* prompt=0.15 output=0.6"};
   s.similarity.mode = rng.chance(0.5) ? "on" : "shadow";
   s.similarity.deadline = random_duration(rng, 1ms, 60s);
+  s.similarity.verifier_threshold = 200 * rng.uniform() - 100;
   for (std::size_t i = rng.below(4); i > 0; --i) {
     s.tenancy.tenants.push_back(random_tenant(rng, i));
   }

@@ -41,6 +41,9 @@ struct SimilarStep {
   std::string candidate;                      // empty: no question is similar
   float similarity = 0;                       // the cosine
   std::vector<std::string> vetoes;            // by which words the questions differ too much
+  std::string verification;                   // what the verifier said; empty: it was not asked
+  std::string verifier_error;                 // why it said nothing
+  std::optional<float> score = {};            // its score of the candidate
   std::optional<double> right_at_least = {};  // the lower bound that decided
   Duration age{0};
   Duration took{0};

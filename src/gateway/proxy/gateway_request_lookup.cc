@@ -18,10 +18,24 @@ std::string lowered(std::string_view name) {
   return lower;
 }
 
+/// The proposal that was judged, or else the one that came closest to it.
+const Proposal& shown_of(const SimilarityLookup& found) {
+  if (found.judged.has_value()) return found.proposals[*found.judged];
+  const auto passed = std::ranges::find_if(
+      found.proposals, [](const Proposal& proposal) { return proposal.vetoes.empty(); });
+  return passed == found.proposals.end() ? found.proposals.front() : *passed;
+}
+
 SimilarStep step_of(const SimilarityLookup& found) {
-  SimilarStep step{.verdict = found.verdict, .candidate = {}, .age = found.age, .took = found.took};
+  SimilarStep step{.verdict = found.verdict,
+                   .candidate = {},
+                   .verification = std::string(to_string(found.verification)),
+                   .verifier_error = found.verifier_error,
+                   .age = found.age,
+                   .took = found.took};
   if (found.proposals.empty()) return step;
-  const Proposal& shown = found.proposals[found.judged.value_or(0)];
+  const Proposal& shown = shown_of(found);
+  step.score = shown.score;
   step.candidate = shown.candidate;
   step.similarity = shown.similarity[shown.layer];
   for (const Veto veto : shown.vetoes) step.vetoes.emplace_back(to_string(veto));

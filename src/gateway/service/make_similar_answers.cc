@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "caches/similarity/endpoint_embedder.h"
+#include "caches/similarity/endpoint_verifier.h"
 #include "caches/similarity/hashed_ngrams.h"
 #include "gateway/openai/record.h"
 
@@ -24,6 +25,18 @@ Result<std::unique_ptr<Embedder>> make_embedder(const SimilaritySettings& settin
   return endpoint;
 }
 
+Result<std::unique_ptr<Verifier>> make_verifier(const SimilaritySettings& settings,
+                                                const std::string& key, const Clock& clock) {
+  if (settings.verifier.empty()) return nullptr;
+  AFI_TRY(Url url, parse_url(settings.verifier));
+  return std::make_unique<EndpointVerifier>(
+      EndpointVerifierOptions{.url = std::move(url),
+                              .model = settings.verifier_model,
+                              .key = key,
+                              .deadline = settings.deadline},
+      clock);
+}
+
 /// The gateway's answers are records of the API; what they say is compared.
 std::optional<std::string> text_of(const Answer& answer) {
   const auto record = ApiRecord::parse(answer.record);
@@ -33,14 +46,16 @@ std::optional<std::string> text_of(const Answer& answer) {
 }  // namespace
 
 Result<std::unique_ptr<SimilarAnswers>> make_similar_answers(const SimilaritySettings& settings,
-                                                             std::unique_ptr<Embedder> model,
-                                                             const std::string& key,
+                                                             SimilarityModels models,
+                                                             const SimilarityKeys& keys,
                                                              std::optional<SimilarStorage> storage,
                                                              Reuse& reuse, const Clock& clock) {
   if (settings.mode == "off") return nullptr;
   SimilarAnswersOptions options{
-      .embedder = std::move(model),
+      .embedder = std::move(models.embedder),
       .embedder_waits = settings.embedder != kBuiltInEmbedder,
+      .verifier = std::move(models.verifier),
+      .verifier_threshold = static_cast<float>(settings.verifier_threshold),
       .threshold = static_cast<float>(settings.threshold),
       .mode = settings.mode == "on" ? SimilarityMode::kLearned : SimilarityMode::kWatch,
       .acceptance = {.error_budget = settings.error_budget},
@@ -48,7 +63,10 @@ Result<std::unique_ptr<SimilarAnswers>> make_similar_answers(const SimilaritySet
       .storage = std::move(storage),
       .shared = &reuse.shared_memory()};
   if (options.embedder == nullptr) {
-    AFI_TRY(options.embedder, make_embedder(settings, key, clock));
+    AFI_TRY(options.embedder, make_embedder(settings, keys.embedder, clock));
+  }
+  if (options.verifier == nullptr) {
+    AFI_TRY(options.verifier, make_verifier(settings, keys.verifier, clock));
   }
   return SimilarAnswers::create(std::move(options), *reuse.answer_cache(), reuse.memory(), clock);
 }

@@ -12,15 +12,26 @@
 
 namespace afterimage {
 
+/// Models in this process, if the settings name files; nullptr: built in, a server, or none.
+struct SimilarityModels {
+  std::unique_ptr<Embedder> embedder;
+  std::unique_ptr<Verifier> verifier;
+};
+
+/// API keys of the servers that the settings name; empty: none.
+struct SimilarityKeys {
+  std::string embedder;
+  std::string verifier;
+};
+
 /// Answers to similar questions as the settings say. nullptr: similarity.mode is off.
 ///
-/// `model`: the embedder, if the settings name a file; nullptr: built in, or a server with `key`.
 /// `reuse` has an answer cache; it and `clock` outlive the object.
 ///
 /// Errors   kInvalidArgument: settings that make no embedder. kUnavailable: its server does not
 ///          answer.
 [[nodiscard]] Result<std::unique_ptr<SimilarAnswers>> make_similar_answers(
-    const SimilaritySettings& settings, std::unique_ptr<Embedder> model, const std::string& key,
+    const SimilaritySettings& settings, SimilarityModels models, const SimilarityKeys& keys,
     std::optional<SimilarStorage> storage, Reuse& reuse, const Clock& clock);
 
 }  // namespace afterimage

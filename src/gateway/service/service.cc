@@ -91,9 +91,11 @@ Result<void> Service::State::start() {
   AFI_TRY_VOID(open_backend());
   AFI_TRY(const std::string similarity_key,
           key_in("similarity.key_env", settings.similarity.key_env));
-  AFI_TRY(const auto storage, similar_storage());
-  auto by_meaning = make_similar_answers(settings.similarity, std::move(options.embedder),
-                                         similarity_key, storage, *reuse, clock);
+  AFI_TRY(const std::string verifier_key,
+          key_in("similarity.verifier_key_env", settings.similarity.verifier_key_env));
+  auto by_meaning = make_similar_answers(
+      settings.similarity, {std::move(options.embedder), std::move(options.verifier)},
+      {.embedder = similarity_key, .verifier = verifier_key}, similar_storage(), *reuse, clock);
   if (by_meaning.has_value()) {
     similar = *std::move(by_meaning);
   } else if (by_meaning.error().code == ErrorCode::kInvalidArgument) {

@@ -24,7 +24,9 @@ struct ServiceOptions {
   /// The backend if there is no upstream.
   std::unique_ptr<Engine> engine;
   /// Of similarity.embedder, if that is a file.
-  std::unique_ptr<Embedder> embedder;
+  std::unique_ptr<Embedder> embedder = nullptr;
+  /// Of similarity.verifier, if that is a file.
+  std::unique_ptr<Verifier> verifier = nullptr;
   /// Called when the admin port was asked to drain; returns at once.
   std::function<void()> wants_to_end = [] {};
   std::string version;

@@ -72,7 +72,8 @@ struct Service::State {
   Result<void> share_answers();
   void erase_what_others_erased(const Invalidation& invalidation);
   Result<void> erase_own_copies();
-  [[nodiscard]] Result<std::optional<SimilarStorage>> similar_storage();
+  [[nodiscard]] std::optional<SimilarStorage> similar_storage();
+  [[nodiscard]] Result<SharedCell*> evidence_cell(const std::string& name);
   void open_archive();
   void open_moved_media(ReuseOptions& kept);
   Result<void> open_backend();

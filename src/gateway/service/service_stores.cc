@@ -183,21 +183,25 @@ Result<void> Service::State::erase_own_copies() {
 }
 
 /// nullopt: no answer outlives the process.
-Result<std::optional<SimilarStorage>> Service::State::similar_storage() {
+std::optional<SimilarStorage> Service::State::similar_storage() {
   if (archive == nullptr) return std::nullopt;
-  if (stores->shared_store() != nullptr) {
-    AFI_TRY(evidence, remote_cell("afterimage/similarity-evidence/1", stored_evidence));
-  } else {
-    evidence = std::make_unique<FileCell>(stores->files(),
-                                          options.settings.memory.disk + "/similarity-evidence");
-  }
   // Pages that other gateways write, too, are not copied to the disk: the copy would hide them.
   Tier* const pages = stores->remote() != nullptr ? stores->remote() : stores->disk();
   return SimilarStorage{.answers = *archive,
                         .tier = *pages,
-                        .evidence = *evidence,
+                        .evidence = [this](const auto& name) { return evidence_cell(name); },
                         .transfer = transfer,
                         .secret = stores->secret()};
+}
+
+Result<SharedCell*> Service::State::evidence_cell(const std::string& name) {
+  if (stores->shared_store() != nullptr) {
+    AFI_TRY(evidence, remote_cell("afterimage/similarity-evidence/2/" + name, stored_evidence));
+  } else {
+    evidence = std::make_unique<FileCell>(
+        stores->files(), options.settings.memory.disk + "/similarity-evidence-" + name);
+  }
+  return evidence.get();
 }
 
 /// Without it answers are lost with the process, and requests are served all the same.

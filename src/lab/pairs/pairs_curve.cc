@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "caches/language/vetoes.h"
 #include "caches/similarity/acceptance.h"
@@ -18,8 +19,8 @@ constexpr std::array kThresholds{0.99F, 0.98F, 0.97F, 0.95F, 0.93F, 0.9F,  0.85F
                                  0.8F,  0.75F, 0.7F,  0.65F, 0.6F,  0.55F, 0.5F};
 constexpr std::array kErrorBudgets{0.01, 0.02, 0.05, 0.1, 0.2};
 constexpr std::array kCoverages{0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.2, 0.4};
-constexpr float kTextMatch = 2.0F;   // more than any cosine
-constexpr float kVetoed = -2.0F;     // less
+constexpr float kTextMatch = std::numeric_limits<float>::infinity();
+constexpr float kVetoed = -kTextMatch;
 constexpr std::size_t kBatch = 100;  // pairs embedded per call
 
 bool matched_by_text_rung(const QuestionPair& pair) {
@@ -82,22 +83,36 @@ CurvePoint most_similar(std::span<const Scored> sorted, double share) {
   return point;
 }
 
-void compare_with_gptcache(PairsCurve& curve, std::vector<Scored>& rungs,
-                           std::vector<Scored>& vectors) {
-  for (std::vector<Scored>* const all : {&rungs, &vectors}) {
+CurvePoint at_least(std::span<const Scored> all, float threshold) {
+  CurvePoint point{.threshold = threshold};
+  for (const Scored& one : all) {
+    if (one.similarity < threshold) continue;
+    ++point.matched;
+    point.duplicates += one.duplicate ? 1 : 0;
+  }
+  return point;
+}
+
+/// All pairs, by three ways of scoring them.
+struct Ways {
+  std::vector<Scored> rungs;
+  std::vector<Scored> verified;  // empty: there is no verifier
+  std::vector<Scored> vectors;
+};
+
+void compare(PairsCurve& curve, Ways& ways) {
+  for (std::vector<Scored>* const all : {&ways.rungs, &ways.verified, &ways.vectors}) {
     std::ranges::sort(*all, std::ranges::greater(), &Scored::similarity);
   }
   for (const double share : kCoverages) {
-    curve.together.push_back({.coverage = share,
-                              .rungs = most_similar(rungs, share),
-                              .gptcache = most_similar(vectors, share)});
+    CoveragePoint point{.coverage = share,
+                        .rungs = most_similar(ways.rungs, share),
+                        .verified = {},
+                        .gptcache = most_similar(ways.vectors, share)};
+    if (!ways.verified.empty()) point.verified = most_similar(ways.verified, share);
+    curve.together.push_back(point);
   }
-  curve.gptcache.threshold = kGptCacheThreshold;
-  for (const Scored& one : vectors) {
-    if (one.similarity < kGptCacheThreshold) break;
-    ++curve.gptcache.matched;
-    curve.gptcache.duplicates += one.duplicate ? 1 : 0;
-  }
+  curve.gptcache = at_least(ways.vectors, kGptCacheThreshold);
 }
 
 void count(PairsCurve& curve, const QuestionPair& pair, float similarity) {
@@ -111,6 +126,31 @@ void count(PairsCurve& curve, const QuestionPair& pair, float similarity) {
   }
 }
 
+Result<std::vector<float>> similarities_of(std::span<const QuestionPair> pairs,
+                                           Embedder& embedder) {
+  std::vector<EmbedInput> texts;
+  for (const QuestionPair& pair : pairs) {
+    texts.emplace_back(std::string_view(pair.a));
+    texts.emplace_back(std::string_view(pair.b));
+  }
+  AFI_TRY(const std::vector<Vector> vectors, embedder.embed(texts));
+  std::vector<float> similarities;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const Vector& a = vectors[2 * i];
+    const Vector& b = vectors[2 * i + 1];
+    similarities.push_back(dot_product()(a.data(), b.data(), a.size()));
+  }
+  return similarities;
+}
+
+/// The first question as the stored one, the second as the new one.
+Result<float> score_of(const QuestionPair& pair, Verifier& verifier) {
+  const std::string_view stored = pair.a;
+  AFI_TRY(const std::vector<float> scores, verifier.score(pair.b, std::span(&stored, 1)));
+  if (scores.size() == 1) return scores.front();
+  return fail(ErrorCode::kCorruption, verifier.name() + " does not give one score to a pair");
+}
+
 }  // namespace
 
 std::string_view to_string(MatchCondition judge) {
@@ -119,47 +159,61 @@ std::string_view to_string(MatchCondition judge) {
   return kNames[static_cast<std::size_t>(judge)];
 }
 
-Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& embedder) {
+Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& embedder,
+                               const VerifiedBy& by) {
   PairsCurve curve{.embedder = embedder.name(),
                    .pairs = pairs.size(),
                    .points = {},
                    .learned = {},
                    .together = {},
-                   .gptcache = {}};
+                   .gptcache = {},
+                   .verified = {},
+                   .verified_learned = {}};
   std::vector<Match> matches;
-  std::vector<Scored> rungs;
-  std::vector<Scored> nearest;
+  std::vector<Match> accepted;
+  Ways ways;
   for (auto& points : curve.points) {
     for (const float threshold : kThresholds) points.push_back({.threshold = threshold});
   }
   for (std::size_t at = 0; at < pairs.size(); at += kBatch) {
     const auto batch = pairs.subspan(at, std::min(kBatch, pairs.size() - at));
-    std::vector<EmbedInput> texts;
-    for (const QuestionPair& pair : batch) {
-      texts.emplace_back(std::string_view(pair.a));
-      texts.emplace_back(std::string_view(pair.b));
-    }
-    AFI_TRY(const std::vector<Vector> vectors, embedder.embed(texts));
+    AFI_TRY(const std::vector<float> similarities, similarities_of(batch, embedder));
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      const Vector& a = vectors[2 * i];
-      const Vector& b = vectors[2 * i + 1];
-      const float similarity = dot_product()(a.data(), b.data(), a.size());
+      const float similarity = similarities[i];
       const QuestionPair& pair = batch[i];
-      nearest.push_back({.similarity = similarity, .duplicate = pair.duplicate});
+      const auto add = [&](std::vector<Scored>& to, float score) {
+        to.push_back({.similarity = score, .duplicate = pair.duplicate});
+      };
+      add(ways.vectors, similarity);
       if (matched_by_text_rung(pair)) {
-        rungs.push_back({.similarity = kTextMatch, .duplicate = pair.duplicate});
+        add(ways.rungs, kTextMatch);
+        if (by.verifier != nullptr) add(ways.verified, kTextMatch);
         continue;
       }
       count(curve, pair, similarity);
       const bool vetoed = strictest(pair) == MatchCondition::kVectors;
-      rungs.push_back({.similarity = vetoed ? kVetoed : similarity, .duplicate = pair.duplicate});
+      add(ways.rungs, vetoed ? kVetoed : similarity);
+      const bool is_read = by.verifier != nullptr && !vetoed && similarity >= kLeastVerified;
+      float score = kVetoed;
+      if (is_read) {
+        AFI_TRY(score, score_of(pair, *by.verifier));
+      }
+      if (by.verifier != nullptr) add(ways.verified, score);
       if (vetoed) continue;
       matches.push_back({.kind = {.change = word_change(pair.a, pair.b), .similarity = similarity},
                          .duplicate = pair.duplicate});
+      if (is_read && by.threshold.has_value() && score >= *by.threshold) {
+        accepted.push_back(matches.back());
+      }
     }
   }
-  compare_with_gptcache(curve, rungs, nearest);
+  compare(curve, ways);
   for (const double budget : kErrorBudgets) curve.learned.push_back(learn(matches, budget));
+  if (by.verifier == nullptr || !by.threshold.has_value()) return curve;
+  curve.verified = at_least(ways.verified, *by.threshold);
+  for (const double budget : kErrorBudgets) {
+    curve.verified_learned.push_back(learn(accepted, budget));
+  }
   return curve;
 }
 
@@ -172,23 +226,31 @@ std::string precision_text(const CurvePoint& point) {
                                            100 * right.low, 100 * right.high));
 }
 
+/// "-": all that may match are less than this share.
+std::string share_text(const PairsCurve& curve, double share, const CurvePoint& point) {
+  const double reached = proportion(point.matched, curve.pairs).value;
+  if (reached < share - 1.0 / static_cast<double>(curve.pairs)) {
+    return fmt::format("{:>28}{:>9}", "-", "-");
+  }
+  const std::string threshold =
+      point.threshold == kTextMatch ? "text" : fmt::format("{:.3f}", point.threshold);
+  return fmt::format("{}{:>9}", precision_text(point), threshold);
+}
+
 std::string together_text(const PairsCurve& curve) {
+  const bool verified = curve.together.front().verified.has_value();
   std::string out = fmt::format(
-      "\nall rungs together, the most similar pairs first, beside GPTCache's way (vectors "
+      "\nall rungs together, the most similar pairs first, {}beside GPTCache's way (vectors "
       "alone)\n\n"
-      "{:<10}{:>28}{:>9}{:>28}{:>9}\n",
-      "coverage", "precision (95 %)", "cosine", "GPTCache's way (95 %)", "cosine");
+      "{:<10}{:>28}{:>9}{}{:>28}{:>9}\n",
+      verified ? "and those of which the verifier is surest, " : "", "coverage", "precision (95 %)",
+      "cosine", verified ? fmt::format("{:>28}{:>9}", "verified (95 %)", "score") : "",
+      "GPTCache's way (95 %)", "cosine");
   for (const CoveragePoint& point : curve.together) {
-    const auto cosine = [](const CurvePoint& at) {
-      return at.threshold == kTextMatch ? std::string("text") : fmt::format("{:.3f}", at.threshold);
-    };
-    // All that no veto forbids are less than this share.
-    const double reached = proportion(point.rungs.matched, curve.pairs).value;
-    const bool all = reached < point.coverage - 1.0 / static_cast<double>(curve.pairs);
-    out += fmt::format("{:<10}{}{:>9}{}{:>9}\n", fmt::format("{:.0f} %", 100 * point.coverage),
-                       all ? fmt::format("{:>28}", "-") : precision_text(point.rungs),
-                       all ? "-" : cosine(point.rungs), precision_text(point.gptcache),
-                       cosine(point.gptcache));
+    out += fmt::format("{:<10}{}{}{}\n", fmt::format("{:.0f} %", 100 * point.coverage),
+                       share_text(curve, point.coverage, point.rungs),
+                       verified ? share_text(curve, point.coverage, *point.verified) : "",
+                       share_text(curve, point.coverage, point.gptcache));
   }
   out += fmt::format(
       "\nGPTCache with its own threshold matches {:.1f} %, and {} of those are right\n",
@@ -198,10 +260,49 @@ std::string together_text(const PairsCurve& curve) {
   return out;
 }
 
+std::string learned_text(std::span<const LearnedPoint> learned, std::uint64_t pairs) {
+  std::string out;
+  for (const LearnedPoint& point : learned) {
+    const Proportion right = proportion(point.duplicates, point.matched);
+    out += fmt::format("{:<10.2f}", point.error_budget);
+    out += point.matched == 0
+               ? fmt::format("{:>24}\n", "-")
+               : fmt::format("{:>12.1f} %{:>8.3f} %   ({:.1f} to {:.1f} %)\n", 100 * right.value,
+                             100 * proportion(point.matched, pairs).value, 100 * right.low,
+                             100 * right.high);
+  }
+  return out;
+}
+
+std::string verified_text(const PairsCurve& curve) {
+  if (!curve.verified.has_value()) return "";
+  const Proportion right = proportion(curve.verified->duplicates, curve.verified->matched);
+  const Proportion covered = proportion(curve.verified->matched, curve.pairs);
+  return fmt::format(
+             "\nverified, score at least {:.3f}: {} pairs, {:.2f} % ({:.2f} to {:.2f} %) of all; "
+             "{:.1f} % ({:.1f} to {:.1f} %) of them are right\n"
+             "\nserved of verified pairs as the similarity rung learns, by error budget\n\n",
+             curve.verified->threshold, curve.verified->matched, 100 * covered.value,
+             100 * covered.low, 100 * covered.high, 100 * right.value, 100 * right.low,
+             100 * right.high) +
+         learned_text(curve.verified_learned, curve.pairs);
+}
+
 OrderedJson point_json(const CurvePoint& point, std::uint64_t pairs) {
-  OrderedJson one{{"threshold", point.threshold}};
+  OrderedJson one{
+      {"threshold", point.threshold == kTextMatch ? OrderedJson() : OrderedJson(point.threshold)}};
   one.update(counts_json(point.matched, point.duplicates, pairs));
   return one;
+}
+
+OrderedJson learned_json(std::span<const LearnedPoint> points, std::uint64_t pairs) {
+  OrderedJson learned = OrderedJson::array();
+  for (const LearnedPoint& point : points) {
+    OrderedJson one{{"error_budget", point.error_budget}};
+    one.update(counts_json(point.matched, point.duplicates, pairs));
+    learned.push_back(std::move(one));
+  }
+  return learned;
 }
 
 }  // namespace
@@ -227,16 +328,8 @@ std::string to_table(const PairsCurve& curve) {
     out += "\n";
   }
   out += "\nserved as the similarity rung learns, by error budget\n\n";
-  for (const LearnedPoint& point : curve.learned) {
-    const Proportion right = proportion(point.duplicates, point.matched);
-    out += fmt::format("{:<10.2f}", point.error_budget);
-    out += point.matched == 0
-               ? fmt::format("{:>24}\n", "-")
-               : fmt::format("{:>12.1f} %{:>8.3f} %   ({:.1f} to {:.1f} %)\n", 100 * right.value,
-                             100 * proportion(point.matched, curve.pairs).value, 100 * right.low,
-                             100 * right.high);
-  }
-  return out + together_text(curve);
+  out += learned_text(curve.learned, curve.pairs);
+  return out + together_text(curve) + verified_text(curve);
 }
 
 std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
@@ -253,25 +346,27 @@ std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
         points.push_back(std::move(one));
       }
     }
-    OrderedJson learned = OrderedJson::array();
-    for (const LearnedPoint& point : curve.learned) {
-      OrderedJson one{{"error_budget", point.error_budget}};
-      one.update(counts_json(point.matched, point.duplicates, curve.pairs));
-      learned.push_back(std::move(one));
-    }
     OrderedJson together = OrderedJson::array();
+    OrderedJson verified = OrderedJson::array();
     OrderedJson gptcache = OrderedJson::array();
     for (const CoveragePoint& point : curve.together) {
       together.push_back(point_json(point.rungs, curve.pairs));
       gptcache.push_back(point_json(point.gptcache, curve.pairs));
+      if (point.verified) verified.push_back(point_json(*point.verified, curve.pairs));
     }
-    all["curves"].push_back({{"embedder", curve.embedder},
-                             {"pairs", curve.pairs},
-                             {"points", std::move(points)},
-                             {"learned", std::move(learned)},
-                             {"all_rungs", std::move(together)},
-                             {"gptcache", std::move(gptcache)},
-                             {"gptcache_default", point_json(curve.gptcache, curve.pairs)}});
+    OrderedJson one{{"embedder", curve.embedder},
+                    {"pairs", curve.pairs},
+                    {"points", std::move(points)},
+                    {"learned", learned_json(curve.learned, curve.pairs)},
+                    {"all_rungs", std::move(together)},
+                    {"gptcache", std::move(gptcache)},
+                    {"gptcache_default", point_json(curve.gptcache, curve.pairs)}};
+    if (!verified.empty()) one["verified"] = std::move(verified);
+    if (curve.verified.has_value()) {
+      one["verified_at"] = point_json(*curve.verified, curve.pairs);
+      one["verified_learned"] = learned_json(curve.verified_learned, curve.pairs);
+    }
+    all["curves"].push_back(std::move(one));
   }
   return all.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }

@@ -2,18 +2,20 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "caches/similarity/embedder.h"
+#include "caches/similarity/verifier.h"
 #include "lab/pairs/pairs.h"
 
 namespace afterimage {
 
-/// The pairs matched at one similarity threshold.
+/// The pairs matched at one threshold of similarity, or of the verifier's score.
 struct CurvePoint {
-  float threshold = 0.0F;
+  float threshold = 0.0F;  // infinity: those that a text rung matches
   std::uint64_t matched = 0;
   std::uint64_t duplicates = 0;  // of those, labelled as duplicates
 };
@@ -36,12 +38,20 @@ struct LearnedPoint {
   std::uint64_t duplicates = 0;
 };
 
-/// Two ways to match the same share of all pairs, the most similar first.
+/// Ways to match the same share of all pairs, the most similar first.
 struct CoveragePoint {
   double coverage = 0;
-  CurvePoint rungs;     // pairs that a text rung matches, then those without a veto
-  CurvePoint gptcache;  // any pairs
+  CurvePoint rungs;                    // pairs that a text rung matches, then those without a veto
+  std::optional<CurvePoint> verified;  // the same, the surest by the verifier first
+  CurvePoint gptcache;                 // any pairs
 };
+
+/// A cross-encoder that reads pairs without a veto whose cosine is at least kLeastVerified.
+struct VerifiedBy {
+  Verifier* verifier = nullptr;    // nullptr: none
+  std::optional<float> threshold;  // chosen on other pairs; nullopt: none was
+};
+inline constexpr float kLeastVerified = 0.5F;
 /// GPTCache serves what is nearer than a squared distance of 0.8 (its default threshold of 0.8, of a
 /// greatest distance of 4): a cosine of 0.6.
 inline constexpr float kGptCacheThreshold = 0.6F;
@@ -55,18 +65,25 @@ struct PairsCurve {
   std::vector<LearnedPoint> learned;                             // error budgets from low to high
   std::vector<CoveragePoint> together;                           // shares from low to high
   CurvePoint gptcache;                                           // with its own threshold
+  /// With VerifiedBy::threshold: what text rungs or the verifier match, and what would be served of
+  /// the latter as the rung learns.
+  std::optional<CurvePoint> verified;
+  std::vector<LearnedPoint> verified_learned;
 };
 
-/// Errors   Those of the embedder.
-/// Cost     Two vectors per pair, a hundred pairs at a time.
-Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& embedder);
+/// Errors   Those of the embedder and the verifier.
+/// Cost     Two vectors per pair, a hundred pairs at a time; a call of the verifier for each that it
+///          reads.
+Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& embedder,
+                               const VerifiedBy& by = {});
 
 std::string to_table(const PairsCurve& curve);
 /// Machine-readable: that of the rungs without a model (pairs.h), with "curves": [{"embedder",
 /// "pairs", "points": [{"condition", "threshold", …}], "learned": [{"error_budget", …}],
 /// "all_rungs": [{"threshold", …}], "gptcache": [the same], "gptcache_default": {the same}}]; a point
-/// has "matched", "duplicates", "precision", "precision_95" and "coverage". A threshold of 2: text
-/// rungs alone.
+/// has "matched", "duplicates", "precision", "precision_95" and "coverage". A threshold of null: text
+/// rungs alone. With a verifier also "verified": [{"threshold", …}], and with its threshold
+/// "verified_at": {the same}, "verified_learned": [{"error_budget", …}].
 std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
                     std::span<const PairsCurve> curves);
 /// An HTML page with the curve of each embedder.

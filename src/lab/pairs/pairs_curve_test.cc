@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "caches/similarity/hashed_ngrams.h"
@@ -101,6 +102,95 @@ TEST(PairsCurve, WhatIsVetoedIsNeverAMatch) {
   const PairsCurve curve = trace_curve(opposites, embedder).value();
   for (const CoveragePoint& point : curve.together) EXPECT_EQ(point.rungs.matched, 0U);
   EXPECT_EQ(curve.gptcache.matched, 50U);
+}
+
+/// Sure of questions about the same town, and of opposites.
+class TownVerifier final : public Verifier {
+ public:
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] Result<std::vector<float>> score(
+      std::string_view question, std::span<const std::string_view> candidates) override {
+    ++asked;
+    if (fails) return fail(ErrorCode::kUnavailable, "it is down");
+    const auto town = [](std::string_view words) { return words.substr(words.find("town"), 5); };
+    const bool same = town(question) == town(candidates.front());
+    return std::vector<float>{same ? 3.0F : -3.0F};
+  }
+  int asked = 0;
+  bool fails = false;
+
+ private:
+  std::string name_ = "towns";
+};
+
+/// Of each ten pairs: one of the same text, two worded otherwise, one of opposites, six about other
+/// towns, worded the same.
+std::vector<QuestionPair> pairs_about_towns() {
+  std::vector<QuestionPair> pairs;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string town = "town" + std::string(1, static_cast<char>('a' + i % 25));
+    const std::string next = "town" + std::string(1, static_cast<char>('a' + (i + 1) % 25));
+    const std::string asked = "How do I turn on the lamps of " + town + "?";
+    const int kind = i % 10;
+    if (kind == 0) pairs.push_back({asked, asked, true});
+    if (kind == 1) pairs.push_back({asked, "How do I turn off the lamps of " + town + "?", false});
+    if (kind == 2 || kind == 3) {
+      pairs.push_back({asked, "How can I turn on lamps there of " + town + " now?", true});
+    }
+    if (kind > 3) pairs.push_back({asked, "How do I turn on the lamps of " + next + "?", false});
+  }
+  return pairs;
+}
+
+TEST(PairsCurve, TheSurestPairsOfTheVerifierComeAfterTheTextRungs) {
+  auto embedder = HashedNgrams::create().value();
+  TownVerifier verifier;
+  const auto pairs = pairs_about_towns();
+  const PairsCurve curve =
+      trace_curve(pairs, embedder, {.verifier = &verifier, .threshold = 0.0F}).value();
+  EXPECT_EQ(verifier.asked, 800) << "not about the same text, and not about opposites";
+  const CoveragePoint& first = curve.together.front();
+  EXPECT_EQ(first.verified->matched, 100U) << "the same text";
+  EXPECT_EQ(curve.together.back().coverage, 0.4);
+  const auto fifth = std::ranges::find(curve.together, 0.2, &CoveragePoint::coverage);
+  ASSERT_NE(fifth, curve.together.end());
+  EXPECT_EQ(fifth->verified->matched, 300U);
+  EXPECT_EQ(fifth->verified->duplicates, 300U);
+  EXPECT_EQ(fifth->verified->threshold, 3.0F);
+  EXPECT_LT(fifth->rungs.duplicates, fifth->rungs.matched) << "vectors prefer another town";
+  EXPECT_EQ(curve.verified->matched, 300U);
+  EXPECT_EQ(curve.verified->duplicates, 300U);
+  EXPECT_GT(curve.verified_learned.back().matched, 50U);
+  EXPECT_LE(curve.verified_learned.back().matched, 200U) << "text rungs need no evidence";
+  EXPECT_EQ(curve.verified_learned.back().duplicates, curve.verified_learned.back().matched);
+  EXPECT_THAT(to_table(curve), ::testing::HasSubstr("score at least 0.000: 300 pairs, 30.00 %"));
+  const QuestionPairs read{.pairs = pairs, .rejected = {}};
+  const auto json =
+      nlohmann::json::parse(to_json(judge_pairs(pairs), read, std::span(&curve, 1)))["curves"][0];
+  EXPECT_EQ(json["verified"].size(), curve.together.size());
+  EXPECT_EQ(json["verified"][0]["threshold"], nullptr) << "text rungs alone";
+  EXPECT_EQ(json["verified_at"]["matched"], 300);
+  EXPECT_EQ(json["verified_learned"].size(), curve.learned.size());
+}
+
+TEST(PairsCurve, WithoutAThresholdNoneIsAssumed) {
+  auto embedder = HashedNgrams::create().value();
+  TownVerifier verifier;
+  const PairsCurve curve =
+      trace_curve(pairs_about_towns(), embedder, {.verifier = &verifier, .threshold = {}}).value();
+  EXPECT_TRUE(curve.together.front().verified.has_value());
+  EXPECT_FALSE(curve.verified.has_value());
+  EXPECT_TRUE(curve.verified_learned.empty());
+}
+
+TEST(PairsCurve, AVerifierThatFailsEndsTheMeasurement) {
+  auto embedder = HashedNgrams::create().value();
+  TownVerifier verifier;
+  verifier.fails = true;
+  EXPECT_EQ(trace_curve(pairs_about_towns(), embedder, {.verifier = &verifier, .threshold = {}})
+                .error()
+                .code,
+            ErrorCode::kUnavailable);
 }
 
 TEST(PairsCurve, JsonHasThePointsAndWhatWasLearnt) {

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// Which of the proposals is judged.
+#include <fmt/format.h>
+
+#include "caches/similarity/similarity.h"
+
+namespace afterimage {
+
+std::string_view to_string(Verification verification) {
+  constexpr std::array<std::string_view, 4> kNames{"", "accepted", "refused", "unavailable"};
+  return kNames[static_cast<std::size_t>(verification)];
+}
+
+std::string SimilarityRung::verified_by() const {
+  if (options_.verifier == nullptr) return {};
+  return fmt::format("{} at {}", options_.verifier->name(), options_.verifier_threshold);
+}
+
+std::optional<std::size_t> SimilarityRung::choose(const Question& question,
+                                                  SimilarityLookup& found) {
+  bool any = false;
+  for (std::size_t i = 0; i < found.proposals.size(); ++i) {
+    Proposal& proposal = found.proposals[i];
+    if (options_.vetoes) proposal.vetoes = vetoes(question.text(), proposal.candidate);
+    if (!proposal.vetoes.empty()) continue;
+    if (options_.verifier == nullptr) return i;
+    any = true;
+  }
+  return any ? verify(question, found) : std::nullopt;
+}
+
+/// The surest of the proposals without a veto; of equally sure ones the most similar.
+std::optional<std::size_t> SimilarityRung::verify(const Question& question,
+                                                  SimilarityLookup& found) {
+  std::vector<std::size_t> asked;
+  std::vector<std::string_view> candidates;
+  for (std::size_t i = 0; i < found.proposals.size(); ++i) {
+    if (!found.proposals[i].vetoes.empty()) continue;
+    asked.push_back(i);
+    candidates.push_back(found.proposals[i].candidate);
+  }
+  const Duration began = clock_.now();
+  const auto scores = options_.verifier->score(question.text(), candidates);
+  found.verified_in = clock_.now() - began;
+  if (!scores.has_value() || scores->size() != asked.size()) {
+    found.verification = Verification::kUnavailable;
+    found.verifier_error = scores.has_value() ? "not one score for each" : scores.error().message;
+    return std::nullopt;
+  }
+  std::optional<std::size_t> surest;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const float score = (*scores)[i];
+    found.proposals[asked[i]].score = score;
+    // A score that is no number is not at least the threshold.
+    if (!(score >= options_.verifier_threshold)) continue;
+    if (!surest.has_value() || score > *found.proposals[*surest].score) surest = asked[i];
+  }
+  found.verification = surest.has_value() ? Verification::kAccepted : Verification::kRefused;
+  return surest;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+
+#include "caches/answers/testing/questions.h"
+#include "caches/similarity/hashed_ngrams.h"
+#include "caches/similarity/similarity.h"
+
+/// What a verifier changes in a look-up.
+namespace afterimage {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::answer;
+using ::testing::ElementsAre;
+using testing::scope;
+
+constexpr std::size_t kDimensions = 256;
+constexpr const char* kAsked = "What is the color of the car?";
+constexpr const char* kOther = "What is the color of the car there?";
+constexpr const char* kNew = "What color is the car?";
+
+/// Scores as a test says.
+class TestVerifier final : public Verifier {
+ public:
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] Result<std::vector<float>> score(
+      std::string_view question, std::span<const std::string_view> candidates) override {
+    ++asked;
+    last_question = question;
+    last_candidates.assign(candidates.begin(), candidates.end());
+    clock.advance(takes);
+    if (!works) return fail(ErrorCode::kUnavailable, "it is down");
+    std::vector<float> scores;
+    for (const std::string_view one : candidates) scores.push_back(score_of[std::string(one)]);
+    scores.resize(scores.size() - static_cast<std::size_t>(keeps_back));
+    return scores;
+  }
+
+  explicit TestVerifier(ManualClock& on) : clock(on) {}
+  ManualClock& clock;
+  std::map<std::string, float> score_of;
+  bool works = true;
+  int keeps_back = 0;
+  Duration takes{0};
+  int asked = 0;
+  std::string last_question;
+  std::vector<std::string> last_candidates;
+
+ private:
+  std::string name_ = "test";
+};
+
+class Verified : public ::testing::Test {
+ protected:
+  void open(SimilarityMode mode, bool vetoes = true) {
+    SimilarityOptions options;
+    options.layers = {{.name = "text", .dimensions = kDimensions, .threshold = 0.5F}};
+    options.mode = mode;
+    options.acceptance.error_budget = 0.3;
+    options.explore = 0.0;
+    options.vetoes = vetoes;
+    options.verifier = &verifier;
+    options.verifier_threshold = 0.75F;
+    rung = SimilarityRung::create(std::move(options), *cache, budget, clock).value();
+  }
+  std::vector<Vector> vectors(const std::string& text) {
+    return {embedder.embed_one(std::string_view(text)).value()};
+  }
+  void put(const std::string& text, const std::string& said) {
+    Question question(scope(1), text);
+    ASSERT_TRUE(cache->insert(question, answer(said), {.cost = 1s}).has_value());
+    ASSERT_TRUE(rung->insert(question, vectors(text)).has_value());
+  }
+  SimilarityLookup find(const std::string& text) {
+    return rung->find(Question(scope(1), text), vectors(text)).value();
+  }
+
+  MemoryBudget budget{16_MiB};
+  ManualClock clock;
+  TestVerifier verifier{clock};
+  std::unique_ptr<AnswerCache> cache = AnswerCache::create({}, budget, clock).value();
+  HashedNgrams embedder = HashedNgrams::create(kDimensions).value();
+  std::unique_ptr<SimilarityRung> rung;
+};
+
+TEST_F(Verified, TheThresholdItselfIsAccepted) {
+  open(SimilarityMode::kThreshold);
+  put(kAsked, "red");
+  verifier.score_of[kAsked] = 0.75F;
+  verifier.takes = 7ms;
+  const SimilarityLookup found = find(kNew);
+  EXPECT_EQ(found.answer->text, "red");
+  EXPECT_EQ(found.verification, Verification::kAccepted);
+  EXPECT_EQ(found.proposals[*found.judged].score, 0.75F);
+  EXPECT_EQ(found.verified_in, 7ms);
+  EXPECT_EQ(verifier.last_question, kNew);
+  EXPECT_THAT(verifier.last_candidates, ElementsAre(kAsked));
+  EXPECT_EQ(rung->stats().verified, 1U);
+}
+
+TEST_F(Verified, WhatIsRefusedIsNotServedAndIsNoEvidence) {
+  open(SimilarityMode::kThreshold);
+  put(kAsked, "red");
+  verifier.score_of[kAsked] = 0.74F;
+  const SimilarityLookup found = find(kNew);
+  EXPECT_EQ(found.verdict, Verdict::kMissed);
+  EXPECT_EQ(found.verification, Verification::kRefused);
+  EXPECT_FALSE(found.judged.has_value());
+  EXPECT_FALSE(found.given.has_value());
+  EXPECT_EQ(found.proposals[0].score, 0.74F);
+  EXPECT_EQ(rung->learn(Question(scope(1), kNew), found, answer("red")), std::nullopt);
+  EXPECT_EQ(rung->stats().learned, Evidence{});
+  EXPECT_EQ(rung->stats().refused, 1U);
+  EXPECT_EQ(rung->stats().missed, 1U);
+}
+
+TEST_F(Verified, TheSurestIsJudgedNotTheMostSimilar) {
+  open(SimilarityMode::kThreshold);
+  put(kAsked, "red");
+  put(kOther, "blue");
+  const std::string nearest = find(kNew).proposals[0].candidate;
+  const std::string next = nearest == kAsked ? kOther : kAsked;
+  verifier.score_of[nearest] = 0.8F;
+  verifier.score_of[next] = 0.9F;
+  const SimilarityLookup found = find(kNew);
+  EXPECT_EQ(found.proposals[*found.judged].candidate, next);
+  EXPECT_EQ(found.answer->text, next == kAsked ? "red" : "blue");
+  EXPECT_EQ(verifier.asked, 2) << "one call for all neighbours";
+  verifier.score_of[next] = 0.8F;
+  EXPECT_EQ(find(kNew).judged, 0U) << "of equally sure ones the most similar";
+}
+
+TEST_F(Verified, AVetoIsNeverOverruled) {
+  open(SimilarityMode::kThreshold);
+  put("How do I turn on dark mode?", "like so");
+  verifier.score_of["How do I turn on dark mode?"] = 1.0F;
+  const SimilarityLookup found = find("How do I turn off dark mode?");
+  EXPECT_EQ(found.verdict, Verdict::kMissed);
+  EXPECT_THAT(found.proposals[0].vetoes, ElementsAre(Veto::kAntonym));
+  EXPECT_EQ(found.verification, Verification::kNone);
+  EXPECT_EQ(verifier.asked, 0);
+}
+
+TEST_F(Verified, WithoutANeighbourItIsNotAsked) {
+  open(SimilarityMode::kThreshold);
+  EXPECT_EQ(find(kNew).verification, Verification::kNone);
+  EXPECT_EQ(verifier.asked, 0);
+}
+
+TEST_F(Verified, IfItFailsNothingIsServed) {
+  open(SimilarityMode::kThreshold);
+  put(kAsked, "red");
+  verifier.score_of[kAsked] = 1.0F;
+  const auto refuses = [&](const char* why) {
+    const SimilarityLookup found = find(kNew);
+    EXPECT_FALSE(found.answer.has_value()) << why;
+    EXPECT_FALSE(found.judged.has_value()) << why;
+    return found;
+  };
+  verifier.works = false;
+  const SimilarityLookup down = refuses("down");
+  EXPECT_EQ(down.verification, Verification::kUnavailable);
+  EXPECT_EQ(down.verifier_error, "it is down");
+  verifier.works = true;
+  verifier.keeps_back = 1;
+  EXPECT_EQ(refuses("a score too few").verification, Verification::kUnavailable);
+  verifier.keeps_back = 0;
+  verifier.score_of[kAsked] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(refuses("not a number").verification, Verification::kRefused);
+  EXPECT_EQ(rung->stats().not_verified, 2U);
+  verifier.score_of[kAsked] = 1.0F;
+  EXPECT_TRUE(find(kNew).answer.has_value());
+}
+
+TEST_F(Verified, EvidenceStillDecides) {
+  open(SimilarityMode::kLearned);
+  put(kAsked, "red");
+  verifier.score_of[kAsked] = 1.0F;
+  EXPECT_EQ(find(kNew).verdict, Verdict::kInsufficientEvidence) << "sure is not right";
+  for (int i = 0; i < 12; ++i) {
+    const SimilarityLookup found = find(kNew);
+    rung->learn(Question(scope(1), kNew), found, answer("red"));
+  }
+  EXPECT_EQ(find(kNew).verdict, Verdict::kServed);
+  verifier.score_of[kAsked] = 0.1F;
+  EXPECT_EQ(find(kNew).verdict, Verdict::kMissed) << "evidence does not overrule it";
+}
+
+TEST_F(Verified, InWatchModeAcceptedMatchesAreEvidence) {
+  open(SimilarityMode::kWatch);
+  put(kAsked, "red");
+  verifier.score_of[kAsked] = 1.0F;
+  const SimilarityLookup found = find(kNew);
+  EXPECT_EQ(found.verdict, Verdict::kNotAllowed);
+  EXPECT_EQ(found.verification, Verification::kAccepted);
+  EXPECT_EQ(rung->learn(Question(scope(1), kNew), found, answer("blue")), false);
+}
+
+TEST_F(Verified, APeekAsksItAndCountsNothing) {
+  open(SimilarityMode::kThreshold);
+  put(kAsked, "red");
+  const Question question(scope(1), kNew);
+  EXPECT_EQ(rung->peek(question, vectors(kNew)).value().verification, Verification::kRefused);
+  verifier.score_of[kAsked] = 1.0F;
+  EXPECT_EQ(rung->peek(question, vectors(kNew)).value().answer->text, "red");
+  EXPECT_EQ(rung->stats().refused + rung->stats().verified, 0U);
+}
+
+TEST_F(Verified, ItsNameAndThresholdSayWhatEvidenceIsAbout) {
+  open(SimilarityMode::kWatch);
+  EXPECT_EQ(rung->verified_by(), "test at 0.75");
+  SimilarityOptions without;
+  without.layers = {{.name = "text", .dimensions = kDimensions}};
+  EXPECT_EQ(
+      SimilarityRung::create(std::move(without), *cache, budget, clock).value()->verified_by(), "");
+}
+
+}  // namespace
+}  // namespace afterimage

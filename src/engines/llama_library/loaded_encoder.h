@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "afterimage/result.h"
+#include "engines/llama_library/library.h"
+
+namespace afterimage {
+
+/// A model of libllama that reads texts and generates none: what LoadedEmbedder and LoadedVerifier
+/// have in common.
+struct LoadedEncoder {
+  std::string name;  // of the file's content: see content_name()
+  OwnedWeights model;
+  OwnedContext context;
+  const llama_vocab* vocabulary = nullptr;
+  std::size_t most = 0;  // tokens of a text
+  std::mutex computing;
+
+  /// Errors   kNotFound, kCorruption: no model; kUnavailable: no memory.
+  static Result<std::unique_ptr<LoadedEncoder>> open(const std::string& path,
+                                                     std::uint32_t threads);
+
+  [[nodiscard]] enum llama_pooling_type pooling() const { return llama_pooling_type(context.get()); }
+  /// `special`: with the tokens that begin and end a text.
+  [[nodiscard]] std::vector<llama_token> tokens_of(std::string_view text, bool special) const;
+  /// The first `count` numbers that the model gives to these tokens, of which there are at least one
+  /// and at most `most`. kUnavailable: the library failed. Waits for other calls.
+  [[nodiscard]] Result<std::vector<float>> run(std::vector<llama_token> tokens, std::size_t count);
+};
+
+}  // namespace afterimage
