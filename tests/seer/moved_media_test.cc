@@ -87,27 +87,23 @@ class WrongDeclaration final : public testing::ForwardingEngine {
   std::int32_t off_;
 };
 
-// Whatever loss is allowed.
+// Whatever loss is allowed. Swapped axes are not among them: an image's first token is at one number along
+// all axes, so an image moves as far along each. They are found at load (rotation_check_test).
 TEST(SeerMovedMedia, CertifyFindsEachWrongRotation) {
   const KeyRotation good = *moving_seer().key_rotation();
   const std::vector<std::pair<std::string, std::function<void(KeyRotation&)>>> kMutations{
-      {"row and column swapped",
-       [](auto& r) {
-         for (auto& axis : r.axes) axis = static_cast<std::uint8_t>(axis == 0 ? 0 : 3 - axis);
-       }},
-      {"sections instead of interleaved", [](auto& r) { std::ranges::sort(r.axes); }},
       {"sign", [](auto& r) { std::ranges::for_each(r.radians, [](float& x) { x = -x; }); }},
       {"pairs", [](auto& r) { r.pairs = KeyRotation::Pairs::kNeighbours; }},
       {"order", [](auto& r) { std::ranges::reverse(r.radians); }},
       {"a pair that does not turn", [](auto& r) { r.radians[0] = 0; }},
   };
   const auto expect_refused = [](const Engine& engine, const std::string& name) {
-    const CertifyReport report = certified(engine, 8, {0});
+    const CertifyReport report = certified(engine, 4, {0});
     EXPECT_FALSE(report.certificate.has_value()) << name;
     EXPECT_NE(report.verdict.find("rotation is wrong"), std::string::npos)
         << name << report.verdict;
   };
-  EXPECT_TRUE(certified(WrongDeclaration(moving_seer(), good), 8, {0}).certificate.has_value());
+  EXPECT_TRUE(certified(WrongDeclaration(moving_seer(), good), 4, {0}).certificate.has_value());
   for (const auto& [name, change] : kMutations) {
     KeyRotation wrong = good;
     change(wrong);

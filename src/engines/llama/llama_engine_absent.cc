@@ -25,6 +25,11 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions /*options*
 const ModelIdentity& LlamaEngine::identity() const { return parts_->identity; }
 PreprocessRecipe LlamaEngine::recipe(Modality /*modality*/) const { return {}; }
 const KvLayout* LlamaEngine::kv_layout() const { return nullptr; }
+const KeyRotation* LlamaEngine::key_rotation() const { return nullptr; }
+std::string LlamaEngine::why_no_rotation() const { return kHowToGetIt; }
+TokenPlace LlamaEngine::place_of(const Sequence& prompt, TokenCount at) const {
+  return Engine::place_of(prompt, at);
+}
 const Tokenizer* LlamaEngine::tokenizer() const { return nullptr; }
 Result<std::vector<float>> LlamaEngine::embed(std::span<const TokenId> tokens) const {
   return Engine::embed(tokens);
