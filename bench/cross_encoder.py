@@ -11,12 +11,18 @@ kept from training, to choose the threshold: the lowest score above which 95 % o
 
 OUT_DIR gets for each fold:
 
-  fold-0.jsonl   its pairs, for `afterimage pairs --curve --verifier URL`
-  fold-0.gguf    the model that was trained without them, which `llama-server --reranking` serves at /v1/rerank
-  fold-0.json    the threshold, and the scores of the pairs in their order
+  fold-0.jsonl        its pairs
+  fold-0.kept.jsonl   the pairs for the threshold
+  fold-0.gguf         the model that was trained with neither: for similarity.verifier, and for `llama-server --reranking`
+  fold-0.json         the threshold, and the scores of all these pairs
 
-Prints precision and coverage with 95 % intervals (Wilson). Needs the packages torch, transformers and tokenizers. `--threads 1` on a
-processor of 2018: about 20 minutes an epoch of 20,000 pairs.
+Prints precision and coverage of the cross-encoder alone, with 95 % intervals (Wilson). With vetoes and the other rungs:
+
+    afterimage pairs build/cross-encoder/fold-0.kept.jsonl --verifier build/cross-encoder/fold-0.gguf     # choose a score
+    afterimage pairs build/cross-encoder/fold-0.jsonl --verifier build/cross-encoder/fold-0.gguf --verifier-threshold SCORE
+
+Needs the packages torch, transformers, tokenizers and safetensors. One core without AVX-512 takes a quarter of an hour for an epoch of
+20,000 pairs. Weights that are trained on the questions of Quora are subject to its terms: do not distribute them.
 """
 import argparse
 import importlib.util
@@ -29,6 +35,7 @@ import sys
 import tempfile
 import time
 
+import safetensors.torch
 import torch
 from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
@@ -83,8 +90,6 @@ class CrossEncoder(torch.nn.Module):
     def __init__(self, files):
         super().__init__()
         self.bert = BertModel(BertConfig(**json.loads(files["config.json"])), add_pooling_layer=False)
-        import safetensors.torch
-
         state = safetensors.torch.load(files["model.safetensors"])
         missing, _ = self.bert.load_state_dict({k: v for k, v in state.items() if not k.startswith("pooler.")}, strict=False)
         if [name for name in missing if "position_ids" not in name]:
@@ -203,8 +208,6 @@ def measure(scores, labels, threshold):
 
 
 def write_gguf(model, files, out):
-    import safetensors.torch
-
     state = {name.removeprefix("bert."): value.contiguous() for name, value in model.bert.state_dict().items() if "position_ids" not in name}
     state |= {"classifier.dense.weight": model.dense.weight, "classifier.dense.bias": model.dense.bias}
     state |= {"classifier.out_proj.weight": model.out.weight, "classifier.out_proj.bias": model.out.bias}
@@ -247,7 +250,8 @@ def main():
         kept = score(model, encoder, tokens, validation)
         threshold = lowest_threshold(kept, [labels[i] for i in validation], PRECISION)
         scores, truth = score(model, encoder, tokens, held_out), [labels[i] for i in held_out]
-        name.with_suffix(".jsonl").write_text("".join(json.dumps(pairs[i]) + "\n" for i in held_out))
+        for suffix, some in ((".jsonl", held_out), (".kept.jsonl", validation)):
+            name.with_suffix(suffix).write_text("".join(json.dumps(pairs[i]) + "\n" for i in some))
         name.with_suffix(".json").write_text(json.dumps({"threshold": threshold, "scores": scores, "indices": held_out, "kept": kept, "kept_indices": validation}))
         write_gguf(model, files, name.with_suffix(".gguf"))
         accuracy = sum((s >= 0) == bool(t) for s, t in zip(scores, truth)) / len(truth)

@@ -28,7 +28,9 @@ struct LoadedEncoder {
   static Result<std::unique_ptr<LoadedEncoder>> open(const std::string& path,
                                                      std::uint32_t threads);
 
-  [[nodiscard]] enum llama_pooling_type pooling() const { return llama_pooling_type(context.get()); }
+  [[nodiscard]] enum llama_pooling_type pooling() const {
+    return llama_pooling_type(context.get());
+  }
   /// `special`: with the tokens that begin and end a text.
   [[nodiscard]] std::vector<llama_token> tokens_of(std::string_view text, bool special) const;
   /// The first `count` numbers that the model gives to these tokens, of which there are at least one
