@@ -30,10 +30,10 @@ def ask(method, path, body=None):
         connection.close()
 
 
-def started(process):
+def started(process, said):
     ends = time.monotonic() + SECONDS
     while time.monotonic() < ends:
-        expect(process.poll() is None, f"the program ended with {process.returncode}")
+        expect(process.poll() is None, f"the program ended with {process.returncode}: {said.read_text()}")
         try:
             return ask("GET", "/health")
         except OSError:
@@ -60,11 +60,12 @@ def main():
         user, group = settings["User"].split(":")
         environment = dict(one.split("=", 1) for one in settings["Env"])
         # Namespaces as a container engine makes them; the network stays, so that it can be asked.
-        command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=SIGTERM", f"--mount-proc={root}/proc", f"--root={root}", f"--setuid={user}",
+        command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=SIGTERM", "--mount-proc=/proc", f"--root={root}", f"--setuid={user}",
                    f"--setgid={group}", f"--wd={settings['WorkingDir']}", *settings["Entrypoint"], *settings["Cmd"]]
-        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT) as process:
+        said = root / "said"
+        with said.open("w") as log, subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT) as process:
             try:
-                status, _, text = started(process)
+                status, _, text = started(process, said)
                 expect(status == 200, text)
                 body = json.dumps({"model": "afterimage-reference", "temperature": 0, "max_tokens": 4, "messages": [{"role": "user", "content": "Hello"}]})
                 caches = [ask("POST", "/v1/chat/completions", body)[1]["X-Cache"] for _ in range(2)]
