@@ -16,7 +16,7 @@ TRACES ?= ../shared/traces
 # One more than cores: some tests wait for servers and browsers most of the time.
 CTEST = ctest --output-on-failure --no-tests=error -j $$(($(JOBS) + 1))
 # Together they take a tenth of the time, and seldom find what others do not: SLOW=0 leaves them out.
-SLOW_TESTS = ^(fire|gateway-page-fake|gateway-metrics-fake|gateway-demo|certify:CertifyMutations|seer:Seer|fleet:FleetSimulation|simulation:Simulation|experiment:AnswerTrial|answers:SharedAnswersStory|llama:LlamaRestore|llama:.*/EngineConformance/(sliding|hybrid|shortconv|dense_restored))$$
+SLOW_TESTS = ^(fire|gateway-page-fake|gateway-metrics-fake|gateway-demo|gateway-fleet-llama|certify:CertifyMutations|seer:Seer|fleet:FleetSimulation|simulation:Simulation|experiment:AnswerTrial|answers:SharedAnswersStory|llama:LlamaRestore|llama:.*/EngineConformance/(sliding|hybrid|shortconv|dense_restored))$$
 install = @$(if $(NO_INSTALL),true,scripts/install-deps.sh) $(1)
 llama_engine = --engine llama --model $(MODEL) $(MMPROJ:%=--mmproj %) --max-tokens 32
 engine = $(if $(filter llama,$(ENGINE)),$(llama_engine) --report build/report.html,$(if $(ENGINE),--engine $(ENGINE)))
@@ -31,7 +31,7 @@ SOURCES = git ls-files '*.h' '*.cc'
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama demo train drill traces test test-trained test-release tsan python deb test-deb test-wheel test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
+.PHONY: help run llama demo train drill traces test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -143,6 +143,14 @@ test-deb: ## check the package of make deb with lintian; install, run and remove
 	@ls build/deb/afterimage_*.deb >/dev/null || $(MAKE) --no-print-directory deb
 	$(call install,deb)
 	tests/deb/deb_test.sh build/deb/afterimage_*.deb
+
+oci: build ## build an OCI image archive of the program, in build/oci, without a container engine (root, debootstrap)
+	$(call install,oci)
+	deploy/oci/build.sh build/release/afterimage build/oci
+
+test-oci: ## check the image of make oci, and run the program from its root file system (root)
+	@ls build/oci/afterimage-*-oci.tar >/dev/null || $(MAKE) --no-print-directory oci
+	python3 tests/oci/image_test.py build/oci/afterimage-*-oci.tar
 
 test-wheel: ## install the wheels of make python, with each Python here and in a bare Debian 12 and Ubuntu 24.04 (root, debootstrap), and run README's examples
 	@ls build/python/afterimage-*.whl >/dev/null || $(MAKE) --no-print-directory python

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""A gateway in front of three real `serve` processes with the built-in engine, which publish what they hold."""
+"""A gateway in front of three real `serve` processes with a built-in engine, which publish what they hold.
+
+AFTERIMAGE_FLEET_ENGINE is the engine: "reference" (the default), or "llama" with AFTERIMAGE_LLAMA_MODEL."""
 import contextlib
 import http.client
 import json
+import os
 import pathlib
 import signal
 import socket
@@ -15,6 +18,10 @@ import unittest
 
 from gateway_process import PATIENCE, PROGRAM, GatewayProcess
 
+ENGINE = os.environ.get("AFTERIMAGE_FLEET_ENGINE", "reference")
+LLAMA_MODEL = os.environ.get("AFTERIMAGE_LLAMA_MODEL", "")
+ARGUMENTS = {"reference": ["--size", "tiny"], "llama": ["--engine", "llama", "--model", LLAMA_MODEL, "--context", "4096", "--lanes", "2"]}[ENGINE]
+MODEL = {"reference": "afterimage-reference", "llama": "dense"}[ENGINE]
 FILLER = "the quick brown fox jumps over the lazy dog " * 10
 
 
@@ -43,7 +50,7 @@ class Engine:
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen([PROGRAM, "serve", "--size", "tiny", "--config", str(self.config)], stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([PROGRAM, "serve", *ARGUMENTS, "--config", str(self.config)], stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, text=True)
         if f":{self.port}" not in self.process.stdout.readline():
             raise AssertionError(f"replica {self.name} did not start")
@@ -77,7 +84,7 @@ def gateway_for(replicas, **upstream):
 
 
 def body(*turns):
-    return {"model": "afterimage-reference", "temperature": 0, "max_tokens": 4,
+    return {"model": MODEL, "temperature": 0, "max_tokens": 4,
             "messages": [{"role": "user" if n % 2 == 0 else "assistant", "content": f"{turn}: {FILLER}"} for n, turn in enumerate(turns)]}
 
 
@@ -89,6 +96,7 @@ def confirmed(gateway, request, name):
     return next(one["confirmed_tokens"] for one in explained(gateway, request)["candidates"] if one["replica"] == name)
 
 
+@unittest.skipUnless(ENGINE == "reference" or pathlib.Path(LLAMA_MODEL).exists(), "the program is built without llama.cpp")
 class FleetOfEngines(unittest.TestCase):
     def test_requests_go_where_their_content_is_confirmed(self):
         with engines(3) as replicas, gateway_for(replicas) as gateway:
@@ -152,6 +160,10 @@ class FleetOfEngines(unittest.TestCase):
                 for one in clients:
                     one.join()
             self.assertEqual(failed, [])
+            said = gateway.admin("GET", "/admin/api/fleet").json
+            self.assertLessEqual(said["retries"], 10 + 0.2 * done[0])
+            # What was confirmed was there: the engines say in their responses that they reused it.
+            self.assertGreater(sum(one["cached_tokens"] for one in said["replicas"]), 0)
 
 
 def gateway_events(gateway):

@@ -15,7 +15,7 @@ def packed(value):
     if isinstance(value, float):
         return b"\xcb" + struct.pack(">d", value)
     if isinstance(value, int):
-        return b"\xcf" + value.to_bytes(8, "big")
+        return (b"\xd3" if value < 0 else b"\xcf") + value.to_bytes(8, "big", signed=value < 0)
     if isinstance(value, str):
         return b"\xd9" + bytes([len(value)]) + value.encode()
     if isinstance(value, list):
@@ -43,9 +43,11 @@ def message(*parts):
 
 
 class KvPublisher:
-    """Serves until the context is left. Batches have numbers; those in `lost` are kept for replay only."""
+    """Serves until the context is left. Batches have numbers; those in `lost` are kept for replay only. `topics`: replayed batches
+    have a topic before their number, as in vLLM 0.32."""
 
-    def __init__(self):
+    def __init__(self, topics=False):
+        self.topic = [b""] if topics else []
         self.sequence, self.batches, self.lock, self.subscribers = 0, {}, threading.Condition(), []
         self.sockets = []
         self.events, self.replay = self.listen(self.serve_events), self.listen(self.serve_replay)
@@ -112,8 +114,8 @@ class KvPublisher:
         with self.lock:
             for sequence, payload in sorted(self.batches.items()):
                 if sequence >= first:
-                    connection.sendall(message(b"", sequence.to_bytes(8, "big"), payload))
-            connection.sendall(message(b"", b"\xff" * 8, b""))
+                    connection.sendall(message(b"", *self.topic, sequence.to_bytes(8, "big"), payload))
+            connection.sendall(message(b"", *self.topic, b"\xff" * 8, b""))
 
     def wait_for_subscriber(self, seconds=30):
         with self.lock:

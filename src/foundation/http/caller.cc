@@ -391,6 +391,7 @@ Awaitable<HttpCaller::State::ExchangeResult> HttpCaller::State::receive(Call& ca
   begin();
   auto& buffer = call.wire->buffer;
   bool headed = false;
+  bool waits = false;
   while (!parser->is_done()) {
     Failure error;
     if (buffer.size() > 0) buffer.consume(parser->put(buffer.data(), error));
@@ -424,7 +425,10 @@ Awaitable<HttpCaller::State::ExchangeResult> HttpCaller::State::receive(Call& ca
       result.error = Error{ErrorCode::kCancelled, "cancelled"};
       co_return result;
     }
-    call.wire->lowest().expires_after(call.call.idle_timeout);
+    // The head has this time as a whole, or a server that sends it byte by byte would hold the call.
+    if (headed || !std::exchange(waits, true)) {
+      call.wire->lowest().expires_after(call.call.idle_timeout);
+    }
     const auto read = co_await call.wire->read_some(buffer.prepare(kReadPiece));
     if (read.first == asio::error::eof && headed && parser->need_eof()) {
       Failure ended;

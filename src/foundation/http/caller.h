@@ -26,8 +26,9 @@ struct HttpCall {
   HttpHeaders headers;
   std::shared_ptr<const std::string> body;  // nullptr: none
   Duration connect_timeout = std::chrono::seconds(5);
-  Duration idle_timeout = std::chrono::seconds(300);  // between two pieces of the response
-  std::optional<Duration> deadline = std::nullopt;    // for the whole call
+  /// For the head of the response, then between two pieces of its body.
+  Duration idle_timeout = std::chrono::seconds(300);
+  std::optional<Duration> deadline = std::nullopt;  // for the whole call
   /// Decides which numeric addresses may be connected to. Called after the name was resolved,
   /// because a name may resolve differently each time. Empty: all are allowed.
   std::function<bool(std::string_view numeric)> may_connect = {};

@@ -42,11 +42,17 @@ json replica_json(const ReplicaStats& replica) {
 }
 
 json kv_json(const KvSourceStats& events) {
-  return {{"connected", events.connected}, {"batches", events.batches},
-          {"events", events.events},       {"invalid", events.invalid},
-          {"gaps", events.gaps},           {"bridged", events.bridged},
-          {"restarts", events.restarts},   {"blocks", events.blocks},
-          {"tokens", events.tokens},       {"names_content", events.names_content}};
+  return {{"connected", events.connected},
+          {"batches", events.batches},
+          {"events", events.events},
+          {"invalid", events.invalid},
+          {"gaps", events.gaps},
+          {"bridged", events.bridged},
+          {"restarts", events.restarts},
+          {"blocks", events.blocks},
+          {"tokens", events.tokens},
+          {"names_content", events.names_content},
+          {"confirmed_links", events.confirmed_links}};
 }
 
 }  // namespace
@@ -68,7 +74,9 @@ json fleet_json(FleetBackend& fleet) {
           {"refused_full", stats.refused_full},
           {"refused_late", stats.refused_late},
           {"retries", stats.retries},
-          {"retries_denied", stats.retries_denied}};
+          {"retries_denied", stats.retries_denied},
+          {"prompts_tokenized", stats.prompts.read},
+          {"prompts_not_tokenized", stats.prompts.failed + stats.prompts.dropped}};
 }
 
 json route_json(const Route& route) {

@@ -16,6 +16,7 @@ namespace {
 constexpr double kLeastWeight = 0.01;
 constexpr double kMostWeight = 100;
 constexpr std::uint32_t kMostRequests = 1'000'000;
+constexpr std::uint32_t kMostTokenized = 1000;  // a second
 constexpr std::size_t kLongestName = 64;
 
 std::unexpected<Error> invalid_replica(std::string message) {
@@ -79,9 +80,16 @@ Result<void> read_option(std::string_view key, std::string_view value, ReplicaSe
     AFI_TRY(replica.events, read_endpoint(key, value));
   } else if (key == "replay") {
     AFI_TRY(replica.replay, read_endpoint(key, value));
+  } else if (key == "tokenize") {
+    const auto read = std::from_chars(value.data(), end, replica.tokenize);
+    if (read.ec != std::errc() || read.ptr != end || replica.tokenize > kMostTokenized) {
+      return invalid_replica(
+          fmt::format("tokenize={} is not a whole number between 0 and {}", value, kMostTokenized));
+    }
   } else {
     return invalid_replica(fmt::format(
-        "'{}=' is unknown: a replica has name, weight, models, limit, events and replay", key));
+        "'{}=' is unknown: a replica has name, weight, models, limit, events, replay and tokenize",
+        key));
   }
   return {};
 }

@@ -20,6 +20,8 @@ namespace afterimage {
 ///            limit=64          concurrent requests; else upstream.max_connections
 ///            events=host:port  where it publishes KV events (vLLM: --kv-events-config)
 ///            replay=host:port  where it repeats those that were missed
+///            tokenize=5        prompts a second that it is asked to tokenize, so that its events
+///                              confirm content; 0: none; 1,000 at most
 struct ReplicaSetting {
   std::string url;
   std::string name;
@@ -28,6 +30,7 @@ struct ReplicaSetting {
   std::uint32_t limit = 0;          // 0: upstream.max_connections
   std::string events;               // "host:port"; empty: none
   std::string replay;
+  std::uint32_t tokenize = 5;  // prompts a second
 
   bool operator==(const ReplicaSetting&) const = default;
 };

@@ -175,6 +175,9 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
       {"[upstream]\nreplicas = [\" \"]", "a replica begins with the URL of its server"},
       {"[upstream]\nreplicas = [\"http://a events=b\"]", "events= is not a host and a port"},
       {"[upstream]\nreplicas = [\"http://a replay=b:1\"]", "replay= needs events="},
+      {"[upstream]\nreplicas = [\"http://a tokenize=-1\"]",
+       "tokenize=-1 is not a whole number between 0 and 1000"},
+      {"[upstream]\nreplicas = [\"http://a tokenize=1001\"]", "tokenize=1001 is not a whole"},
       {"[upstream]\nrouting = \"random\"", "upstream.routing: 'random' is not one of content, "},
       {"[upstream]\nhealth_path = \"health\"", "upstream.health_path: 'health' is not a path"},
       {"[engine]\nmodel = \"\"", "engine.model: the value must not be empty"},
@@ -275,15 +278,17 @@ TEST(Settings, RefusesSettingsThatConflict) {
 
 TEST(ReplicaSetting, ReadsEveryOption) {
   EXPECT_EQ(parse_replica("http://10.0.0.1:8000/v1").value().name, "10.0.0.1:8000");
+  EXPECT_EQ(parse_replica("http://10.0.0.1:8000/v1").value().tokenize, 5U);
   const ReplicaSetting expected{.url = "http://a:1",
                                 .name = "first",
                                 .weight = 2.5,
                                 .models = {"qwen*", "llava"},
                                 .limit = 7,
                                 .events = "a:5557",
-                                .replay = "a:5558"};
+                                .replay = "a:5558",
+                                .tokenize = 0};
   EXPECT_EQ(parse_replica(" http://a:1  name=first weight=2.5 models=qwen*,llava limit=7 "
-                          "events=tcp://a:5557 replay=a:5558")
+                          "events=tcp://a:5557 replay=a:5558 tokenize=0")
                 .value(),
             expected);
 }

@@ -70,6 +70,7 @@ std::expected<FleetClaim, FleetRefusal> Fleet::claim(const FleetAsk& ask) {
                    .cost_s = choice.picked().cost_s,
                    .load = replica.load,
                    .sent = now,
+                   .tokenize = replica.setting.events.empty() ? 0 : replica.setting.tokenize,
                    .route = std::move(choice.route)};
   ++replica.in_flight;
   replica.load.prefill_s += claim.cost_s;
@@ -122,7 +123,8 @@ void Fleet::ended(FleetClaim& claim, CallResult result, const FleetUsage& usage)
   if (replica.in_flight == 0) replica.load = {};
   ++replica.results[static_cast<std::size_t>(result)];
   replica.health.called(result, now, others_available(replica, now));
-  if (result == CallResult::kConnection) replica.residency.clear();
+  // What its events confirmed is theirs to take back, when their connection breaks at the latest.
+  if (result == CallResult::kConnection) replica.residency.forget_assumed();
   if (result == CallResult::kAnswered && claim.began) learn_usage(claim, usage, now);
 }
 
@@ -178,7 +180,7 @@ void Fleet::probed(const std::string& name, bool answered) {
   if (replica == nullptr) return;
   const std::uint64_t before = replica->health.ejections();
   replica->health.probed(answered, clock_.now());
-  if (replica->health.ejections() != before) replica->residency.clear();
+  if (replica->health.ejections() != before) replica->residency.forget_assumed();
 }
 
 std::vector<std::pair<ReplicaSetting, std::shared_ptr<Backend>>> Fleet::servers() const {
@@ -204,7 +206,7 @@ void Fleet::engine_evicted(std::string_view name, double share) {
   Replica* const replica = find(name);
   if (replica == nullptr) return;
   // Engines evict the least recently used blocks, of prompts and answers alike.
-  replica->residency.forget_tokens(share * replica->residency.tokens());
+  replica->residency.forget_share(share);
 }
 
 void Fleet::engine_holds(std::string_view name, std::span<const ChainKey> keys,

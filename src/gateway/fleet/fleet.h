@@ -95,6 +95,8 @@ struct FleetClaim {
   Duration sent{0};
   Duration first_byte{0};
   bool began = false;
+  /// Prompts a second that the replica may be asked to tokenize; 0: none, or it publishes no events.
+  std::uint32_t tokenize = 0;
   Route route = {};
 };
 

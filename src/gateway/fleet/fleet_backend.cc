@@ -71,12 +71,14 @@ class FleetBackend::Core final : public FleetCallHost,
   void place(const std::shared_ptr<FleetCall>& call) override;
   void pump() override;
   void count_retry(bool allowed) override;
+  void answered(const BackendRequest& request, const FleetClaim& claim) override;
   FleetModels& models() { return models_; }
 
  private:
   using Calls = std::vector<std::shared_ptr<FleetCall>>;
   Result<std::shared_ptr<Backend>> connect(const ReplicaSetting& replica, const std::string& key);
   void follow_events() AFI_REQUIRES(mutex_);
+  std::shared_ptr<PromptReader> make_reader();
   void probe_all();
   void probe(const ReplicaSetting& replica, const UpstreamSettings& settings);
   [[nodiscard]] UpstreamSettings settings() const {
@@ -105,6 +107,8 @@ class FleetBackend::Core final : public FleetCallHost,
   FleetModels models_;
   /// nullptr: no replica publishes events. Its thread uses the fleet.
   std::unique_ptr<KvSubscriber> subscriber_ AFI_GUARDED_BY(mutex_);
+  /// With the subscriber. Calls on their way hold it, too.
+  std::shared_ptr<PromptReader> reader_ AFI_GUARDED_BY(mutex_);
 };
 
 Result<std::shared_ptr<Backend>> FleetBackend::Core::connect(const ReplicaSetting& replica,
@@ -130,7 +134,38 @@ Result<void> FleetBackend::Core::apply(const UpstreamSettings& settings) {
 void FleetBackend::Core::stop() {
   stopped_ = true;
   const MutexLock lock(mutex_);
+  if (reader_ != nullptr) reader_->stop();
   subscriber_.reset();
+}
+
+void FleetBackend::Core::answered(const BackendRequest& request, const FleetClaim& claim) {
+  std::shared_ptr<PromptReader> reader;
+  {
+    const MutexLock lock(mutex_);
+    reader = reader_;
+  }
+  if (reader != nullptr) reader->offer(request, claim);
+}
+
+/// Its calls may end after this backend has: they hold the reader, and only the reader.
+std::shared_ptr<PromptReader> FleetBackend::Core::make_reader() {
+  const std::weak_ptr<Core> weak = weak_from_this();
+  return std::make_shared<PromptReader>(
+      threads_, clock_,
+      PromptReader::Callbacks{.sources =
+                                  [weak] {
+                                    const auto self = weak.lock();
+                                    return self == nullptr ? std::map<std::string, KvSourceStats>()
+                                                           : self->kv_events();
+                                  },
+                              .learned =
+                                  [weak](KnownPrompt prompt) {
+                                    const auto self = weak.lock();
+                                    if (self == nullptr) return;
+                                    const MutexLock lock(self->mutex_);
+                                    if (self->subscriber_ != nullptr)
+                                      self->subscriber_->learn(std::move(prompt));
+                                  }});
 }
 
 void FleetBackend::Core::follow_events() {
@@ -151,6 +186,7 @@ void FleetBackend::Core::follow_events() {
                         std::uint32_t tokens) { fleet_.engine_holds(name, keys, tokens); },
         .lost = [this](const std::string& name,
                        std::span<const ChainKey> keys) { fleet_.engine_lost(name, keys); }});
+    reader_ = make_reader();
   }
   subscriber_->follow(std::move(sources));
 }
@@ -199,6 +235,7 @@ FleetBackendStats FleetBackend::Core::stats() const {
   const MutexLock lock(mutex_);
   FleetBackendStats stats = stats_;
   stats.waiting = queue_.size();
+  if (reader_ != nullptr) stats.prompts = reader_->stats();
   return stats;
 }
 

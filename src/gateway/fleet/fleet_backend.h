@@ -13,6 +13,7 @@
 #include "gateway/config/settings.h"
 #include "gateway/fleet/fleet.h"
 #include "gateway/fleet/kv_subscriber.h"
+#include "gateway/fleet/prompt_reader.h"
 #include "gateway/proxy/backend.h"
 
 namespace afterimage {
@@ -24,6 +25,7 @@ struct FleetBackendStats {
   std::uint64_t refused_late = 0;  // 503: no replica had room in time
   std::uint64_t retries = 0;
   std::uint64_t retries_denied = 0;  // by the budget
+  PromptReaderStats prompts = {};
 };
 
 /// Several servers as one backend: each request goes to the replica that the fleet chooses. One that

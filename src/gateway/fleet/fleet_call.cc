@@ -143,6 +143,9 @@ class FleetCall::Attempt final : public BackendListener {
                                 {.prompt_tokens = usage_.prompt_tokens(),
                                  .output_tokens = usage_.output_tokens(),
                                  .cached_tokens = usage_.cached_tokens()});
+    if (result == CallResult::kAnswered && status_ < 300) {
+      call_->host_->answered(call_->request_, claim_);
+    }
     call_->host_->pump();
   }
   void move_on(CallResult result) {

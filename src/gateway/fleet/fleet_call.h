@@ -28,6 +28,8 @@ class FleetCallHost {
   /// A replica may have room now.
   virtual void pump() = 0;
   virtual void count_retry(bool allowed) = 0;
+  /// A replica answered it, without an error.
+  virtual void answered(const BackendRequest& request, const FleetClaim& claim) = 0;
 };
 
 /// One request on its way through a fleet: the replica that it is at, those that it was at before,

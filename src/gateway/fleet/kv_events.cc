@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::uint32_t kMostBlockTokens = 65'536;
 constexpr std::uint8_t kGpu = 1;
+/// Of one message, whatever it claims: an engine's batches are far smaller.
+constexpr std::size_t kMostEvents = 65'536;
+constexpr std::size_t kMostExtraKeys = 262'144;
 
 std::uint64_t mixed(std::uint64_t value) {
   value ^= value >> 30U;
@@ -65,6 +68,14 @@ class EventFields {
         return;
       }
     }
+    if (field == "parent" || field == "parent_block_hash") return read_parent(in);
+    if (field == "token_ids") return read_tokens(in);
+    if (field == "lora" || field == "lora_name") {
+      if (const auto name = in.text()) {
+        event_.adapter = *name;
+        return;
+      }
+    }
     if (field == "extra" || field == "extra_keys") return read_extra(in);
     if (field == "group_idx") {
       if (const auto group = in.integer()) {
@@ -108,18 +119,52 @@ class EventFields {
       }
     }
   }
+  void read_parent(MsgpackReader& in) {
+    event_.is_first = in.peek() == MsgpackReader::Kind::kNil;
+    std::vector<ChainKey> unused;
+    event_.parent = read_block(in, unused);
+    if (!event_.parent.has_value()) in.skip();
+  }
+  void read_tokens(MsgpackReader& in) {
+    const auto count = in.array();
+    if (!count.has_value()) return in.skip();
+    for (std::size_t i = 0; i < *count && !in.broken(); ++i) {
+      const auto token = in.integer();
+      if (!token.has_value()) in.skip();
+      event_.token_ids.push_back(static_cast<std::uint32_t>(token.value_or(UINT32_MAX)));
+    }
+  }
   /// A list or nil for each block.
   void read_extra(MsgpackReader& in) {
     const auto count = in.array();
     if (!count.has_value()) return in.skip();
     for (std::size_t i = 0; i < *count && !in.broken(); ++i) {
+      if (++extra_keys_ > kMostExtraKeys) return in.fail();
+      event_.extra.emplace_back();
       const auto keys = in.array();
       if (!keys.has_value()) in.skip();
       for (std::size_t k = 0; k < keys.value_or(0) && !in.broken(); ++k) {
-        const auto text = in.text();
-        if (!text.has_value()) in.skip();
-        if (i == 0 && k == 0 && text == kContentMark) event_.names_content = true;
+        if (++extra_keys_ > kMostExtraKeys) return in.fail();
+        read_extra_key(in, event_.extra.back());
+        if (i == 0 && k == 0 && event_.extra[0].size() == 1 && event_.extra[0][0] == kContentMark) {
+          event_.names_content = true;
+        }
       }
+    }
+  }
+  /// A text, or a list that begins with one: of media with their offset in the block, which the
+  /// block's tokens tell, too.
+  static void read_extra_key(MsgpackReader& in, std::vector<std::string_view>& texts) {
+    if (const auto text = in.text()) {
+      texts.push_back(*text);
+      return;
+    }
+    const auto size = in.array();
+    if (!size.has_value()) return in.skip();
+    for (std::size_t i = 0; i < *size && !in.broken(); ++i) {
+      const auto text = in.text();
+      if (!text.has_value()) in.skip();
+      if (i == 0 && text.has_value()) texts.push_back(*text);
     }
   }
   void set_tokens(std::uint64_t tokens) {
@@ -130,6 +175,7 @@ class EventFields {
   std::optional<KvEvent::Kind> kind_;
   KvEvent event_{.kind = {}, .blocks = {}, .block_tokens = 0, .medium = kGpu};
   bool is_first_group_ = true;
+  std::size_t extra_keys_ = 0;
 };
 
 std::optional<KvEvent> read_event(MsgpackReader& in) {
@@ -164,6 +210,7 @@ std::optional<KvEvent> read_event(MsgpackReader& in) {
 void read_events(MsgpackReader& in, KvEventBatch& batch) {
   const auto count = in.array();
   if (!count.has_value()) return in.skip();
+  if (*count > kMostEvents) return in.fail();
   for (std::size_t i = 0; i < *count && !in.broken(); ++i) {
     if (auto event = read_event(in)) {
       batch.events.push_back(*std::move(event));
@@ -205,20 +252,44 @@ Result<KvEventBatch> parse_kv_events(std::span<const std::byte> payload) {
   return batch;
 }
 
-void EngineBlocks::store(const KvEvent& event) {
-  for (const std::uint64_t id : event.blocks) {
-    const auto it = blocks_.find(id);
-    if (it != blocks_.end()) {
-      it->second.media |= event.medium;
-      continue;
+void EngineBlocks::store(const KvEvent& event, Effect& effect) {
+  BlockContent before = event.is_first ? kNoBlocks : 0;
+  if (event.parent.has_value()) {
+    const auto parent = blocks_.find(*event.parent);
+    if (parent != blocks_.end()) before = parent->second.content;
+  }
+  // Engines that do not say what a block holds besides its tokens would have one picture for another:
+  // its placeholder tokens are the same. Their extra_keys are absent; then no block of media matches a
+  // prompt, whose blocks have the identifiers.
+  const std::size_t size = event.block_tokens;
+  const bool names_tokens = size > 0 && event.token_ids.size() == size * event.blocks.size();
+  static const std::vector<std::string_view> kNothing;
+  for (std::size_t i = 0; i < event.blocks.size(); ++i) {
+    const auto& extra = i < event.extra.size() ? event.extra[i] : kNothing;
+    const bool names_adapter =
+        event.adapter.empty() || (!extra.empty() && extra.front() == event.adapter);
+    before = before != 0 && names_tokens && names_adapter
+                 ? next_block(before, std::span(event.token_ids).subspan(i * size, size), extra)
+                 : 0;
+    auto it = blocks_.find(event.blocks[i]);
+    if (it == blocks_.end()) {
+      if (blocks_.size() >= kMostBlocks) return;  // the rest is not counted
+      it = blocks_.emplace(event.blocks[i], Block{.tokens = event.block_tokens}).first;
+      tokens_ += event.block_tokens;
     }
-    if (blocks_.size() >= kMostBlocks) return;  // the rest is not counted
-    blocks_.emplace(id, Block{.tokens = event.block_tokens, .media = event.medium});
-    tokens_ += event.block_tokens;
+    Block& block = it->second;
+    block.media |= event.medium;
+    // What was first said of a block stays: its hash names its content.
+    if (block.content == 0 && before != 0) {
+      block.content = before;
+      block_tokens_ = event.block_tokens;
+      if (++contents_[before] == 1) effect.contents.emplace_back(before, true);
+    }
+    before = block.content;
   }
 }
 
-double EngineBlocks::remove(const KvEvent& event) {
+double EngineBlocks::remove(const KvEvent& event, Effect& effect) {
   double gone = 0;
   for (const std::uint64_t id : event.blocks) {
     const auto it = blocks_.find(id);
@@ -226,6 +297,11 @@ double EngineBlocks::remove(const KvEvent& event) {
     it->second.media &= static_cast<std::uint8_t>(~event.medium);
     if (it->second.media != 0) continue;
     gone += it->second.tokens;
+    const auto content = contents_.find(it->second.content);
+    if (content != contents_.end() && --content->second == 0) {
+      effect.contents.emplace_back(content->first, false);
+      contents_.erase(content);
+    }
     blocks_.erase(it);
   }
   tokens_ -= gone;
@@ -239,15 +315,16 @@ EngineBlocks::Effect EngineBlocks::apply(const KvEventBatch& batch) {
   for (const KvEvent& event : batch.events) {
     switch (event.kind) {
       case KvEvent::Kind::kStored:
-        store(event);
+        store(event, effect);
         most = std::max(most, tokens_);
         break;
       case KvEvent::Kind::kRemoved:
-        gone += remove(event);
+        gone += remove(event, effect);
         break;
       case KvEvent::Kind::kCleared:
         clear();
         effect.cleared = true;
+        effect.contents.clear();
         gone = 0;
         most = 0;
         break;
@@ -259,6 +336,7 @@ EngineBlocks::Effect EngineBlocks::apply(const KvEventBatch& batch) {
 
 void EngineBlocks::clear() {
   blocks_.clear();
+  contents_.clear();
   tokens_ = 0;
 }
 

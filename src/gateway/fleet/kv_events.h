@@ -8,10 +8,12 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "afterimage/result.h"
 #include "gateway/fleet/content_chain.h"
+#include "gateway/fleet/prompt_tokens.h"
 
 namespace afterimage {
 
@@ -28,6 +30,13 @@ struct KvEvent {
   std::uint8_t medium = 0;            // a bit for each: GPU memory is 1, others share 2, 4, …
   std::vector<ChainKey> keys = {};    // the block hashes that have 32 bytes
   bool names_content = false;         // of kStored: extra_keys bear kContentMark
+  // Of kStored, what the blocks hold, as far as the engine says so:
+  std::optional<std::uint64_t> parent = std::nullopt;  // a hash as in `blocks`; of the block before
+  bool is_first = false;                               // there is no block before
+  std::vector<std::uint32_t> token_ids = {};           // of all blocks
+  std::vector<std::vector<std::string_view>> extra =
+      {};                         // of each block: the texts of its extra_keys
+  std::string_view adapter = {};  // LoRA; empty: none
 };
 
 struct KvEventBatch {
@@ -36,15 +45,16 @@ struct KvEventBatch {
 };
 
 /// Reads the payload of one message: MessagePack of an EventBatch, as arrays (vLLM up to 0.11) or as
-/// maps (later), with or without fields that later versions added.
+/// maps (later), with or without fields that later versions added. Texts of the events are views of
+/// the payload.
 ///
 /// Errors   kCorruption: not such bytes.
 /// Cost     Linear; memory in proportion to the bytes, whatever they say.
 /// Source   vllm/distributed/kv_events.py.
 [[nodiscard]] Result<KvEventBatch> parse_kv_events(std::span<const std::byte> payload);
 
-/// The blocks that one engine says it holds. Which content a block holds is not known here: that
-/// takes the engine's tokenizer. Their number is known, and that some went.
+/// The blocks that one engine says it holds, and the tokens of those whose beginning is known, too: a
+/// block whose parent was not announced has no content.
 ///
 /// Threads  Not thread-safe.
 class EngineBlocks {
@@ -54,23 +64,31 @@ class EngineBlocks {
   struct Effect {
     bool cleared = false;
     double evicted_share = 0;  // of the tokens that were there
+    /// Contents that came (true) or went, in order.
+    std::vector<std::pair<BlockContent, bool>> contents = {};
   };
   [[nodiscard]] Effect apply(const KvEventBatch& batch);
   void clear();
 
   [[nodiscard]] std::size_t blocks() const { return blocks_.size(); }
   [[nodiscard]] double tokens() const { return tokens_; }
+  [[nodiscard]] bool holds(BlockContent content) const { return contents_.contains(content); }
+  /// Of the blocks whose content is known; 0: none is.
+  [[nodiscard]] std::uint32_t block_tokens() const { return block_tokens_; }
 
  private:
   struct Block {
     std::uint32_t tokens = 0;
     std::uint8_t media = 0;
+    BlockContent content = 0;
   };
-  void store(const KvEvent& event);
+  void store(const KvEvent& event, Effect& effect);
   /// The tokens that are nowhere any more.
-  double remove(const KvEvent& event);
+  double remove(const KvEvent& event, Effect& effect);
 
   std::unordered_map<std::uint64_t, Block> blocks_;
+  std::unordered_map<BlockContent, std::uint32_t> contents_;  // how many blocks hold it
+  std::uint32_t block_tokens_ = 0;
   double tokens_ = 0;
 };
 
@@ -85,6 +103,7 @@ class KvSequence {
   /// Of the first batch ever: kNext.
   [[nodiscard]] Step see(std::uint64_t sequence) const;
   void applied(std::uint64_t sequence) { next_ = sequence + 1; }
+  [[nodiscard]] bool has_begun() const { return next_.has_value(); }
   [[nodiscard]] std::uint64_t expected() const { return next_.value_or(0); }
   void forget() { next_.reset(); }
 

@@ -193,10 +193,102 @@ TEST(KvSequence, KnowsOrderGapsAndRestarts) {
   EXPECT_EQ(sequence.expected(), 42U);
 }
 
+/// Blocks of two tokens each, after `parent`.
+json named(std::initializer_list<json> hashes, const json& parent, const json& tokens,
+           const json& extra = nullptr, const json& adapter = nullptr) {
+  return {{"type", "BlockStored"},
+          {"block_hashes", list_of(hashes)},
+          {"parent_block_hash", parent},
+          {"token_ids", tokens},
+          {"block_size", 2},
+          {"lora_id", nullptr},
+          {"medium", "GPU"},
+          {"lora_name", adapter},
+          {"extra_keys", extra},
+          {"group_idx", 0}};
+}
+using Contents = std::vector<std::pair<BlockContent, bool>>;
+Contents apply(EngineBlocks& blocks, std::initializer_list<json> events) {
+  // Texts are views of the payload.
+  const auto payload = packed({{"ts", 1.5}, {"events", list_of(events)}});
+  return blocks.apply(parse_kv_events(payload).value()).contents;
+}
+PromptTokens prompt(std::initializer_list<std::uint32_t> tokens) {
+  return {.tokens = tokens, .media = {}, .adapter = {}, .cache_salt = {}};
+}
+
+TEST(EngineBlocks, BlocksHaveTheContentOfThePromptWithTheSameTokens) {
+  EngineBlocks blocks;
+  const auto wanted = block_contents(prompt({1, 2, 3, 4, 5, 6}), 2);
+  EXPECT_EQ(blocks.block_tokens(), 0U);
+  EXPECT_EQ(apply(blocks, {named({11, 12}, nullptr, {1, 2, 3, 4})}),
+            (Contents{{wanted[0], true}, {wanted[1], true}}));
+  EXPECT_EQ(blocks.block_tokens(), 2U);
+  EXPECT_EQ(apply(blocks, {named({13}, 12, {5, 6})}), (Contents{{wanted[2], true}}));
+  EXPECT_TRUE(apply(blocks, {named({11, 12}, nullptr, {1, 2, 3, 4})}).empty()) << "again";
+  EXPECT_EQ(apply(blocks, {removed({13, 12})}), (Contents{{wanted[2], false}, {wanted[1], false}}));
+  EXPECT_TRUE(blocks.holds(wanted[0]));
+  EXPECT_FALSE(blocks.holds(wanted[1]));
+  EXPECT_TRUE(apply(blocks, {json::array({"AllBlocksCleared"})}).empty());
+  EXPECT_FALSE(blocks.holds(wanted[0]));
+}
+
+TEST(EngineBlocks, AnAdapterMediaAndASaltAreParts) {
+  EngineBlocks blocks;
+  PromptTokens wanted = prompt({1, 2, 3, 4});
+  wanted.adapter = "lora";
+  wanted.cache_salt = "salt";
+  wanted.media = {{.offset = 1, .length = 2, .identifier = "picture"}};
+  const json extra = {{"lora", {"picture", 1}, "salt"}, {"lora", {"picture", -1}}};
+  const auto contents = block_contents(wanted, 2);
+  EXPECT_EQ(apply(blocks, {named({1, 2}, nullptr, {1, 2, 3, 4}, extra, "lora")}),
+            (Contents{{contents[0], true}, {contents[1], true}}));
+  // Of an engine that does not say it in its extra_keys, these blocks are not those of the model.
+  EXPECT_TRUE(apply(blocks, {named({3}, nullptr, {7, 8}, nullptr, "lora")}).empty());
+  // Nor are placeholder tokens a picture.
+  EXPECT_NE(apply(blocks, {named({4, 5}, nullptr, {1, 2, 3, 4})}).at(0).first, contents[0]);
+}
+
+TEST(EngineBlocks, WhatIsNotWhollyKnownHasNoContent) {
+  EngineBlocks blocks;
+  EXPECT_TRUE(apply(blocks, {named({2}, 1, {3, 4})}).empty()) << "its parent was not announced";
+  EXPECT_TRUE(apply(blocks, {named({3}, nullptr, {1})}).empty()) << "too few tokens";
+  EXPECT_TRUE(apply(blocks, {named({4}, nullptr, {1, 2, 3})}).empty()) << "too many";
+  EXPECT_TRUE(apply(blocks, {named({5}, nullptr, {"a", -1})}).at(0).first != 0) << "any numbers";
+  EXPECT_TRUE(apply(blocks, {named({6}, 6, {1, 2})}).empty()) << "its own parent";
+  EXPECT_EQ(blocks.blocks(), 5U);
+  // Announced from the beginning, later.
+  const auto wanted = block_contents(prompt({1, 2, 3, 4}), 2);
+  EXPECT_EQ(apply(blocks, {named({1, 2}, nullptr, {1, 2, 3, 4})}),
+            (Contents{{wanted[0], true}, {wanted[1], true}}));
+  // A hash stands for one content, whatever is said of it later.
+  EXPECT_TRUE(apply(blocks, {named({1}, nullptr, {9, 9})}).empty());
+  EXPECT_TRUE(blocks.holds(wanted[0]));
+}
+
+TEST(EngineBlocks, ABlockOfTwoHashesIsHeldUntilBothAreGone) {
+  EngineBlocks blocks;
+  const auto wanted = block_contents(prompt({1, 2}), 2);
+  EXPECT_EQ(apply(blocks, {named({1}, nullptr, {1, 2})}).size(), 1U);
+  EXPECT_TRUE(apply(blocks, {named({2}, nullptr, {1, 2})}).empty());
+  EXPECT_TRUE(apply(blocks, {removed({1})}).empty());
+  EXPECT_EQ(apply(blocks, {removed({2})}), (Contents{{wanted[0], false}}));
+}
+
+TEST(KvEvents, MessagesThatNoEngineSendsAreRefused) {
+  json many = json::array();
+  for (int i = 0; i < 70'000; ++i) many.push_back(json::array({"AllBlocksCleared"}));
+  EXPECT_FALSE(parse_kv_events(packed(json::array({1.5, many}))).has_value());
+  json keys = json::array();
+  for (int i = 0; i < 300'000; ++i) keys.push_back(nullptr);
+  EXPECT_FALSE(parse_kv_events(packed(batch({named({1}, nullptr, {1, 2}, keys)}))).has_value());
+}
+
 TEST(KvEventsProperty, AnyBytesAreABatchOrAnError) {
   testing::for_each_seed(300, [](Rng& rng) {
     auto bytes =
-        packed(batch({stored({1, 2, 3}), removed({4}), json::array({"AllBlocksCleared"})}));
+        packed(batch({stored({1, 2, 3}), removed({4}), json::array({"AllBlocksCleared"}),
+                      named({5, 6}, nullptr, {1, 2, 3, 4}, {{"a", {"b", 1}}, nullptr}, "a")}));
     for (std::uint64_t i = 1 + rng.below(6); i > 0; --i) {
       bytes[rng.below(bytes.size())] = static_cast<std::byte>(rng.below(256));
     }

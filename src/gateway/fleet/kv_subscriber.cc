@@ -3,6 +3,7 @@
 #include "gateway/fleet/kv_subscriber.h"
 
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -14,6 +15,7 @@
 #include <chrono>
 #include <optional>
 #include <span>
+#include <unordered_set>
 #include <utility>
 
 #include "gateway/fleet/zmtp.h"
@@ -29,11 +31,27 @@ constexpr auto kReplayTime = std::chrono::seconds(5);
 constexpr std::size_t kMostBytesPerSecond = 32UL * 1024 * 1024;
 constexpr std::size_t kReadAtOnce = 256UL * 1024;
 constexpr std::uint64_t kEndOfReplay = UINT64_MAX;
+/// Prompts that wait for the thread, or for the first replica that names tokens.
+constexpr std::size_t kMostLearned = 64;
+constexpr std::size_t kMostLearnedBytes = 16UL * 1024 * 1024;
+constexpr std::size_t kMostAdapters = 256;
 
 std::uint64_t number_of(std::string_view bytes) {
   std::uint64_t value = 0;
   for (const char c : bytes) value = value << 8U | static_cast<unsigned char>(c);
   return value;
+}
+
+/// A host that vanished sends nothing, as an idle engine does: the system asks whether it is there.
+void keep_alive(int fd) {
+  constexpr int kOn = 1;
+  constexpr int kIdle_s = 15;
+  constexpr int kBetween_s = 5;
+  constexpr int kProbes = 3;
+  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kIdle_s, sizeof kIdle_s);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kBetween_s, sizeof kBetween_s);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof kProbes);
 }
 
 /// A socket that is connecting; -1: it cannot.
@@ -52,7 +70,10 @@ int connect_to(const std::string& address) {
   const bool begun =
       fd >= 0 && (::connect(fd, found->ai_addr, found->ai_addrlen) == 0 || errno == EINPROGRESS);
   ::freeaddrinfo(found);
-  if (begun) return fd;
+  if (begun) {
+    keep_alive(fd);
+    return fd;
+  }
   if (fd >= 0) ::close(fd);
   return -1;
 }
@@ -104,11 +125,23 @@ class Wire {
 /// One replica: its connection, the replay that is under way, and what it is known to hold.
 class KvSubscriber::Feed {
  public:
-  Feed(KvSource source, const Callbacks& callbacks)
-      : source_(std::move(source)), callbacks_(callbacks) {}
+  Feed(KvSource source, const Callbacks& callbacks, const PromptIndex& index,
+       std::set<std::string>& adapters)
+      : source_(std::move(source)), callbacks_(callbacks), index_(index), adapters_(adapters) {}
 
   [[nodiscard]] const KvSource& source() const { return source_; }
   [[nodiscard]] const KvSourceStats& stats() const { return stats_; }
+  /// Of the blocks whose tokens it names; 0: it names none.
+  [[nodiscard]] std::uint32_t block_tokens() const { return blocks_.block_tokens(); }
+
+  /// The index learned or forgot where links end.
+  void match(std::span<const PromptIndex::Change> changes) {
+    for (const PromptIndex::Change& change : changes) {
+      if (!blocks_.holds(change.content)) continue;
+      change.added ? hold(change.link) : lose_unless_held(change.link);
+    }
+    stats_.confirmed_links = held_.size();
+  }
 
   /// The sockets to wait for. While a gap is replayed, the main one is not read: what it holds comes
   /// after the gap.
@@ -137,12 +170,14 @@ class KvSubscriber::Feed {
       if (replay_ != nullptr && (!usable || now >= replay_ends_)) give_up_replay();
     } else if (wire_ != nullptr) {
       const bool usable = wire_->handle(happened);
+      if (wire_->client().ready() && !std::exchange(caught_up_, true)) catch_up(now);
       read(now);
       if (!usable || floods(now)) disconnect(now);
     }
     stats_.connected = wire_ != nullptr && wire_->client().ready();
     stats_.blocks = blocks_.blocks();
     stats_.tokens = blocks_.tokens();
+    stats_.confirmed_links = held_.size();
   }
 
  private:
@@ -150,10 +185,33 @@ class KvSubscriber::Feed {
     next_try_ = now + pause_;
     pause_ = std::min<std::chrono::milliseconds>(2 * pause_, kLongestPause);
   }
+  /// What an engine named is there until it says otherwise: it can no longer say so.
   void disconnect(SteadyTime now) {
     wire_.reset();
     waiting_.reset();
+    caught_up_ = false;
+    replayed_until_ = 0;
+    if (stats_.names_content || blocks_.block_tokens() > 0) {
+      sequence_.forget();
+      forget();
+    }
     pause(now);
+  }
+  /// Asks for what was published before the connection, as far as the publisher kept it.
+  void catch_up(SteadyTime now) {
+    if (!source_.replay.empty() && begin_replay(now)) is_first_replay_ = !sequence_.has_begun();
+  }
+  bool begin_replay(SteadyTime now) {
+    const int fd = connect_to(source_.replay);
+    if (fd < 0) return false;
+    std::string from;
+    for (int shift = 56; shift >= 0; shift -= 8) {
+      from.push_back(static_cast<char>((sequence_.expected() >> shift) & 0xFFU));
+    }
+    replay_ = std::make_unique<Wire>(fd, ZmtpClient("DEALER", ZmtpClient::message({"", from})));
+    replay_ends_ = now + kReplayTime;
+    is_first_replay_ = false;
+    return true;
   }
   bool floods(SteadyTime now) {
     if (now - second_ >= std::chrono::seconds(1)) {
@@ -178,6 +236,8 @@ class KvSubscriber::Feed {
   }
 
   void take_in(std::uint64_t sequence, const std::string& payload, SteadyTime now) {
+    // It was replayed, and sent as well.
+    if (sequence < replayed_until_) return;
     switch (sequence_.see(sequence)) {
       case KvSequence::Step::kNext:
         return apply(sequence, payload);
@@ -189,44 +249,49 @@ class KvSubscriber::Feed {
         break;
     }
     ++stats_.gaps;
-    const int fd = source_.replay.empty() ? -1 : connect_to(source_.replay);
-    if (fd < 0) {
+    if (source_.replay.empty() || !begin_replay(now)) {
       forget();
       return apply(sequence, payload);
     }
-    std::string from;
-    for (int shift = 56; shift >= 0; shift -= 8) {
-      from.push_back(static_cast<char>((sequence_.expected() >> shift) & 0xFFU));
-    }
-    replay_ = std::make_unique<Wire>(fd, ZmtpClient("DEALER", ZmtpClient::message({"", from})));
-    replay_ends_ = now + kReplayTime;
     waiting_.emplace(sequence, payload);
   }
 
   /// Until the batch that showed the gap is the next one, or the publisher has no more.
   void read_replay() {
     while (const auto message = replay_->client().take()) {
-      // The first part is empty: the publisher answers a REQ socket.
-      if (message->size() != 3 || (*message)[1].size() != 8) {
+      // The first part is empty: the publisher answers a REQ socket. Then comes a topic, in later
+      // versions of vLLM; the sequence number and the batch are the last.
+      const std::size_t parts = message->size();
+      if (parts < 3 || parts > 4 || (*message)[parts - 2].size() != 8) {
         ++stats_.invalid;
         continue;
       }
-      const std::uint64_t sequence = number_of((*message)[1]);
-      if (sequence == kEndOfReplay) return give_up_replay();
-      if (sequence != sequence_.expected()) continue;
-      apply(sequence, (*message)[2]);
-      if (sequence_.expected() != waiting_->first) continue;
+      const std::uint64_t sequence = number_of((*message)[parts - 2]);
+      if (sequence == kEndOfReplay) {
+        return waiting_.has_value() ? give_up_replay() : end_replay();
+      }
+      // A publisher keeps its latest batches only: the first of them may be any.
+      if (sequence != sequence_.expected() && !std::exchange(is_first_replay_, false)) continue;
+      is_first_replay_ = false;
+      apply(sequence, message->back());
+      if (!waiting_.has_value() || sequence_.expected() != waiting_->first) continue;
       ++stats_.bridged;
-      replay_.reset();
+      end_replay();
       apply(waiting_->first, waiting_->second);
       waiting_.reset();
       return;
     }
   }
+  void end_replay() {
+    replay_.reset();
+    if (sequence_.has_begun()) replayed_until_ = sequence_.expected();
+  }
   void give_up_replay() {
     replay_.reset();
+    // The first replay bridges no gap: the next batch shows whether more is missing.
+    if (!waiting_.has_value()) return;
     forget();
-    if (waiting_.has_value()) apply(waiting_->first, waiting_->second);
+    apply(waiting_->first, waiting_->second);
     waiting_.reset();
   }
 
@@ -244,8 +309,32 @@ class KvSubscriber::Feed {
       stats_.names_content = stats_.names_content || event.names_content;
     }
     if (stats_.names_content) return apply_content(*batch);
-    if (effect.cleared) callbacks_.cleared(source_.name);
+    if (effect.cleared) {
+      held_.clear();
+      callbacks_.cleared(source_.name);
+    }
+    for (const KvEvent& event : batch->events) {
+      if (!event.adapter.empty() && adapters_.size() < kMostAdapters) {
+        adapters_.emplace(event.adapter);
+      }
+    }
+    for (const auto& [content, is_held] : effect.contents) {
+      for (const PromptIndex::Link& link : index_.links_of(content)) {
+        is_held ? hold(link) : lose_unless_held(link);
+      }
+    }
     if (effect.evicted_share > 0) callbacks_.evicted(source_.name, effect.evicted_share);
+  }
+  void hold(const PromptIndex::Link& link) {
+    if (!held_.insert(link.key).second) return;
+    callbacks_.holds(source_.name, {&link.key, 1}, static_cast<std::uint32_t>(link.tokens));
+  }
+  void lose_unless_held(const PromptIndex::Link& link) {
+    const auto blocks = index_.blocks_of(link.key);
+    if (std::ranges::any_of(blocks, [&](BlockContent block) { return blocks_.holds(block); })) {
+      return;
+    }
+    if (held_.erase(link.key) != 0) callbacks_.lost(source_.name, {&link.key, 1});
   }
   /// In order: a link may go and come back within one batch.
   void apply_content(const KvEventBatch& batch) {
@@ -266,14 +355,21 @@ class KvSubscriber::Feed {
   void forget() {
     stats_.names_content = false;
     blocks_.clear();
+    held_.clear();
     callbacks_.cleared(source_.name);
   }
 
   const KvSource source_;
   const Callbacks& callbacks_;
+  const PromptIndex& index_;
+  std::set<std::string>& adapters_;
+  std::unordered_set<ChainKey, DigestHash> held_;  // links of the index that were reported
   std::unique_ptr<Wire> wire_;
   std::unique_ptr<Wire> replay_;
   std::optional<std::pair<std::uint64_t, std::string>> waiting_;  // the batch after the gap
+  bool caught_up_ = false;            // asked for earlier batches, on this connection
+  bool is_first_replay_ = false;      // nothing was read before
+  std::uint64_t replayed_until_ = 0;  // these come once more on this connection
   SteadyTime replay_ends_;
   SteadyTime next_try_;
   SteadyTime second_;
@@ -314,6 +410,41 @@ void KvSubscriber::follow(std::vector<KvSource> sources) {
   wake();
 }
 
+void KvSubscriber::learn(KnownPrompt prompt) {
+  {
+    const MutexLock lock(mutex_);
+    learned_bytes_ += prompt.response.size();
+    learned_.push_back(std::move(prompt));
+    while (learned_.size() > kMostLearned || learned_bytes_ > kMostLearnedBytes) {
+      learned_bytes_ -= learned_.front().response.size();
+      learned_.pop_front();
+    }
+  }
+  wake();
+}
+
+void KvSubscriber::take_learned(const std::vector<std::unique_ptr<Feed>>& feeds) {
+  std::set<std::uint32_t> sizes;
+  for (const auto& feed : feeds) sizes.insert(feed->block_tokens());
+  sizes.erase(0);
+  if (sizes.empty()) return;
+  std::deque<KnownPrompt> learned;
+  {
+    const MutexLock lock(mutex_);
+    learned = std::exchange(learned_, {});
+    learned_bytes_ = 0;
+  }
+  for (const KnownPrompt& known : learned) {
+    auto prompt = read_prompt_tokens(known.response);
+    if (!prompt.has_value()) continue;
+    if (adapters_.contains(known.model)) prompt->adapter = known.model;
+    for (const std::uint32_t size : sizes) {
+      const auto changes = index_.learn(link_ends(*known.chain, *prompt, size));
+      for (const auto& feed : feeds) feed->match(changes);
+    }
+  }
+}
+
 std::map<std::string, KvSourceStats> KvSubscriber::stats() const {
   const MutexLock lock(mutex_);
   return stats_;
@@ -330,8 +461,9 @@ void KvSubscriber::run() {
         for (const KvSource& source : wanted_) {
           const auto same = std::ranges::find_if(
               feeds, [&](const auto& feed) { return feed != nullptr && feed->source() == source; });
-          next.push_back(same == feeds.end() ? std::make_unique<Feed>(source, callbacks_)
-                                             : std::move(*same));
+          next.push_back(same == feeds.end()
+                             ? std::make_unique<Feed>(source, callbacks_, index_, adapters_)
+                             : std::move(*same));
         }
         feeds = std::move(next);
       }
@@ -351,6 +483,7 @@ void KvSubscriber::run() {
     }
     const SteadyTime then = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < feeds.size(); ++i) feeds[i]->handle(list[i].revents, then);
+    take_learned(feeds);
   }
 }
 

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -13,6 +15,7 @@
 
 #include "foundation/platform/mutex.h"
 #include "gateway/fleet/kv_events.h"
+#include "gateway/fleet/prompt_index.h"
 
 namespace afterimage {
 
@@ -35,11 +38,23 @@ struct KvSourceStats {
   std::size_t blocks = 0;
   double tokens = 0;
   bool names_content = false;  // its events say which content it holds
+  /// Its events name the tokens of blocks: what learn() was told ends in this many links there.
+  std::size_t confirmed_links = 0;
+};
+
+/// A prompt whose tokens a model server told.
+struct KnownPrompt {
+  std::shared_ptr<const ContentChain> chain;
+  std::string response;  // for read_prompt_tokens()
+  std::string model;
 };
 
 /// Follows the KV events of replicas on a thread of its own. Whatever they send costs bounded memory
 /// and that thread's time, and misleads routing at worst: one that sends faster than 32 MiB/s, or
 /// bytes that are no events, is left alone for a while.
+///
+/// An engine that names the tokens of its blocks, and not their content (vLLM), is matched with
+/// prompts whose tokens are known: see learn().
 ///
 /// Threads  Any, except the callbacks: on its thread.
 class KvSubscriber {
@@ -64,11 +79,15 @@ class KvSubscriber {
 
   /// Follows these from now on; those that stay keep their connections.
   void follow(std::vector<KvSource> sources);
+  /// From now on, links of this chain are reported of every replica that holds their blocks. 64 prompts
+  /// or 16 MiB wait until the first replica has named the tokens of a block; then the oldest go.
+  void learn(KnownPrompt prompt);
   [[nodiscard]] std::map<std::string, KvSourceStats> stats() const;
 
  private:
   class Feed;
   void run();
+  void take_learned(const std::vector<std::unique_ptr<Feed>>& feeds);
   void wake() const;
 
   const Callbacks callbacks_;
@@ -76,8 +95,12 @@ class KvSubscriber {
   mutable Mutex mutex_;
   std::vector<KvSource> wanted_ AFI_GUARDED_BY(mutex_);
   std::map<std::string, KvSourceStats> stats_ AFI_GUARDED_BY(mutex_);
+  std::deque<KnownPrompt> learned_ AFI_GUARDED_BY(mutex_);
+  std::size_t learned_bytes_ AFI_GUARDED_BY(mutex_) = 0;
   bool changed_ AFI_GUARDED_BY(mutex_) = false;
   bool ends_ AFI_GUARDED_BY(mutex_) = false;
+  PromptIndex index_;               // its thread's
+  std::set<std::string> adapters_;  // its thread's: LoRA adapters that events named
   std::thread thread_;
 };
 

@@ -43,6 +43,8 @@ class MsgpackReader {
   std::optional<std::string_view> text();
   /// The next value with everything in it, however deep.
   void skip();
+  /// Marks the whole as broken: the caller found what it does not take.
+  void fail();
   [[nodiscard]] bool broken() const { return broken_; }
   [[nodiscard]] bool at_end() const { return rest_.empty(); }
 
@@ -53,7 +55,6 @@ class MsgpackReader {
   /// `width` bytes after the head, big-endian; consumes both.
   std::uint64_t number(unsigned width);
   std::string_view take(std::size_t size);
-  void fail();
 
   std::span<const std::byte> rest_;
   bool broken_ = false;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "afterimage/check.h"
 
@@ -86,7 +87,7 @@ void Residency::assume(const ContentChain& chain, std::span<const float> tokens,
       order_.splice(order_.begin(), order_, it->second);
       continue;
     }
-    if (links_.size() >= limits_.links) drop_oldest();
+    if (links_.size() >= limits_.links) drop(std::prev(order_.end()));
     order_.push_front({.key = link.key, .tokens = tokens[i], .used = now, .stamp = computed_});
     links_.emplace(link.key, order_.begin());
     tokens_ += tokens[i];
@@ -98,12 +99,13 @@ void Residency::learn(const ContentChain& chain, std::span<const float> tokens,
   // These were in the record and had to be computed all the same.
   computed_ += std::max(0.0, before.recorded_tokens - cached_tokens);
   double seen = 0;
+  const double confirmed = cached_tokens > 0 ? cached_tokens + kTelling : 0;
   for (std::size_t i = 0; i < chain.links.size(); ++i) {
     seen += tokens[i];
     const auto it = links_.find(chain.links[i].key);
     if (it == links_.end()) break;
     it->second->stamp = computed_;
-    it->second->confirmed = it->second->reported || seen <= cached_tokens + kTelling;
+    it->second->confirmed = it->second->reported || seen <= confirmed;
   }
   // What the engine names needs no estimate of its capacity.
   if (!chain.links.empty()) {
@@ -121,34 +123,48 @@ void Residency::learn(const ContentChain& chain, std::span<const float> tokens,
 void Residency::report_held(const ChainKey& key, float tokens, Duration now) {
   auto it = links_.find(key);
   if (it == links_.end()) {
-    if (links_.size() >= limits_.links) drop_oldest();
+    if (links_.size() >= limits_.links) drop(std::prev(order_.end()));
     order_.push_front({.key = key, .tokens = tokens, .used = now, .stamp = computed_});
     it = links_.emplace(key, order_.begin()).first;
     tokens_ += tokens;
   }
   it->second->confirmed = true;
-  it->second->reported = true;
+  if (!std::exchange(it->second->reported, true)) reported_tokens_ += it->second->tokens;
 }
 
 void Residency::report_lost(const ChainKey& key) {
   const auto it = links_.find(key);
-  if (it == links_.end()) return;
-  tokens_ -= it->second->tokens;
-  order_.erase(it->second);
-  links_.erase(it);
+  if (it != links_.end()) drop(it->second);
 }
 
-void Residency::drop_oldest() {
-  tokens_ -= order_.back().tokens;
-  links_.erase(order_.back().key);
-  order_.pop_back();
+void Residency::drop(Order::iterator entry) {
+  tokens_ -= entry->tokens;
+  if (entry->reported) reported_tokens_ -= entry->tokens;
+  links_.erase(entry->key);
+  order_.erase(entry);
 }
 
-void Residency::forget_tokens(double tokens) {
-  while (tokens > 0 && !order_.empty()) {
-    tokens -= std::max(order_.back().tokens, 1.0F);
-    drop_oldest();
+void Residency::forget_share(double share) {
+  double rest = share * (tokens_ - reported_tokens_);
+  for (auto it = order_.end(); rest > 0 && it != order_.begin();) {
+    const auto entry = std::prev(it);
+    if (entry->reported) {
+      it = entry;
+      continue;
+    }
+    rest -= std::max(entry->tokens, 1.0F);
+    drop(entry);
   }
+}
+
+void Residency::forget_assumed() {
+  for (auto it = order_.begin(); it != order_.end();) {
+    const auto entry = it++;
+    if (!entry->reported) drop(entry);
+  }
+  media_order_.clear();
+  media_.clear();
+  capacity_ = kUnlimited;
 }
 
 void Residency::clear() {
@@ -157,6 +173,7 @@ void Residency::clear() {
   media_order_.clear();
   media_.clear();
   tokens_ = 0;
+  reported_tokens_ = 0;
   capacity_ = kUnlimited;
 }
 

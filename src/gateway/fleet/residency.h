@@ -59,8 +59,11 @@ class Residency {
   /// is confirmed, however old it is, until the engine says that it is gone.
   void report_held(const ChainKey& key, float tokens, Duration now);
   void report_lost(const ChainKey& key);
-  /// The engine evicted this much: the least recently used links are no longer expected.
-  void forget_tokens(double tokens);
+  /// The engine evicted this share of its cache: of the links that it does not name, the least recently
+  /// used are no longer expected.
+  void forget_share(double share);
+  /// The engine may have restarted: nothing is assumed. What it named stays until it says otherwise.
+  void forget_assumed();
   /// The engine restarted or cleared its caches.
   void clear();
 
@@ -85,15 +88,16 @@ class Residency {
 
   [[nodiscard]] const Entry* find_link(const ChainKey& key) const;
   void use_media(const ContentDigest& digest, Duration now);
-  void drop_oldest();
+  void drop(Order::iterator entry);
 
   ResidencyLimits limits_;
   Order order_;
   std::unordered_map<ChainKey, Order::iterator, DigestHash> links_;
   Order media_order_;
   std::unordered_map<ChainKey, Order::iterator, DigestHash> media_;
-  double tokens_ = 0;    // of all links
-  double computed_ = 0;  // tokens that were not resident when they were asked for, ever
+  double tokens_ = 0;           // of all links
+  double reported_tokens_ = 0;  // of those that the engine named
+  double computed_ = 0;         // tokens that were not resident when they were asked for, ever
   double capacity_ = kUnlimited;
 };
 

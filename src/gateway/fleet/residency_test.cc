@@ -141,16 +141,47 @@ TEST(Residency, ACapacityLearntTooSmallGrowsAgain) {
   EXPECT_GE(record.capacity(), 800);
 }
 
+TEST(Residency, AReportOfNothingConfirmsNothing) {
+  Residency record;
+  const Prompt prompt("abc");
+  const std::vector<float> few(3, 20);  // less than what a report may be wrong by
+  record.assume(prompt.chain, few, 0s);
+  record.learn(prompt.chain, few, 0, {});
+  EXPECT_EQ(record.find(prompt.chain, few, 0s).confirmed_tokens, 0);
+}
+
 TEST(Residency, EvictionsOfTheEngineDropTheLeastRecentlyUsed) {
   Residency record;
   assume(record, "ab");
   assume(record, "xy");
-  record.forget_tokens(150);
+  record.forget_share(0.3);
   EXPECT_EQ(find(record, "ab").tokens, 0);
   EXPECT_EQ(find(record, "xy").tokens, 200);
-  record.forget_tokens(1e12);
+  record.forget_share(1);
   EXPECT_EQ(record.links(), 0U);
   EXPECT_EQ(record.tokens(), 0);
+}
+
+TEST(Residency, WhatTheEngineNamesOutlivesWhatIsAssumed) {
+  const auto named = [](Residency& record) {
+    for (const ChainLink& link : Prompt("ab").chain.links) record.report_held(link.key, 100, 0s);
+    assume(record, "xyP");
+  };
+  Residency record;
+  named(record);
+  record.forget_share(0.3);  // of 300 tokens that are assumed
+  EXPECT_EQ(find(record, "ab").confirmed_tokens, 200);
+  EXPECT_EQ(find(record, "xyP").tokens, 200);
+  record.forget_share(1);
+  EXPECT_EQ(find(record, "ab").confirmed_tokens, 200);
+  EXPECT_EQ(find(record, "xyP").tokens, 0);
+  Residency broken;
+  named(broken);
+  broken.forget_assumed();
+  EXPECT_EQ(find(broken, "ab").confirmed_tokens, 200);
+  EXPECT_EQ(find(broken, "xyP").tokens, 0);
+  EXPECT_EQ(find(broken, "P").media, 0U);
+  EXPECT_EQ(broken.tokens(), 200);
 }
 
 TEST(Residency, WhatTheEngineNamesIsThereUntilItSaysOtherwise) {
@@ -195,7 +226,10 @@ TEST(ResidencyProperty, StaysWithinItsBounds) {
       ASSERT_LE(before.links, letters.size());
       ASSERT_LE(before.confirmed_tokens, before.tokens);
       if (rng.chance(0.7)) ask(record, letters, rng.uniform() * 1000);
-      if (rng.chance(0.1)) record.forget_tokens(rng.uniform() * 500);
+      if (rng.chance(0.1)) record.forget_share(rng.uniform());
+      if (rng.chance(0.05)) record.forget_assumed();
+      if (rng.chance(0.1)) record.report_held(Prompt(letters).chain.links.back().key, 100, 0s);
+      if (rng.chance(0.1)) record.report_lost(Prompt(letters).chain.links.front().key);
       if (rng.chance(0.02)) record.clear();
       ASSERT_LE(record.links(), 20U);
       ASSERT_LE(record.media(), 3U);
