@@ -247,13 +247,13 @@ def main():
         model = CrossEncoder(files)
         say(f"fold {number}: {len(training)} pairs to train, {len(validation)} for the threshold, {len(held_out)} held out")
         train(model, encoder, tokens, labels, training, args, number, say)
+        write_gguf(model, files, name.with_suffix(".gguf"))
         kept = score(model, encoder, tokens, validation)
         threshold = lowest_threshold(kept, [labels[i] for i in validation], PRECISION)
         scores, truth = score(model, encoder, tokens, held_out), [labels[i] for i in held_out]
         for suffix, some in ((".jsonl", held_out), (".kept.jsonl", validation)):
             name.with_suffix(suffix).write_text("".join(json.dumps(pairs[i]) + "\n" for i in some))
         name.with_suffix(".json").write_text(json.dumps({"threshold": threshold, "scores": scores, "indices": held_out, "kept": kept, "kept_indices": validation}))
-        write_gguf(model, files, name.with_suffix(".gguf"))
         accuracy = sum((s >= 0) == bool(t) for s, t in zip(scores, truth)) / len(truth)
         say(f"fold {number}: accuracy {100 * accuracy:.1f} %, threshold {threshold:.3f}")
         for total, at in ((chosen, threshold), (best, lowest_threshold(scores, truth, PRECISION))):
