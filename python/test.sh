@@ -43,6 +43,9 @@ if [ "$what" = bench ]; then
 else
   set -- "$@" -C cmake.build-type=Debug -C cmake.define.CMAKE_CXX_FLAGS_DEBUG='-O0' \
     -C cmake.define.AFTERIMAGE_QUICK_BUILD=ON
+  if [ -z "${SANITIZE:-}" ] && command -v clang++-19 >/dev/null; then # takes two thirds of the time of g++
+    set -- "$@" -C cmake.define.CMAKE_CXX_COMPILER=clang++-19
+  fi
 fi
 case $what in
   package | vllm | sglang | lmcache) extras=test ;;

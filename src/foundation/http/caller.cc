@@ -19,6 +19,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -182,15 +183,21 @@ struct HttpCallHandle::State : std::enable_shared_from_this<HttpCallHandle::Stat
 };
 
 struct HttpCaller::State : std::enable_shared_from_this<HttpCaller::State> {
-  State(const Options& chosen, IoThreads& on)
-      : options(chosen), threads(on), idle(on.count()), tls(asio::ssl::context::tls_client) {
-    Failure ignored;
-    if (options.trust != nullptr) {
-      tls.load_verify_file(options.trust->file(), ignored);  // a file that is gone trusts nobody
-    } else {
-      tls.set_default_verify_paths(ignored);
-    }
-    tls.set_verify_mode(asio::ssl::verify_peer, ignored);
+  State(const Options& chosen, IoThreads& on) : options(chosen), threads(on), idle(on.count()) {}
+
+  /// Made for the first https URL: reading the system's certificates takes longer than a short call.
+  asio::ssl::context& tls() {
+    std::call_once(tls_made_, [this] {
+      Failure ignored;
+      asio::ssl::context& made = tls_.emplace(asio::ssl::context::tls_client);
+      if (options.trust != nullptr) {
+        made.load_verify_file(options.trust->file(), ignored);  // a file that is gone trusts nobody
+      } else {
+        made.set_default_verify_paths(ignored);
+      }
+      made.set_verify_mode(asio::ssl::verify_peer, ignored);
+    });
+    return *tls_;
   }
 
   using Call = HttpCallHandle::State;
@@ -215,7 +222,8 @@ struct HttpCaller::State : std::enable_shared_from_this<HttpCaller::State> {
   SystemClock clock;
   /// One map per thread, used on that thread only: connections by server, the newest last.
   std::vector<std::map<std::string, std::vector<std::unique_ptr<Wire>>>> idle;
-  asio::ssl::context tls;
+  std::once_flag tls_made_;
+  std::optional<asio::ssl::context> tls_;
 };
 
 namespace {
@@ -345,7 +353,7 @@ Awaitable<std::optional<Error>> HttpCaller::State::open(Call& call) {
 }
 
 Awaitable<std::optional<Error>> HttpCaller::State::secure(Call& call) {
-  Secure& stream = call.wire->secure.emplace(std::move(call.wire->plain), tls);
+  Secure& stream = call.wire->secure.emplace(std::move(call.wire->plain), tls());
   if (!expect_name(stream.native_handle(), call.call.url.host)) {
     co_return unavailable(call.call, "its name is not valid for TLS");
   }

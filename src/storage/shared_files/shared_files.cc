@@ -214,7 +214,8 @@ Result<FileDescriptor> SharedFiles::make(const std::string& path, Bytes size) {
   return make_locked(path, size);
 }
 
-/// The file has its size under the lock already, so that whoever counts meanwhile counts all of it.
+/// The file has its size under the lock already, so a count meanwhile includes
+/// all of it.
 Result<FileDescriptor> SharedFiles::make_locked(const std::string& path, Bytes size) const {
   AFI_TRY(const FileDescriptor locked, lock());
   if (!reserve(locked, size)) return FileDescriptor();
