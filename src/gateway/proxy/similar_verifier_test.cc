@@ -6,14 +6,11 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <functional>
-#include <set>
 #include <string>
 #include <thread>
 
 #include "testing/running_gateway.h"
-#include "testing/temporary_folder.h"
 
 /// Similar questions that a cross-encoder verifies, through the whole gateway.
 namespace afterimage {
@@ -271,108 +268,6 @@ TEST(SimilarVerifier, NothingIsStoredBecauseOfIt) {
       by_similarity(running.chat(testing::question(kBefore + std::string("zadar lie there?")))));
   EXPECT_EQ(metric(running, "afterimage_answers_entries"), entries);
   EXPECT_EQ(metric(running, "afterimage_similarity_entries"), similar);
-}
-
-std::set<std::string> evidence_files(const std::string& folder) {
-  std::set<std::string> names;
-  for (const auto& file : std::filesystem::directory_iterator(folder)) {
-    const std::string name = file.path().filename();
-    if (name.starts_with("similarity-evidence")) names.insert(name);
-  }
-  return names;
-}
-
-/// Whether a question about a town that is known in other words is served.
-bool serves_at_once(Running& running, const std::string& words) {
-  running.service.reset();
-  running.service = running.start();
-  return by_similarity(running.chat(testing::question(kBefore + words)));
-}
-
-std::string on_disk(const std::string& folder) {
-  return "[memory]\ndisk = \"" + folder + "\"\ndisk_size = \"64 MiB\"\n";
-}
-
-void wait_kept(Running& running) {
-  wait_until([&] {
-    return metric(running, R"(afterimage_similarity_archive_total{event="kept"})") >=
-           running.model.asked();
-  });
-}
-
-/// Teaches a gateway with a disk.
-int teach_kept(Running& running) {
-  int served = 0;
-  for (const char* const town : kTowns) {
-    running.chat(about(town, false));
-    wait_kept(running);
-    served += static_cast<int>(by_similarity(running.chat(about(town, true))));
-    wait_kept(running);
-  }
-  return served;
-}
-
-TEST(SimilarVerifier, AnotherThresholdOrModelBeginsItsOwnEvidence) {
-  const testing::TemporaryFolder folder;
-  Reranker reranker;
-  Running running(
-      settings(reranker.url(), "on", "verifier_threshold = 0.9\nverifier_model = \"a\"\n") +
-      on_disk(folder.path()));
-  know_rivers(running.model);
-  ASSERT_GT(teach_kept(running), 5);
-  EXPECT_EQ(evidence_files(folder.path()).size(), 1U);
-  const auto change = [&](const std::string& from, const std::string& to) {
-    running.text.replace(running.text.find(from), from.size(), to);
-  };
-  EXPECT_TRUE(serves_at_once(running, "zadar lie there?"));
-  change("threshold = 0.9", "threshold = 0.8");
-  EXPECT_FALSE(serves_at_once(running, "ystad lie there?"));
-  change("threshold = 0.8", "threshold = 0.9");
-  change("model = \"a\"", "model = \"b\"");
-  EXPECT_FALSE(serves_at_once(running, "xanten lie there?"));
-  change("model = \"b\"", "model = \"a\"");
-  EXPECT_TRUE(serves_at_once(running, "worms lie there?")) << "its evidence is still there";
-  EXPECT_EQ(evidence_files(folder.path()).size(), 1U) << "the others have learnt nothing";
-}
-
-/// A server of vectors: letters, counted.
-void embed_letters(Model& server) {
-  server.answers([](const HttpRequest& request, const Responder& responder) {
-    const json asked = json::parse(*request.body);
-    json data = json::array();
-    for (const json& text : asked["input"]) {
-      std::array<double, 32> counts{};
-      for (const char c : text.get<std::string>()) ++counts.at(static_cast<unsigned char>(c) % 32U);
-      data.push_back({{"index", data.size()}, {"embedding", counts}});
-    }
-    responder.reply({.body = json{{"data", data}}.dump()});
-  });
-}
-
-TEST(SimilarVerifier, EvidenceOfAnotherEmbedderIsNotMerged) {
-  const testing::TemporaryFolder folder;
-  Model embedder;
-  embed_letters(embedder);
-  const std::string by_letters =
-      "[similarity]\nmode = \"on\"\nerror_budget = 0.3\ndeadline = \"2 s\"\n"
-      "embedder = \"" +
-      embedder.url() + "/v1/embeddings\"\nmodel = \"a\"\n";
-  Reranker reranker;
-  Running running(by_letters + "verifier = \"" + reranker.url() + "\"\n" + on_disk(folder.path()));
-  know_rivers(running.model);
-  ASSERT_GT(teach_kept(running), 5);
-  EXPECT_TRUE(serves_at_once(running, "zadar lie there?"));
-  const std::string model = "model = \"a\"";
-  running.text.replace(running.text.find(model), model.size(), "model = \"b\"");
-  running.service.reset();
-  running.service = running.start();
-  running.chat(about("zadar", false), "Cache-Control: no-cache\r\n");
-  wait_until([&] { return metric(running, "afterimage_similarity_entries") >= 1; });
-  EXPECT_FALSE(
-      by_similarity(running.chat(testing::question(kBefore + std::string("zadar lie today?")))))
-      << "a neighbour is there, but no evidence about such neighbours";
-  wait_until([&] { return evidence(running, "right") >= 1; });
-  EXPECT_EQ(evidence_files(folder.path()).size(), 2U);
 }
 
 }  // namespace
