@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMany =
     64;  // with more files, evicting one at a time would read the folder for each put
 constexpr std::size_t kRemembered = 100'000;  // files whose checksum need not be verified again
+constexpr Bytes kMostKept = 16_MiB;           // by a thread that verifies
 constexpr const char* kLock = ".lock";
 
 /// The message names the folder and not the file, so that a caller can report it once.
@@ -317,11 +318,13 @@ std::optional<SharedFiles::Seen> SharedFiles::verify(const std::string& path,
     const auto seen = verified_.find(std::string(name));
     if (seen != verified_.end() && seen->second.is(status)) return seen->second;
   }
-  std::vector<std::byte> whole;
+  // Kept by its thread: memory that the system hands out takes longer than to read and to verify.
+  thread_local std::vector<std::byte> whole;
   const auto tensor = read_shared_file(path, name, true, [&](Bytes size) {
-    whole.resize(size.value());
-    return std::span(whole);
+    if (whole.size() < size.value()) whole.resize(size.value());
+    return std::span(whole).first(size.value());
   });
+  if (whole.size() > kMostKept.value()) whole = {};
   if (!tensor.has_value()) return std::nullopt;
   const Seen seen = {.inode = status.st_ino,
                      .bytes = status.st_size,
