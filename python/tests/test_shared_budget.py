@@ -102,7 +102,8 @@ def test_the_controller_evicts_what_others_need(space: ai.Namespace) -> None:
         assert (stats["gauge"], stats["trust"], stats["ticks"]) == ("engine", "trusted", 3)
         assert int(stats["lowest_budget_bytes"]) <= 20 * MB
         gauge.external = 64 * MB - budget.stats()["used_bytes"]
-        assert not controller.tick().admits
+        # Without a refused allocation it would depend on how fast the machine is: growth is extrapolated.
+        assert not controller.tick(refused_bytes=MB).admits
         assert not encode(cache, space, "new").resident, "admission is blocked"
         late = ai.EncoderCache(budget)
         assert not encode(late, space, "new").resident, "also in a cache that joins now"
