@@ -47,6 +47,7 @@ fetch_embedder = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(fetch_embedder)
 
 PRECISION = 0.95
+SHARES = (0.01, 0.02, 0.05, 0.1)  # of the pairs held out
 LONGEST = 64  # tokens of a pair; longer questions are cut
 
 
@@ -207,6 +208,11 @@ def measure(scores, labels, threshold):
     return len(taken), sum(taken)
 
 
+def surest(scores, labels, share):
+    count = int(share * len(scores))
+    return count, sum(label for _, label in sorted(zip(scores, labels), reverse=True)[:count])
+
+
 def write_gguf(model, files, out):
     state = {name.removeprefix("bert."): value.contiguous() for name, value in model.bert.state_dict().items() if "position_ids" not in name}
     state |= {"classifier.dense.weight": model.dense.weight, "classifier.dense.bias": model.dense.bias}
@@ -237,7 +243,7 @@ def main():
     tokens = [(encoder.tokens(pair["a"]), encoder.tokens(pair["b"])) for pair in pairs]
     say = lambda text: print(text, file=sys.stderr, flush=True)
     folds = split(range(len(pairs)), component_of, args.folds, seed=1)
-    chosen, best, everything = [0, 0], [0, 0], []
+    chosen, best = [0, 0], [0, 0]
     for number, held_out in enumerate(folds):
         name = args.out / f"fold-{number}"
         others = [i for fold in folds if fold is not held_out for i in fold]
@@ -261,7 +267,8 @@ def main():
             total[0] += matched
             total[1] += right
             print(row(f"fold {number}, {'chosen without it' if total is chosen else 'best in hindsight'}", matched, right, len(held_out)), flush=True)
-        everything.append((scores, truth))
+        for share in SHARES:
+            print(row(f"fold {number}, surest {100 * share:g} %", *surest(scores, truth, share), len(held_out)), flush=True)
     print(row("all, chosen without each fold", *chosen, len(pairs)))
     print(row("all, best in hindsight", *best, len(pairs)))
 

@@ -279,7 +279,7 @@ void EngineBlocks::store(const KvEvent& event, Effect& effect) {
     }
     Block& block = it->second;
     block.media |= event.medium;
-    // What was first said of a block stays: its hash names its content.
+    // The first event about a block decides: the replica's hash stands for one content.
     if (block.content == 0 && before != 0) {
       block.content = before;
       block_tokens_ = event.block_tokens;

@@ -221,7 +221,6 @@ TEST(SimilarVerifier, WithoutAValidScoreNothingIsServed) {
       responder.reply({.body = body});
     });
   };
-  // Two of the five failures in a row are before the circuit opens.
   reply(R"({"results":[]})");
   asks_the_model("arles lie there?");
   reply(R"({"results":[{"index":7,"relevance_score":1}]})");
@@ -229,7 +228,8 @@ TEST(SimilarVerifier, WithoutAValidScoreNothingIsServed) {
   reply("no scores");
   asks_the_model("cadiz lie there?");
   EXPECT_EQ(verifications(running, "unavailable"), 3);
-  EXPECT_EQ(evidence(running, "right"), right) << "what was not verified is no evidence";
+  EXPECT_EQ(evidence(running, "right"), right)
+      << "pairs that the verifier did not score add no evidence";
 }
 
 TEST(SimilarVerifier, ASlowOneIsNotWaitedFor) {
