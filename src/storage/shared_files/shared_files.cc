@@ -247,7 +247,7 @@ bool SharedFiles::reserve(const FileDescriptor& lock, Bytes size) const {
 
 std::optional<Bytes> SharedFiles::evict_for(Bytes size) const {
   const Bytes most = capacity_ - size;
-  Bytes used = used_bytes();
+  Bytes used = count_bytes();
   if (used <= most) return used;
   std::vector<Listed> evictable = regular_files(folder_);
   std::erase_if(evictable, [](const Listed& file) {
@@ -271,9 +271,15 @@ std::optional<Bytes> SharedFiles::evict_for(Bytes size) const {
   return used;
 }
 
+Bytes SharedFiles::used_bytes() const {
+  // Otherwise a file that is evicted meanwhile and the one in its place could both be counted.
+  const auto locked = lock();
+  return count_bytes();
+}
+
 /// A file with leases counts once, and a file that is only leased counts too. Files that are
 /// finished meanwhile move into the folder, which is therefore read last.
-Bytes SharedFiles::used_bytes() const {
+Bytes SharedFiles::count_bytes() const {
   std::unordered_map<ino_t, off_t> sizes;
   const auto count = [&](const fs::path& folder) {
     for (const Listed& file : regular_files(folder))

@@ -96,6 +96,7 @@ class SharedFiles {
   static void release(const Lease& lease);
   [[nodiscard]] bool holds(std::string_view name) const;
   void erase(std::string_view name);
+  /// Reads the folder, under its lock where this process may write it.
   [[nodiscard]] Bytes used_bytes() const;
   [[nodiscard]] std::string path_of(std::string_view name) const;
   void close();
@@ -121,6 +122,8 @@ class SharedFiles {
   bool reserve(const FileDescriptor& lock, Bytes size) const;
   /// The bytes in use afterwards; none: it cannot fit, and nothing was evicted.
   std::optional<Bytes> evict_for(Bytes size) const;
+  /// Exact under the folder's lock.
+  Bytes count_bytes() const;
   bool link(std::string_view name, const std::string& path);
   std::optional<Seen> verify(const std::string& path, std::string_view name);
   void remember(std::string_view name, const Seen& seen);

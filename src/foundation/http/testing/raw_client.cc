@@ -9,28 +9,42 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 
 #include "afterimage/check.h"
 
 namespace afterimage::testing {
 
+namespace {
+
+/// With a timeout, calls are interrupted even when a process is only stopped and continued.
+ssize_t repeated(const auto& call) {
+  ssize_t result = 0;
+  do result = call();
+  while (result < 0 && errno == EINTR);
+  return result;
+}
+
+}  // namespace
+
 RawClient::RawClient(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
   AFI_CHECK(socket_ >= 0);
-  const timeval timeout{.tv_sec = 10, .tv_usec = 0};
-  ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-  ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   sockaddr_in where{};
   where.sin_family = AF_INET;
   where.sin_port = htons(port);
   where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   AFI_CHECK(::connect(socket_, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0);
+  const timeval timeout{.tv_sec = 60, .tv_usec = 0};  // a busy machine may stop for some seconds
+  ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
 }
 
 RawClient::~RawClient() { close(); }
 
 bool RawClient::send(std::string_view bytes) const {
   while (!bytes.empty()) {
-    const auto sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const auto sent =
+        repeated([&] { return ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL); });
     if (sent <= 0) return false;
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
@@ -39,7 +53,7 @@ bool RawClient::send(std::string_view bytes) const {
 
 bool RawClient::read_more() {
   std::array<char, 65536> piece{};
-  const auto got = ::recv(socket_, piece.data(), piece.size(), 0);
+  const auto got = repeated([&] { return ::recv(socket_, piece.data(), piece.size(), 0); });
   if (got <= 0) return false;
   received_.append(piece.data(), static_cast<std::size_t>(got));
   return true;
