@@ -8,6 +8,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "foundation/http/server.h"
 #include "testing/local_server.h"
@@ -231,6 +232,19 @@ TEST(HttpCaller, DeadlineHoldsWhileBytesKeepArriving) {
   const auto heard = calling.call(std::move(call));
   EXPECT_EQ(heard->error()->code, ErrorCode::kUnavailable);
   EXPECT_THAT(heard->error()->message, HasSubstr("in time"));
+}
+
+TEST(HttpCaller, MayEndWithACallInOneLoopAndIdleConnectionsInAnother) {
+  // Bug: the call, destroyed with its loop, was the last owner of connections whose loop was gone.
+  const Echo echo;
+  LocalServer silent([](const auto&, const auto&) { return std::string(); });
+  IoThreads threads(2);
+  HttpCaller caller({}, threads);
+  const auto answered = std::make_shared<Heard>();
+  threads.post(0, [&] { caller.call(to(echo.url("/")), answered); });
+  answered->wait();
+  threads.post(1, [&] { caller.call(to(silent.url("/")), std::make_shared<Heard>()); });
+  while (silent.asked() == 0) std::this_thread::sleep_for(1ms);
 }
 
 TEST(HttpCaller, ReportsCancellation) {

@@ -22,7 +22,7 @@ thread_local Here here;
 
 IoThreads::IoThreads(unsigned count) : impl_(std::make_unique<Impl>()) {
   for (unsigned i = 0; i < std::max(1U, count); ++i) {
-    impl_->loops.push_back(std::make_unique<net::asio::io_context>(1));
+    impl_->loops.push_back(std::make_unique<IoLoop>(1));
   }
   for (unsigned i = 0; i < this->count(); ++i) {
     impl_->threads.emplace_back([this, i] {
@@ -33,7 +33,12 @@ IoThreads::IoThreads(unsigned count) : impl_(std::make_unique<Impl>()) {
   }
 }
 
-IoThreads::~IoThreads() { stop(); }
+/// What waits in one loop may own connections of another, so all are emptied before one is
+/// destroyed.
+IoThreads::~IoThreads() {
+  stop();
+  for (const auto& loop : impl_->loops) loop->shutdown();
+}
 
 unsigned IoThreads::count() const { return static_cast<unsigned>(impl_->loops.size()); }
 

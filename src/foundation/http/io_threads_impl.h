@@ -40,8 +40,14 @@ inline constexpr asio::as_tuple_t<asio::use_awaitable_t<Executor>> kQuiet{};
 
 }  // namespace net
 
+/// `shutdown` destroys what waits in the loop; the loop itself remains.
+struct IoLoop : net::asio::io_context {
+  using net::asio::io_context::io_context;
+  using net::asio::io_context::shutdown;
+};
+
 struct IoThreads::Impl {
-  std::vector<std::unique_ptr<net::asio::io_context>> loops;
+  std::vector<std::unique_ptr<IoLoop>> loops;
   std::vector<std::thread> threads;
   std::atomic<unsigned> next = 0;
 };
