@@ -78,6 +78,7 @@ void bind_types(nb::module_& module);
 void bind_identity(nb::module_& module);
 void bind_encoder(nb::module_& module);
 void bind_ledger(nb::module_& module);
+void bind_request_ledger(nb::module_& module);
 void bind_scheduling(nb::module_& module);
 void bind_tiers(nb::module_& module);
 void bind_eviction(nb::module_& module);

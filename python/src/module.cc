@@ -16,6 +16,7 @@ NB_MODULE(_core, module) {
   bind_pressure(module);  // and those that take a SharedBudget
   bind_encoder(module);
   bind_ledger(module);
+  bind_request_ledger(module);
   bind_scheduling(module);
   bind_eviction(module);
   bind_prefix(module);
