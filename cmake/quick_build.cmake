@@ -36,13 +36,16 @@ function(afterimage_quick_build target kind)
       if(kind STREQUAL "test")
         target_compile_options(${target} PRIVATE -O0)
       endif()
-      if(NOT kind STREQUAL "test")  # several sources at a time: templates are instantiated once for all of them
-        set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
-        # In a batch, g++ takes the sources for headers, and system macros for ours; what it sees inlined
-        # there, g++ 12 warns about without cause.
-        target_compile_options(
-          ${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage;-Wno-old-style-cast;-Wno-maybe-uninitialized;-Wno-stringop-overread>)
+      # Several sources at a time: templates are instantiated once for all of them.
+      set(batch 6)
+      if(kind STREQUAL "test")
+        set(batch 4)
       endif()
+      set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
+      # In a batch, g++ takes the sources for headers, and system macros for ours; what it sees inlined
+      # there, g++ 12 warns about without cause.
+      target_compile_options(
+        ${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage;-Wno-old-style-cast;-Wno-maybe-uninitialized;-Wno-stringop-overread>)
     endif()
     if(kind STREQUAL "hot")  # another optimisation level than the precompiled headers
       return()

@@ -1,5 +1,5 @@
 # afterimage_room(SOURCES … [PUBLIC …] [DEPENDS room …] [LIBRARIES …] [PUBLIC_LIBRARIES …]
-#                 [TESTS …] [TEST_DEPENDS target …] [HOT])
+#                 [TESTS …] [TESTS_ALONE …] [TEST_DEPENDS target …] [HOT])
 #
 # Declares one room: the folder src/<group>/<room> and a static library `afterimage_<room>`. Its headers
 # are in the same folder and are included as "<group>/<room>/x.h". The compiler finds that path through
@@ -9,11 +9,12 @@
 # PUBLIC lists headers in include/afterimage that this room implements. They are included as
 # "afterimage/x.h", are found the same way, and are the only installed headers.
 # DEPENDS is transitive. TESTS lists x_test.cc files, which become the program `<room>_test` with the
-# room's label. TEST_DEPENDS may list rooms above this one.
+# room's label; a quick build compiles them in batches, those in TESTS_ALONE one by one, because their private
+# names are also those of another. TEST_DEPENDS may list rooms above this one.
 # HOT: tests spend their time in this room; AFTERIMAGE_HOT_FLAGS are added to its sources.
 function(afterimage_room)
   cmake_parse_arguments(
-    ROOM "HOT" "" "SOURCES;PUBLIC;DEPENDS;LIBRARIES;PUBLIC_LIBRARIES;TESTS;TEST_DEPENDS" ${ARGN})
+    ROOM "HOT" "" "SOURCES;PUBLIC;DEPENDS;LIBRARIES;PUBLIC_LIBRARIES;TESTS;TESTS_ALONE;TEST_DEPENDS" ${ARGN})
   file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}/src" "${CMAKE_CURRENT_SOURCE_DIR}")
   get_filename_component(group "${folder}" DIRECTORY)
   get_filename_component(room "${folder}" NAME)
@@ -47,7 +48,8 @@ function(afterimage_room)
   set_property(GLOBAL APPEND PROPERTY AFTERIMAGE_ROOMS ${target})
 
   if(AFTERIMAGE_TESTS AND ROOM_TESTS)
-    add_executable(${room}_test ${ROOM_TESTS})
+    add_executable(${room}_test ${ROOM_TESTS} ${ROOM_TESTS_ALONE})
+    set_source_files_properties(${ROOM_TESTS_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     target_link_libraries(${room}_test PRIVATE ${target} ${ROOM_TEST_DEPENDS} afterimage_testing
                                                GTest::gtest_main afterimage_warnings)
     afterimage_quick_build(${room}_test test)

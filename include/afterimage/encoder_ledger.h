@@ -51,8 +51,8 @@ struct SizedItem {
 ///          sizes. A failed call changes nothing. Releasing an input that holds nothing is not an
 ///          error.
 /// Threads  Not thread-safe: one scheduler thread owns it.
-/// Cost     O(1) amortized per call, or per result of a call that returns several (release_all and
-///          inputs_of sort theirs).
+/// Cost     O(1) amortized in items and requests; O(n) in the inputs of the request (release_all
+///          O(n * n)), which are few.
 /// Source   Exact to EncoderCacheManager of vLLM V1 with two of its later corrections: a
 ///          reference is held until the last occurrence (#54284), and an item evicted and
 ///          allocated again before the drain is not reported as freed (#52482). vLLM's names and

@@ -6,9 +6,11 @@
 #include <array>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <exception>
+#include <memory>
 #include <set>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "afterimage/encoder_ledger.h"
 #include "bindings.h"
@@ -91,17 +93,17 @@ struct SameText {
 };
 
 /// Reading a request's attributes may run Python, so each call reads all of them before it touches
-/// the ledger.
+/// the ledger. A request's id must not change while it holds inputs.
 class RequestLedger {
  public:
   explicit RequestLedger(EmbeddingCount capacity) : ledger_(capacity) {}
   [[nodiscard]] const EncoderLedger& ledger() const { return ledger_; }
 
   bool check_and_update_cache(nb::handle request, std::int64_t input) {
-    const nb::object name = name_of(request);
     const nb::object item = identifier_of(request, input);
-    const bool found = ledger_.take(id_of(name), input_of(input), last_item_.of(item));
-    if (found) changed(name);
+    const Asking asking = ask(request);
+    const bool found = ledger_.take(asking.id, input_of(input), last_item_.of(item));
+    if (found) changed(asking);
     return found;
   }
   bool can_allocate(nb::handle request, std::int64_t input, std::int64_t compute_budget,
@@ -110,70 +112,122 @@ class RequestLedger {
     return ledger_.make_room(demand);
   }
   void allocate(nb::handle request, std::int64_t input) {
-    const nb::object name = name_of(request);
     const nb::object item = identifier_of(request, input);
     const EmbeddingCount size = size_of(request, input);
-    or_raise(ledger_.allocate(id_of(name), input_of(input), last_item_.of(item), size));
-    changed(name);
+    const Asking asking = ask(request);
+    or_raise(ledger_.allocate(asking.id, input_of(input), last_item_.of(item), size));
+    changed(asking);
   }
   nb::object get_cached_input_ids(nb::handle request) {
-    const auto found = held_.find(name_of(request));
-    if (found == held_.end()) return none_;
-    if (!found->second.inputs.is_valid()) {
-      found->second.inputs = frozen(ledger_.inputs_of(found->second.id));
-    }
-    return found->second.inputs;
+    Held* const held = find(request);
+    if (held == nullptr) return none_;
+    if (!held->inputs.is_valid()) held->inputs = frozen(ledger_.inputs_of(held->id));
+    return held->inputs;
   }
   nb::object get_cached_num_encoder_embeds(nb::handle request, std::int64_t input) {
     const auto size = ledger_.size_of(last_item_.of(identifier_of(request, input)));
     return size.has_value() ? nb::int_(size->value()) : nb::object(nb::none());
   }
   void free_encoder_input(nb::handle request, std::int64_t input) {
-    const auto found = held_.find(name_of(request));
-    if (found == held_.end()) return;
-    if (!ledger_.release(found->second.id, input_of(input))) return;
-    const auto inputs = ledger_.inputs_of(found->second.id);
+    Held* const held = find(request);
+    if (held == nullptr || !ledger_.release(held->id, input_of(input))) return;
+    const auto inputs = ledger_.inputs_of(held->id);
     if (inputs.empty()) {
-      held_.erase(found);
+      drop(*held);
     } else {
-      found->second.inputs = frozen(inputs);
+      held->inputs = frozen(inputs);
     }
   }
   void free(nb::handle request) {
-    const auto found = held_.find(name_of(request));
-    if (found == held_.end()) return;
-    ledger_.release_all(found->second.id);
-    held_.erase(found);
+    Held* const held = find(request);
+    if (held == nullptr) return;
+    ledger_.release_all(held->id);
+    drop(*held);
   }
   nb::list get_freed_mm_hashes() { return texts(ledger_.drain_freed()); }
   void reset() {
-    held_.clear();
+    by_object_.clear();
     ledger_.reset();
+    const auto ended = std::exchange(by_name_, {});  // their objects may run Python as they end
   }
 
  private:
+  /// A request that holds inputs.
   struct Held {
+    nb::object name;
     RequestId id;
-    nb::object inputs;  // a frozenset; not valid: nobody asked since they changed
+    nb::object request;  // the object that asked last; kept, so that no other is at its address
+    nb::object inputs;   // a frozenset; not valid: nobody asked since they changed
+  };
+  struct Asking {
+    nb::object request;
+    Held* held;       // nullptr: it holds nothing yet
+    nb::object name;  // then this is its name
+    const RequestId& id;
   };
 
-  const RequestId& id_of(const nb::object& name) {
-    const auto found = held_.find(name);
-    return found == held_.end() ? last_request_.of(name) : found->second.id;
+  /// nullptr: it holds no inputs. Usually the object alone says which request it is; another object may
+  /// have the same name.
+  Held* find(nb::handle request) {
+    const auto known = by_object_.find(request.ptr());
+    if (known != by_object_.end()) return known->second;
+    return find(request, name_of(request));
   }
-  void changed(const nb::object& name) {
-    const auto [found, added] = held_.try_emplace(name);
-    if (added) found->second.id = last_request_.of(name);
-    found->second.inputs = {};
+  Held* find(nb::handle request, const nb::object& name) {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) return nullptr;
+    remember(*found->second, request);
+    return found->second.get();
+  }
+  void remember(Held& held, nb::handle request) {
+    if (held.request.is_valid()) by_object_.erase(held.request.ptr());
+    by_object_.insert_or_assign(request.ptr(), &held);
+    held.request = nb::borrow(request);
+  }
+  void drop(Held& held) {
+    by_object_.erase(held.request.ptr());
+    const auto found = by_name_.find(held.name);
+    const auto ended = std::move(found->second);  // its objects may run Python as they end
+    by_name_.erase(found);
+  }
+  Asking ask(nb::handle request) {
+    const auto known = by_object_.find(request.ptr());
+    if (known != by_object_.end()) {
+      return {.request = nb::borrow(request),
+              .held = known->second,
+              .name = {},
+              .id = known->second->id};
+    }
+    nb::object name = name_of(request);
+    Held* const held = find(request, name);
+    const RequestId& id = held == nullptr ? last_request_.of(name) : held->id;
+    return {.request = nb::borrow(request), .held = held, .name = std::move(name), .id = id};
+  }
+  /// The inputs of the request that asks.
+  void changed(const Asking& asking) {
+    if (asking.held != nullptr) {
+      asking.held->inputs = {};
+      return;
+    }
+    auto held = std::make_unique<Held>();
+    held->name = asking.name;
+    held->id = asking.id;
+    remember(*held, asking.request);
+    by_name_.emplace(asking.name, std::move(held));
   }
   static nb::object frozen(const std::vector<InputIndex>& inputs) {
-    return nb::steal(nb::detail::raise_if_null(PyFrozenSet_New(inputs_of(inputs).ptr())));
+    nb::object set = nb::steal(nb::detail::raise_if_null(PyFrozenSet_New(nullptr)));
+    for (const InputIndex input : inputs) {
+      const nb::int_ number(static_cast<std::uint32_t>(input));
+      if (PySet_Add(set.ptr(), number.ptr()) != 0) throw nb::python_error();
+    }
+    return set;
   }
 
   EncoderLedger ledger_;
-  /// The requests that hold inputs. A scheduler asks for the inputs of every running request in every
-  /// step.
-  boost::unordered_flat_map<nb::object, Held, PythonHash, SameText> held_;
+  /// A scheduler asks for the inputs of every running request in every step.
+  boost::unordered_flat_map<PyObject*, Held*> by_object_;
+  boost::unordered_flat_map<nb::object, std::unique_ptr<Held>, PythonHash, SameText> by_name_;
   nb::object none_ = frozen({});  // of a request without inputs
   LastName<RequestId> last_request_;
   LastName<ItemId> last_item_;

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from types import SimpleNamespace
 
 import afterimage as ai
@@ -249,6 +250,50 @@ def test_manager_and_model_agree_after_every_call(seed: int) -> None:
             assert getattr(ours, attribute) == getattr(peer, attribute), f"seed {seed}, step {step}: {attribute}"
         assert list(ours.freeable) == list(peer.freeable), f"seed {seed}, step {step}"
         assert ours.request_cached_ids == peer.request_cached_ids, f"seed {seed}, step {step}"
+
+
+def test_a_request_is_known_by_its_name_and_not_by_its_object() -> None:
+    manager = EncoderCacheManager(16)
+    first, other = Request("r", ["a", "b"], [1, 1]), Request("r", ["a", "b"], [1, 1])
+    manager.allocate(first, 0)
+    assert manager.get_cached_input_ids(other) == {0}
+    manager.allocate(other, 1)
+    assert manager.get_cached_input_ids(first) == manager.get_cached_input_ids(other) == {0, 1}
+    manager.free_encoder_input(first, 0)
+    assert manager.get_cached_input_ids(other) == {1}
+    manager.free(first)
+    assert manager.get_cached_input_ids(first) == manager.get_cached_input_ids(other) == set()
+    assert manager.request_cached_ids == {}
+    manager.allocate(other, 0)
+    manager.reset()
+    assert manager.get_cached_input_ids(other) == set()
+
+
+def test_what_it_keeps_of_a_request_ends_with_it() -> None:
+    manager = EncoderCacheManager(16)
+    for number in range(100):  # their objects are gone before the next: an address is used again
+        request = Request(f"r{number}", ["a"], [1])
+        assert manager.get_cached_input_ids(request) == set()
+        assert number == 0 or manager.check_and_update_cache(request, 0)
+        if number == 0:
+            manager.allocate(request, 0)
+        assert manager.get_cached_input_ids(request) == {0}
+        before = sys.getrefcount(request)
+        manager.free(request) if number % 2 else manager.free_encoder_input(request, 0)
+        assert sys.getrefcount(request) < before
+        del request
+
+
+def test_arguments_may_be_named() -> None:
+    manager, request = EncoderCacheManager(16), Request("r", ["a"], [1])
+    assert manager.can_allocate(request, input_id=0, num_embeds_to_schedule=0, encoder_compute_budget=5)
+    manager.allocate(input_id=0, request=request)
+    assert manager.check_and_update_cache(request, input_id=0)
+    for wrong in ({"input": 0}, {"request": request}, {}, {"input_id": 0, "more": 1}):
+        with pytest.raises(TypeError):
+            manager.allocate(request, **wrong)
+    with pytest.raises(TypeError):
+        manager.allocate(request, "0")
 
 
 def test_a_manager_that_was_not_initialised_says_so() -> None:

@@ -5,8 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <boost/intrusive/list.hpp>
-#include <boost/unordered/unordered_flat_map.hpp>
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -17,15 +21,18 @@ namespace afterimage {
 struct EncoderLedger::State {
   explicit State(EmbeddingCount size) : capacity(size), free(size), freeable_embeddings(size) {}
 
-  struct Entry;
-  using Holding = boost::unordered_flat_map<InputIndex, Entry*>;  // one request's inputs
   struct Entry : boost::intrusive::list_base_hook<> {
     explicit Entry(EmbeddingCount entry_size) : size(entry_size) {}
     EmbeddingCount size;
     const ItemId* item = nullptr;  // the entry's own key in entries
-    // Number of inputs per request that reference it. Empty: linked in freeable.
-    boost::unordered_flat_map<const Holding*, std::uint32_t> places;
+    std::uint32_t requests = 0;    // that reference it. None: linked in freeable
   };
+  struct HeldInput {
+    InputIndex input;
+    Entry* entry;
+  };
+  /// One request's inputs, ascending. Few: a list is faster than a table, and allocates nothing.
+  using Holding = boost::container::small_vector<HeldInput, 4>;
 
   // Deliberately not noexcept: libstdc++ then caches each name's hash in its node, and does not
   // rehash the other nodes of a bucket at every look-up.
@@ -37,7 +44,14 @@ struct EncoderLedger::State {
   };
 
   void hold(const RequestId& request, InputIndex input, Entry& entry);
-  void drop_reference(const Holding& holding, Entry& entry);
+  /// The request holds the entry for one input less; `holding` says for which it still does.
+  void drop_reference(std::span<const HeldInput> holding, Entry& entry);
+  static Holding::iterator place_of(Holding& holding, InputIndex input) {
+    return std::ranges::lower_bound(holding, input, {}, &HeldInput::input);
+  }
+  static bool references(std::span<const HeldInput> holding, const Entry& entry) {
+    return std::ranges::find(holding, &entry, &HeldInput::entry) != holding.end();
+  }
   void evict_oldest();
 
   EmbeddingCount capacity;
@@ -109,26 +123,29 @@ Result<void> EncoderLedger::allocate(const RequestId& request, InputIndex input,
 
 void EncoderLedger::State::hold(const RequestId& request, InputIndex input, Entry& entry) {
   Holding& holding = requests[request];
-  const auto [record, added] = holding.try_emplace(input, &entry);
-  if (!added) {
-    if (record->second == &entry) return;
-    drop_reference(holding, *std::exchange(record->second, &entry));
-  }
-  if (entry.places.empty()) {
+  auto place = place_of(holding, input);
+  const bool again = place != holding.end() && place->input == input;
+  if (again && place->entry == &entry) return;
+  if (!references(holding, entry) && entry.requests++ == 0) {
     freeable.erase(freeable.iterator_to(entry));
     freeable_embeddings -= entry.size;
   }
-  ++entry.places[&holding];
+  if (again) {
+    drop_reference(holding, *std::exchange(place->entry, &entry));
+  } else {
+    holding.insert(place, {.input = input, .entry = &entry});
+  }
 }
 
 bool EncoderLedger::release(const RequestId& request, InputIndex input) {
   const auto holder = state_->requests.find(request);
   if (holder == state_->requests.end()) return false;
   State::Holding& holding = holder->second;
-  const auto record = holding.find(input);
-  if (record == holding.end()) return false;
-  state_->drop_reference(holding, *record->second);
-  holding.erase(record);
+  const auto place = State::place_of(holding, input);
+  if (place == holding.end() || place->input != input) return false;
+  State::Entry& entry = *place->entry;
+  holding.erase(place);
+  state_->drop_reference(holding, entry);
   if (holding.empty()) state_->requests.erase(holder);
   return true;
 }
@@ -136,21 +153,21 @@ bool EncoderLedger::release(const RequestId& request, InputIndex input) {
 std::size_t EncoderLedger::release_all(const RequestId& request) {
   const auto holder = state_->requests.find(request);
   if (holder == state_->requests.end()) return 0;
-  std::vector<std::pair<InputIndex, State::Entry*>> records(holder->second.begin(),
-                                                            holder->second.end());
-  std::ranges::sort(records, {}, &std::pair<InputIndex, State::Entry*>::first);
-  for (const auto& [input, entry] : records) state_->drop_reference(holder->second, *entry);
+  const State::Holding holding = std::move(holder->second);
   state_->requests.erase(holder);
-  return records.size();
+  std::span<const State::HeldInput> rest = holding;
+  for (const State::HeldInput& held : holding) {
+    rest = rest.subspan(1);
+    state_->drop_reference(rest, *held.entry);
+  }
+  return holding.size();
 }
 
-void EncoderLedger::State::drop_reference(const Holding& holding, Entry& entry) {
-  const auto place = entry.places.find(&holding);
-  AFI_CHECK(place != entry.places.end());
+void EncoderLedger::State::drop_reference(std::span<const HeldInput> holding, Entry& entry) {
   // Another input of the request still needs the item; evicting it now would encode it twice.
-  if (--place->second > 0) return;
-  entry.places.erase(place);
-  if (!entry.places.empty()) return;
+  if (references(holding, entry)) return;
+  AFI_CHECK(entry.requests > 0);
+  if (--entry.requests > 0) return;
   freeable.push_back(entry);
   freeable_embeddings += entry.size;
 }
@@ -158,7 +175,7 @@ void EncoderLedger::State::drop_reference(const Holding& holding, Entry& entry) 
 void EncoderLedger::State::evict_oldest() {
   AFI_CHECK(!freeable.empty());
   Entry& oldest = freeable.front();
-  AFI_CHECK(oldest.places.empty());
+  AFI_CHECK(oldest.requests == 0);
   freeable.pop_front();
   free += oldest.size;
   auto node = entries.extract(*oldest.item);
@@ -192,7 +209,6 @@ std::vector<InputIndex> EncoderLedger::inputs_of(const RequestId& request) const
   if (holder == state_->requests.end()) return inputs;
   inputs.reserve(holder->second.size());
   for (const auto& [input, entry] : holder->second) inputs.push_back(input);
-  std::ranges::sort(inputs);
   return inputs;
 }
 
@@ -216,12 +232,10 @@ void EncoderLedger::check_invariants() const {
             state_->freeable_embeddings <= state_->capacity);
 
   EmbeddingCount charged{};
-  std::size_t references = 0;
   for (const auto& [item, entry] : state_->entries) {
     AFI_CHECK(entry.item == &item);
-    AFI_CHECK(entry.is_linked() == entry.places.empty());
+    AFI_CHECK(entry.is_linked() == (entry.requests == 0));
     charged += entry.size;
-    references += entry.places.size();
   }
   AFI_CHECK(charged == state_->capacity - state_->free);
 
@@ -229,20 +243,21 @@ void EncoderLedger::check_invariants() const {
   for (const State::Entry& entry : state_->freeable) unreferenced += entry.size;
   AFI_CHECK(unreferenced == state_->freeable_embeddings - state_->free);
 
-  // Every input is counted by its entry, and no entry counts an input that does not exist.
+  // Every request is counted by its entries, and no entry counts one that does not reference it.
+  std::map<const State::Entry*, std::uint32_t> requests;
   for (const auto& [request, holding] : state_->requests) {
     AFI_CHECK(!holding.empty());
-    std::map<const State::Entry*, std::uint32_t> places;
-    for (const auto& [input, entry] : holding) ++places[entry];
-    for (const auto& [entry, count] : places) {
-      const auto found = state_->entries.find(*entry->item);
-      AFI_CHECK(found != state_->entries.end() && &found->second == entry);
-      const auto place = entry->places.find(&holding);
-      AFI_CHECK(place != entry->places.end() && place->second == count);
-    }
-    references -= places.size();
+    AFI_CHECK(std::ranges::adjacent_find(holding, std::ranges::greater_equal{},
+                                         &State::HeldInput::input) == holding.end());
+    std::set<const State::Entry*> held;
+    for (const auto& [input, entry] : holding) held.insert(entry);
+    for (const State::Entry* const entry : held) ++requests[entry];
   }
-  AFI_CHECK(references == 0);
+  for (const auto& [item, entry] : state_->entries) {
+    const auto counted = requests.extract(&entry);
+    AFI_CHECK(entry.requests == (counted.empty() ? 0 : counted.mapped()));
+  }
+  AFI_CHECK(requests.empty());
 }
 
 }  // namespace afterimage
