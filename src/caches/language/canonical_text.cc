@@ -92,8 +92,38 @@ std::optional<char32_t> take_code_point(std::string_view& rest) {
   return point;
 }
 
+/// What a text holds besides letters, digits, spaces and most punctuation; found in one pass, since
+/// most texts hold none of it.
+enum Kind : unsigned char {
+  kBeyondAscii = 1,
+  kApostrophes = 2,
+  kQuotes = 4,
+  kCode = 8,      // back quotes, line breaks, tabs
+  kControls = 16  // other control characters
+};
+
+constexpr auto kKinds = [] {
+  std::array<unsigned char, 256> kinds{};
+  for (unsigned byte = 0; byte < kinds.size(); ++byte) {
+    const char c = static_cast<char>(byte);
+    if (is_beyond(c)) kinds[byte] = kBeyondAscii;
+    if (c == '\'') kinds[byte] = kApostrophes;
+    if (c == '"') kinds[byte] = kQuotes;
+    if (byte < 0x20 || byte == 0x7F) kinds[byte] = kControls;
+    if (c == '`' || c == '\t' || c == '\n' || c == '\r') kinds[byte] = kCode;
+  }
+  return kinds;
+}();
+
+unsigned kinds_in(std::string_view text) {
+  unsigned kinds = 0;
+  for (const char c : text) kinds |= kKinds[static_cast<unsigned char>(c)];
+  return kinds;
+}
+
 /// Whether the text is UTF-8 without control characters other than whitespace.
 bool is_text(std::string_view text) {
+  if ((kinds_in(text) & (kBeyondAscii | kControls)) == 0) return true;
   while (!text.empty()) {
     const auto c = static_cast<unsigned char>(text.front());
     if (c >= 0x80) {
@@ -159,9 +189,8 @@ std::string with_plain_apostrophes(std::string_view chunk) {
   return plain;
 }
 
-void add_word(Words& words, std::string_view gap, std::string_view chunk) {
-  // All that is beyond ASCII in prose is a typographic apostrophe.
-  const bool is_ascii = std::ranges::none_of(chunk, is_beyond);
+/// `is_ascii`: the chunk has no typographic apostrophes.
+void add_word(Words& words, std::string_view gap, std::string_view chunk, bool is_ascii) {
   const std::string_view plain = is_ascii ? chunk : words.keep(with_plain_apostrophes(chunk));
   const std::size_t size = plain.find_last_not_of(kMarks) + 1;
   const std::string_view core = plain.substr(0, size);
@@ -193,12 +222,16 @@ std::optional<Words> words_of(std::string_view text) {
   const std::string_view lead =
       text.substr(0, begin).substr(line == std::string_view::npos ? 0 : line + 1);
   text = text.substr(begin, end - begin);
-  if (!is_transparent(text)) return std::nullopt;
+  const unsigned kinds = kinds_in(text);
+  if (kinds != 0 && !is_transparent(text)) return std::nullopt;
+  const bool is_ascii = (kinds & kBeyondAscii) == 0;
+  const bool has_quotes = (kinds & kQuotes) != 0;
   Words words;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t start = text.find_first_not_of(' ', at);
-    const std::size_t stop = end_of_word(text, start);
-    add_word(words, text.substr(at, start - at), text.substr(start, stop - start));
+    const std::size_t stop =
+        has_quotes ? end_of_word(text, start) : std::min(text.find(' ', start), text.size());
+    add_word(words, text.substr(at, start - at), text.substr(start, stop - start), is_ascii);
     at = stop;
     const std::string_view core = words.back().core;
     if (core.ends_with(':')) return std::nullopt;  // what follows is material, not the question

@@ -34,6 +34,11 @@ bool has_control_character(std::string_view text) {
     std::memcpy(words.data(), text.data(), sizeof words);
     for (std::size_t i = 0; i < words.size(); ++i) found[i] |= (words[i] - kSpaces) & ~words[i];
   }
+  for (; text.size() >= 8; text.remove_prefix(8)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, text.data(), 8);
+    found[0] |= (word - kSpaces) & ~word;
+  }
   const auto is_found = [](std::uint64_t word) { return (word & kHighBits) != 0; };
   return std::ranges::any_of(found, is_found) ||
          std::ranges::any_of(text, [](unsigned char c) { return c < 0x20; });
