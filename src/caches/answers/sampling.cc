@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string>
 
 #include "afterimage/question.h"
@@ -26,29 +27,60 @@ constexpr auto kTimeWords = [] {
   return words;
 }();
 
+/// The phrases that begin with a byte: from `begin` to before `end`.
+struct TimeWordRange {
+  std::uint8_t begin = 0;
+  std::uint8_t end = 0;
+};
+constexpr auto kTimeWordsByFirst = [] {
+  std::array<TimeWordRange, 256> ranges{};
+  for (std::uint8_t i = 0; i < kTimeWords.size(); ++i) {
+    TimeWordRange& range = ranges[static_cast<unsigned char>(kTimeWords[i].front())];
+    if (range.end == 0) range.begin = i;
+    range.end = i + 1;
+  }
+  return ranges;
+}();
+
+/// What each byte is in spaced text: letters in lower case, digits, apostrophes and what is beyond
+/// ASCII as they are; 0: it parts words.
+constexpr auto kWordBytes = [] {
+  std::array<char, 256> bytes{};
+  for (unsigned i = 0; i < bytes.size(); ++i) {
+    char c = static_cast<char>(i);
+    if (ascii::is_upper(c)) c = static_cast<char>(c - 'A' + 'a');
+    const bool part = ascii::is_letter(c) || ascii::is_digit(c) || ascii::is_beyond(c) || c == '\'';
+    bytes[i] = part ? c : '\0';
+  }
+  return bytes;
+}();
+
 /// Lower case, with one space between words and after the last.
 std::string spaced(std::string_view text) {
   std::string words;
-  words.reserve(text.size() + 1);
-  for (char c : text) {
-    if (ascii::is_upper(c)) c = static_cast<char>(c - 'A' + 'a');
-    const bool part = ascii::is_letter(c) || ascii::is_digit(c) || ascii::is_beyond(c) || c == '\'';
-    if (part) {
-      words.push_back(c);
-    } else if (!words.empty() && words.back() != ' ') {
-      words.push_back(' ');
+  words.resize_and_overwrite(text.size() + 1, [&](char* out, std::size_t /*size*/) {
+    std::size_t size = 0;
+    for (const char c : text) {
+      const char word = kWordBytes[static_cast<unsigned char>(c)];
+      if (word != '\0') {
+        out[size++] = word;
+      } else if (size > 0 && out[size - 1] != ' ') {
+        out[size++] = ' ';
+      }
     }
-  }
-  words.push_back(' ');
+    out[size++] = ' ';
+    return size;
+  });
   return words;
 }
 
 /// Whether the text begins with one of the phrases.
 bool begins_with_time(std::string_view words) {
-  const auto first = [](std::string_view known) { return known.front(); };
-  const auto candidates = std::ranges::equal_range(kTimeWords, words.front(), {}, first);
-  return std::ranges::any_of(candidates,
-                             [&](std::string_view known) { return words.starts_with(known); });
+  const TimeWordRange range = kTimeWordsByFirst[static_cast<unsigned char>(words.front())];
+  for (std::size_t i = range.begin; i < range.end; ++i) {
+    if (words.starts_with(kTimeWords[i])) return true;
+  }
+  return false;
 }
 
 }  // namespace

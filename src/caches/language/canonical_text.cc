@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <utility>
 #include <vector>
@@ -30,25 +31,51 @@ constexpr std::size_t kMinWords = 3;  // shorter texts are names or fragments
 
 /// A token between spaces.
 struct Word {
-  std::string gap;   // the spaces before it
-  std::string core;  // if prose: ASCII letters with ' or - inside; else the whole token
-  std::string tail;  // if prose: the punctuation after it
+  std::string_view gap;   // the spaces before it
+  std::string_view core;  // if prose: ASCII letters with ' or - inside; else the whole token
+  std::string_view tail;  // if prose: the punctuation after it
   bool prose = false;
 
   [[nodiscard]] bool bare() const { return prose && tail.empty(); }
+  bool operator==(const Word&) const = default;
 };
-using Words = std::vector<Word>;
+
+/// The words of a text: parts of it, of the word lists, or of texts that are kept here.
+class Words {
+ public:
+  [[nodiscard]] std::size_t size() const { return list_.size(); }
+  Word& operator[](std::size_t i) { return list_[i]; }
+  const Word& operator[](std::size_t i) const { return list_[i]; }
+  [[nodiscard]] Word& front() { return list_.front(); }
+  [[nodiscard]] Word& back() { return list_.back(); }
+  [[nodiscard]] auto begin() { return list_.begin(); }
+  [[nodiscard]] auto begin() const { return list_.begin(); }
+  [[nodiscard]] auto end() { return list_.end(); }
+  [[nodiscard]] auto end() const { return list_.end(); }
+  [[nodiscard]] const std::vector<Word>& list() const { return list_; }
+
+  void add(const Word& word) { list_.push_back(word); }
+  void insert(std::size_t i, const Word& word) { list_.insert(at(i), word); }
+  void erase(std::size_t from, std::size_t to) { list_.erase(at(from), at(to)); }
+  /// A part for a word: it stays as long as the words do.
+  std::string_view keep(std::string text) { return kept_.emplace_back(std::move(text)); }
+
+ private:
+  std::vector<Word>::iterator at(std::size_t i) {
+    return list_.begin() + static_cast<std::ptrdiff_t>(i);
+  }
+
+  std::vector<Word> list_;
+  std::deque<std::string> kept_;  // a deque: its elements stay where they are
+};
 
 bool all_lower(std::string_view text) { return std::ranges::all_of(text, is_lower); }
 
-/// Takes one code point from the front of `rest`; nullopt if it is not valid UTF-8 (RFC 3629).
+/// Takes one code point beyond ASCII from the front of `rest`; nullopt if it is not valid UTF-8
+/// (RFC 3629).
 std::optional<char32_t> take_code_point(std::string_view& rest) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(rest[i]); };
   const unsigned char first = byte(0);
-  if (first < 0x80) {
-    rest.remove_prefix(1);
-    return first;
-  }
   const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
   if (first < 0xC2 || first > 0xF4) return std::nullopt;
   if (rest.size() < length) return std::nullopt;
@@ -65,12 +92,46 @@ std::optional<char32_t> take_code_point(std::string_view& rest) {
   return point;
 }
 
+/// What a text holds besides letters, digits, spaces and most punctuation; found in one pass, since
+/// most texts hold none of it.
+enum Kind : unsigned char {
+  kBeyondAscii = 1,
+  kApostrophes = 2,
+  kQuotes = 4,
+  kCode = 8,      // back quotes, line breaks, tabs
+  kControls = 16  // other control characters
+};
+
+constexpr auto kKinds = [] {
+  std::array<unsigned char, 256> kinds{};
+  for (unsigned byte = 0; byte < kinds.size(); ++byte) {
+    const char c = static_cast<char>(byte);
+    if (is_beyond(c)) kinds[byte] = kBeyondAscii;
+    if (c == '\'') kinds[byte] = kApostrophes;
+    if (c == '"') kinds[byte] = kQuotes;
+    if (byte < 0x20 || byte == 0x7F) kinds[byte] = kControls;
+    if (c == '`' || c == '\t' || c == '\n' || c == '\r') kinds[byte] = kCode;
+  }
+  return kinds;
+}();
+
+unsigned kinds_in(std::string_view text) {
+  unsigned kinds = 0;
+  for (const char c : text) kinds |= kKinds[static_cast<unsigned char>(c)];
+  return kinds;
+}
+
 /// Whether the text is UTF-8 without control characters other than whitespace.
 bool is_text(std::string_view text) {
+  if ((kinds_in(text) & (kBeyondAscii | kControls)) == 0) return true;
   while (!text.empty()) {
-    const auto point = take_code_point(text);
-    if (!point.has_value() || *point == 0x7F) return false;
-    if (*point < 0x20 && !kSpaces.contains(static_cast<char>(*point))) return false;
+    const auto c = static_cast<unsigned char>(text.front());
+    if (c >= 0x80) {
+      if (!take_code_point(text).has_value()) return false;
+      continue;
+    }
+    if (c == 0x7F || (c < 0x20 && !kSpaces.contains(text.front()))) return false;
+    text.remove_prefix(1);
   }
   return true;
 }
@@ -88,7 +149,16 @@ bool is_transparent(std::string_view text) {
   std::size_t quotes = 0;
   bool after_letter = false;
   for (std::string_view rest = text; !rest.empty();) {
-    const char32_t point = *take_code_point(rest);
+    char32_t point = static_cast<unsigned char>(rest.front());
+    if (point < 0x80) {
+      rest.remove_prefix(1);
+      if (is_letter(static_cast<char>(point)) || point == U' ') {  // most of a text
+        after_letter = point != U' ';
+        continue;
+      }
+    } else {
+      point = *take_code_point(rest);
+    }
     if (point == U'\'' || point == kApostrophe) {
       const bool before_letter =
           !rest.empty() && (is_letter(rest.front()) || is_beyond(rest.front()));
@@ -119,15 +189,28 @@ std::string with_plain_apostrophes(std::string_view chunk) {
   return plain;
 }
 
-Word to_word(std::string_view gap, std::string_view chunk) {
-  const std::string plain = with_plain_apostrophes(chunk);
+/// `is_ascii`: the chunk has no typographic apostrophes.
+void add_word(Words& words, std::string_view gap, std::string_view chunk, bool is_ascii) {
+  const std::string_view plain = is_ascii ? chunk : words.keep(with_plain_apostrophes(chunk));
   const std::size_t size = plain.find_last_not_of(kMarks) + 1;
-  const std::string_view core = std::string_view(plain).substr(0, size);
+  const std::string_view core = plain.substr(0, size);
   const auto joins = [](char c) { return c == '\'' || c == '-'; };
   const bool prose = size > 0 && is_letter(core.front()) && is_letter(core.back()) &&
                      std::ranges::all_of(core, [&](char c) { return is_letter(c) || joins(c); });
-  if (!prose) return {std::string(gap), std::string(chunk), "", false};
-  return {std::string(gap), std::string(core), plain.substr(size), true};
+  if (prose) {
+    words.add({.gap = gap, .core = core, .tail = plain.substr(size), .prose = true});
+  } else {
+    words.add({.gap = gap, .core = chunk, .tail = {}, .prose = false});
+  }
+}
+
+/// Whether the list holds the word in lower case.
+bool holds_lowered(std::span<const std::string_view> list, std::string_view word) {
+  std::array<char, 32> lower{};  // longer than every word of the lists
+  if (word.size() > lower.size()) return false;
+  std::ranges::transform(word, lower.begin(),
+                         [](char c) { return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c; });
+  return holds(list, {lower.data(), word.size()});
 }
 
 /// nullopt: the text must not be folded.
@@ -139,40 +222,52 @@ std::optional<Words> words_of(std::string_view text) {
   const std::string_view lead =
       text.substr(0, begin).substr(line == std::string_view::npos ? 0 : line + 1);
   text = text.substr(begin, end - begin);
-  if (!is_transparent(text)) return std::nullopt;
+  const unsigned kinds = kinds_in(text);
+  if (kinds != 0 && !is_transparent(text)) return std::nullopt;
+  const bool is_ascii = (kinds & kBeyondAscii) == 0;
+  const bool has_quotes = (kinds & kQuotes) != 0;
   Words words;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t start = text.find_first_not_of(' ', at);
-    const std::size_t stop = end_of_word(text, start);
-    words.push_back(to_word(text.substr(at, start - at), text.substr(start, stop - start)));
+    const std::size_t stop =
+        has_quotes ? end_of_word(text, start) : std::min(text.find(' ', start), text.size());
+    add_word(words, text.substr(at, start - at), text.substr(start, stop - start), is_ascii);
     at = stop;
-    const std::string& core = words.back().core;
+    const std::string_view core = words.back().core;
     if (core.ends_with(':')) return std::nullopt;  // what follows is material, not the question
-    if (words.back().prose && holds(english::kAboutText, lowered(core))) return std::nullopt;
+    if (words.back().prose && holds_lowered(english::kAboutText, core)) return std::nullopt;
   }
   if (words.size() < kMinWords) return std::nullopt;
   if (!words.front().prose) words.front().gap = lead;
   return words;
 }
 
-std::string joined(const Words& words) {
+std::string joined(std::span<const Word> words) {
   std::string text;
+  std::size_t size = 0;
+  for (const Word& word : words) size += word.gap.size() + word.core.size() + word.tail.size();
+  text.reserve(size);
   for (const Word& word : words) text.append(word.gap).append(word.core).append(word.tail);
   return text;
 }
 
 /// The core of word `i` if it is prose; empty beyond the end.
 std::string_view core_at(const Words& words, std::size_t i) {
-  return i < words.size() && words[i].prose ? std::string_view(words[i].core) : "";
+  return i < words.size() && words[i].prose ? words[i].core : "";
 }
 
-void fold_first_capital(Word& first) {
-  const std::string lower = lowered(first.core);
+/// Whether a text that begins with this word is a question, a request, or may be either.
+bool is_opener(std::string_view word) {
+  return holds(english::kQuestionOpeners, word) || holds(english::kRequestOpeners, word) ||
+         holds(english::kOtherOpeners, word);
+}
+
+void fold_first_capital(Words& words) {
+  Word& first = words.front();
+  if (!is_upper(first.core.front())) return;
+  std::string lower = lowered(first.core);
   if (first.core.substr(1) != std::string_view(lower).substr(1)) return;  // WHO, McDonald
-  if (holds(english::kQuestionOpeners, lower) || holds(english::kRequestOpeners, lower) ||
-      holds(english::kOtherOpeners, lower)) {
-    first.core = lower;
-  }
+  if (is_opener(lower)) first.core = words.keep(std::move(lower));
 }
 
 struct Contraction {
@@ -220,15 +315,16 @@ constexpr auto kContractions = std::to_array<Contraction>({
 
 void expand_contractions(Words& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
-    const auto known = std::ranges::find(kContractions, core_at(words, i), &Contraction::from);
+    const std::string_view core = core_at(words, i);
+    if (!core.contains('\'')) continue;
+    const auto known = std::ranges::find(kContractions, core, &Contraction::from);
     if (known == kContractions.end()) continue;
     const std::string_view next = words[i].tail.empty() ? core_at(words, i + 1) : "";
     if (known->before_article && next != "a" && next != "an" && next != "the") continue;
     words[i].core = known->to;
     if (known->and_then.empty()) continue;
-    std::string tail = std::exchange(words[i].tail, "");
-    words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                 {" ", std::string(known->and_then), std::move(tail), true});
+    const std::string_view tail = std::exchange(words[i].tail, "");
+    words.insert(i + 1, {.gap = " ", .core = known->and_then, .tail = tail, .prose = true});
   }
 }
 
@@ -249,25 +345,27 @@ std::size_t plain_marks(const Word& last) {
   return plain ? core.size() - end : 0;
 }
 
+void erase_word(Words& words, std::size_t i) { words.erase(i, i + 1); }
+
 void drop_last_mark(Words& words) {
   const std::string_view opener = words.front().tail.empty() ? core_at(words, 0) : "";
   const bool asks = holds(english::kQuestionOpeners, opener);
   if (!asks && !holds(english::kRequestOpeners, opener)) return;
   const auto ends_sentence = [](const Word& word) {
-    return word.tail.find_first_of(".?!") != std::string::npos;
+    return word.tail.find_first_of(".?!") != std::string_view::npos;
   };
   if (std::any_of(words.begin(), words.end() - 1, ends_sentence)) return;
   Word& last = words.back();
   if (last.tail == "." && last.core.size() >= 3 && all_lower(last.core)) {
-    last.tail.clear();
+    last.tail = {};
   } else if (!asks) {
     return;
   } else if (asks_only(last.tail)) {
-    last.tail.clear();
+    last.tail = {};
   } else if (asks_only(last.core) && words[words.size() - 2].bare() && words.size() > kMinWords) {
-    words.pop_back();
+    erase_word(words, words.size() - 1);
   } else {
-    last.core.resize(last.core.size() - plain_marks(last));
+    last.core.remove_suffix(plain_marks(last));
   }
 }
 
@@ -279,8 +377,8 @@ void single_spaces(Words& words) {
 
 void fold_typing(Words& words) {
   if (words.front().prose) {
-    words.front().gap.clear();
-    fold_first_capital(words.front());
+    words.front().gap = {};
+    fold_first_capital(words);
   }
   single_spaces(words);
   expand_contractions(words);
@@ -288,11 +386,7 @@ void fold_typing(Words& words) {
 }
 
 bool is_english(const Words& words) {
-  const std::string_view first = core_at(words, 0);
-  if (!holds(english::kQuestionOpeners, first) && !holds(english::kRequestOpeners, first) &&
-      !holds(english::kOtherOpeners, first)) {
-    return false;
-  }
+  if (!is_opener(core_at(words, 0))) return false;
   const auto all_ascii = [](const Word& word) {
     return std::ranges::none_of(word.core, ascii::is_beyond);
   };
@@ -301,17 +395,13 @@ bool is_english(const Words& words) {
          });
 }
 
-void erase_word(Words& words, std::size_t i) {
-  words.erase(words.begin() + static_cast<std::ptrdiff_t>(i));
-}
-
 void drop_courtesy(Words& words) {
   if (words.size() <= kMinWords) return;
   const std::string_view first = core_at(words, 0);
   const auto is_please = [&](std::size_t i) { return core_at(words, i) == "please"; };
   if (is_please(0) && words[0].bare() && holds(english::kRequestOpeners, core_at(words, 1))) {
     erase_word(words, 0);
-    words[0].gap.clear();
+    words[0].gap = {};
   } else if ((first == "can" || first == "could" || first == "will" || first == "would") &&
              core_at(words, 1) == "you" && is_please(2) && words[1].bare() && words[2].bare()) {
     erase_word(words, 2);
@@ -351,14 +441,14 @@ bool is_noun_like(std::string_view word) {
 void expand_is(Words& words) {
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     const std::string_view next = core_at(words, i + 1);
-    if (!words[i].bare() || !all_lower(next) || next.empty() || holds(english::kDone, next) ||
-        next.ends_with("ed") || next.ends_with("en")) {
+    if (!words[i].bare() || !words[i].core.contains('\'') || !all_lower(next) || next.empty() ||
+        holds(english::kDone, next) || next.ends_with("ed") || next.ends_with("en")) {
       continue;
     }
     const auto known = std::ranges::find(kContractions, core_at(words, i), &Contraction::from);
     if (known == kContractions.end() || !known->before_article) continue;
     words[i].core = known->to;
-    words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, {" ", "is", "", true});
+    words.insert(i + 1, {.gap = " ", .core = "is", .tail = {}, .prose = true});
   }
 }
 
@@ -377,7 +467,7 @@ void drop_some(Words& words) {
       !holds(english::kPraise, core_at(words, praise))) {
     return;
   }
-  words.erase(words.begin() + 2, words.begin() + static_cast<std::ptrdiff_t>(the));
+  words.erase(2, the);
 }
 
 /// "business model of": a noun, optionally with another before it, followed by "of".
@@ -421,7 +511,7 @@ void fold_capitals(Words& words) {
     bool all = true;
     for (; capital(end); ++end) all = all && !core_at(words, end).empty() && ordinary(end);
     for (; i < end; ++i) {
-      if (all) words[i].core = lowered(words[i].core);
+      if (all) words[i].core = words.keep(lowered(words[i].core));
     }
     ++i;
   }
@@ -472,20 +562,28 @@ void fold_wording(Words& words) {
     }
   }
   for (Word& word : words) {
-    if (word.prose && is_plural(word.core)) word.core = singular(word.core);
+    if (word.prose && is_plural(word.core)) word.core = words.keep(singular(word.core));
   }
 }
 
 /// Applies `fold` until nothing changes. Each round shortens the text or rewrites a word that is
 /// not rewritten again, so there are few rounds.
 std::string folded(Words words, void (*fold)(Words&)) {
-  std::string text = joined(words);
   while (true) {
+    const std::vector<Word> before = words.list();
     fold(words);
-    std::string next = joined(words);
-    if (next == text) return text;
-    text = std::move(next);
+    if (words.list() == before || joined(words.list()) == joined(before))
+      return joined(words.list());
   }
+}
+
+/// Whether the text has no near form, as its first word tells, which folding does not replace by
+/// another: most texts are neither questions nor requests.
+bool is_surely_not_english(const Words& words) {
+  const std::string_view first = core_at(words, 0);
+  return !holds_lowered(english::kQuestionOpeners, first) &&
+         !holds_lowered(english::kRequestOpeners, first) &&
+         !holds_lowered(english::kOtherOpeners, first) && !is_plural(first);
 }
 
 }  // namespace
@@ -503,7 +601,7 @@ std::optional<std::string> fold_text(std::string_view question, MatchLevel rung)
   if (rung == MatchLevel::kCanonical) {
     return words.has_value() ? folded(*std::move(words), fold_typing) : std::string(question);
   }
-  if (!words.has_value()) return std::nullopt;
+  if (!words.has_value() || is_surely_not_english(*words)) return std::nullopt;
   std::string near = folded(*std::move(words), [](Words& w) {
     fold_typing(w);
     fold_wording(w);

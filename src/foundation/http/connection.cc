@@ -9,8 +9,6 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/ssl/stream.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -20,6 +18,7 @@
 #include <tuple>
 
 #include "foundation/http/server_impl.h"
+#include "foundation/http/server_stream.h"
 #include "foundation/http/tls_impl.h"
 
 namespace afterimage {
@@ -35,6 +34,8 @@ using net::kQuiet;
 /// enough.
 constexpr std::size_t kWriteAtOnce = 256 * 1024;
 constexpr std::size_t kReadAtOnce = 64 * 1024;
+constexpr std::size_t kHeadAtOnce = 4096;
+constexpr std::size_t kBodyAtOnce = 1024 * 1024;
 constexpr std::size_t kAhead = 4096;
 /// Bytes read and discarded from a refused client before the connection is closed: closing at once
 /// would reset it, and the client might never see the refusal.
@@ -97,29 +98,29 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(std::shared_ptr<HttpServer::State> server, net::Socket socket, unsigned thread)
       : server_(std::move(server)),
         thread_(thread),
-        socket_(std::move(socket)),
+        stream_(std::move(socket)),
         identity_(server_->tls.load()),
-        event_(socket_.get_executor(), net::Timer::time_point::max()),
-        alarm_(socket_.get_executor(), net::Timer::time_point::max()) {}
+        event_(stream_.socket().get_executor(), net::Timer::time_point::max()),
+        alarm_(stream_.socket().get_executor(), net::Timer::time_point::max()) {}
 
   Awaitable<void> run() {
     const auto self = shared_from_this();
     server_->connections[thread_].insert(this);
     Failure error;
-    socket_.set_option(net::Tcp::no_delay(true), error);
-    const auto from = socket_.remote_endpoint(error);
+    stream_.socket().set_option(net::Tcp::no_delay(true), error);
+    const auto from = stream_.socket().remote_endpoint(error);
     if (!error) peer_ = from.address().to_string();
     try {
       bool again = !error;
       if (again && identity_ != nullptr) again = co_await shake_hands();
-      while (again) again = co_await serve_one();
-      if (secure_.has_value() && !gone_) co_await say_goodbye();
+      while (again && co_await first_byte()) again = co_await serve_one();
+      if (stream_.is_secure() && !gone_) co_await say_goodbye();
     } catch (const std::bad_alloc&) {  // fails this connection only
     }
     if (exchange_ != nullptr) exchange_->client_left();
     alarm_.cancel();
-    socket_.shutdown(net::Tcp::socket::shutdown_both, error);
-    socket_.close(error);
+    stream_.socket().shutdown(net::Tcp::socket::shutdown_both, error);
+    stream_.socket().close(error);
     server_->connections[thread_].erase(this);
     server_->closed();
   }
@@ -128,7 +129,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Call on its own thread.
   void shut() {
     Failure ignored;
-    socket_.close(ignored);
+    stream_.socket().close(ignored);
     gone_ = true;
     wake();
   }
@@ -144,25 +145,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
  private:
-  using SecureStream = asio::ssl::stream<net::Socket&>;
-
   /// False: there will be no requests. Other connections go on meanwhile.
   Awaitable<bool> shake_hands() {
     const auto limits = server_->current_limits();
     set_timeout(limits->header_timeout);
     idle_ = true;  // nothing is owed to the client yet
-    const auto [unreadable] = co_await socket_.async_wait(net::Tcp::socket::wait_read, kQuiet);
+    const Failure unreadable = co_await stream_.wait_readable();
     if (unreadable || server_->draining) co_return false;
     char first = 0;
-    const auto got = ::recv(socket_.native_handle(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
+    const auto got = ::recv(stream_.socket().native_handle(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got == 1 && first >= 'A' && first <= 'Z') {  // a method: TLS begins with the byte 22
       ++server_->failed_handshakes;
       idle_ = false;
       co_await refuse({.status = 400, .why = "this port speaks TLS only: use https://"}, *limits);
       co_return false;
     }
-    secure_.emplace(socket_, identity_->impl().context);
-    const auto [failed] = co_await secure_->async_handshake(SecureStream::server, kQuiet);
+    const Failure failed = co_await stream_.shake_hands(identity_->impl().context);
     idle_ = false;
     if (failed) ++server_->failed_handshakes;
     co_return !failed && !gone_;
@@ -171,20 +169,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// So that the client knows that nothing is missing. A client that does not read it is left.
   Awaitable<void> say_goodbye() {
     while (reading_ahead_) co_await finish_reading_ahead();
-    SSL_set_shutdown(secure_->native_handle(), SSL_RECEIVED_SHUTDOWN);  // do not wait for its own
     set_timeout(std::chrono::seconds(1));
-    co_await secure_->async_shutdown(kQuiet);
-  }
-
-  using Transfer = Awaitable<std::tuple<Failure, std::size_t>>;
-  Transfer read_some(asio::mutable_buffer into) {
-    if (secure_.has_value()) return secure_->async_read_some(into, kQuiet);
-    return socket_.async_read_some(into, kQuiet);
-  }
-  template <typename Buffers>
-  Transfer write_all(const Buffers& bytes) {
-    if (secure_.has_value()) return asio::async_write(*secure_, bytes, kQuiet);
-    return asio::async_write(socket_, bytes, kQuiet);
+    co_await stream_.say_goodbye();
   }
 
   Awaitable<bool> serve_one() {
@@ -194,8 +180,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
     parser_->header_limit(static_cast<std::uint32_t>(limits->headers.value()));
     parser_->body_limit(limits->body.value());
     BodyShare share(server_->bodies);
-    if (buffer_.size() == 0 && !co_await first_byte(*limits)) co_return false;
-
     std::optional<Refusal> wrong = co_await read_head(*limits);
     if (!wrong.has_value() && !gone_) wrong = check_head();
     if (!wrong.has_value() && !gone_) wrong = co_await read_body(*limits, share);
@@ -221,27 +205,37 @@ class Connection : public std::enable_shared_from_this<Connection> {
       stop_watching();
       while (reading_ahead_) co_await finish_reading_ahead();
     }
+    parser_.reset();
     co_return written&& keep_alive;
   }
 
-  Awaitable<bool> first_byte(const HttpLimits& limits) {
+  /// Waits for a request. False: there will be none.
+  Awaitable<bool> first_byte() {
+    if (buffer_.size() > 0) co_return true;  // it was pipelined
     idle_ = true;
     if (server_->draining) co_return false;
-    set_timeout(limits.idle_timeout);
-    const auto [error, size] = co_await read_some(buffer_.prepare(4096));
+    set_timeout(server_->current_limits()->idle_timeout);
+    Failure error;
+    if (stream_.is_secure()) {  // what it holds back tells no poll
+      std::size_t size = 0;
+      std::tie(error, size) = co_await stream_.read_some(buffer_.prepare(kHeadAtOnce));
+      buffer_.commit(size);
+    } else {
+      // There may be thousands of idle connections: they keep no buffer.
+      buffer_.shrink_to_fit();
+      error = co_await stream_.wait_readable();
+    }
     idle_ = false;
-    if (error) co_return false;
-    buffer_.commit(size);
-    co_return true;
+    co_return !error;
   }
 
   /// False: the client disconnected or the read timed out; `late` tells which.
   Awaitable<bool> read_more(std::size_t at_most, bool& late) {
     const std::size_t room = std::min(at_most, buffer_.max_size() - buffer_.size());
-    const auto [error, size] = co_await read_some(buffer_.prepare(room));
-    late = error.failed() && too_late_;
+    const auto [error, size] = co_await stream_.read_some(buffer_.prepare(room));
+    late = too_late_;
     if (error && !late) gone_ = true;
-    if (error) co_return false;
+    if (error || late) co_return false;
     buffer_.commit(size);
     co_return true;
   }
@@ -269,7 +263,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (parser_->is_header_done()) co_return std::nullopt;
       if (buffer_.size() > limits.headers.value()) co_return refusal_of(http::error::header_limit);
       bool late = false;
-      if (!co_await read_more(4096, late))
+      if (!co_await read_more(kHeadAtOnce, late))
         co_return late ? std::optional(too_slow()) : std::nullopt;
     }
   }
@@ -306,9 +300,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (same_header(std::string_view(parser_->get()[http::field::expect]), "100-continue")) {
       static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
       set_timeout(limits.write_timeout);
-      co_await write_all(asio::buffer(kContinue));
+      co_await stream_.write_all({asio::buffer(kContinue), asio::const_buffer()});
     }
     set_timeout(limits.body_timeout);
+    if (parser_->content_length().has_value() && !stream_.is_secure()) {
+      co_return co_await read_in_place(limits, share);
+    }
     while (!parser_->is_done()) {
       // A full buffer here holds trailers or chunk extensions, which are limited like headers.
       if (buffer_.size() >= buffer_.max_size()) co_return refusal_of(http::error::header_limit);
@@ -318,11 +315,36 @@ class Connection : public std::enable_shared_from_this<Connection> {
       const Failure error = parse();
       if (error && error != http::error::need_more) co_return refusal_of(error);
       if (!share.grow_to(parser_->get().body().size(), limits.bodies.value())) {
-        ++server_->overloaded;
-        co_return Refusal{.status = 503, .why = "too many large requests at once; try again soon"};
+        co_return overloaded();
       }
     }
     co_return std::nullopt;
+  }
+
+  /// A body of known length is read to where it stays.
+  Awaitable<std::optional<Refusal>> read_in_place(const HttpLimits& limits, BodyShare& share) {
+    std::string& body = parser_->get().body();
+    const auto length = static_cast<std::size_t>(*parser_->content_length());
+    body.reserve(length);
+    while (body.size() < length) {
+      Failure error;
+      const std::size_t before = body.size();
+      const std::size_t room = std::min(kBodyAtOnce, length - before);
+      body.resize_and_overwrite(before + room, [&](char* all, std::size_t /*size*/) {
+        return before + stream_.read_now(asio::buffer(all + before, room), error);
+      });
+      if (body.size() == before && !error) error = co_await stream_.wait_readable();
+      if (too_late_) co_return too_slow();
+      gone_ = gone_ || error.failed();
+      if (gone_) co_return std::nullopt;
+      if (!share.grow_to(body.size(), limits.bodies.value())) co_return overloaded();
+    }
+    co_return std::nullopt;
+  }
+
+  Refusal overloaded() {
+    ++server_->overloaded;
+    return {.status = 503, .why = "too many large requests at once; try again soon"};
   }
 
   Refusal too_slow() {
@@ -348,13 +370,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     co_await write(reply, {.keep = false, .head = false, .chunk = false}, limits);
     Failure error;
     // Under TLS, what the client still sends is discarded below it: nobody asks what it says.
-    if (secure_.has_value()) co_await say_goodbye();
-    socket_.shutdown(net::Tcp::socket::shutdown_send, error);
+    if (stream_.is_secure()) co_await say_goodbye();
+    stream_.socket().shutdown(net::Tcp::socket::shutdown_send, error);
     set_timeout(std::chrono::seconds(2));
     buffer_.clear();
     for (std::size_t taken = 0; taken < kLinger;) {
       const auto [ended, size] =
-          co_await socket_.async_read_some(buffer_.prepare(kReadAtOnce), kQuiet);
+          co_await stream_.socket().async_read_some(buffer_.prepare(kReadAtOnce), kQuiet);
       if (ended) break;
       taken += size;
     }
@@ -371,7 +393,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       request.headers.add(std::string(std::string_view(field.name_string())),
                           std::string(std::string_view(field.value())));
     }
-    exchange_ = std::make_shared<Exchange>(weak_from_this(), socket_.get_executor());
+    exchange_ = std::make_shared<Exchange>(weak_from_this(), stream_.socket().get_executor());
     try {
       server_->handler(std::move(request),
                        Responder(std::make_shared<Responder::Pending>(exchange_)));
@@ -409,13 +431,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<bool> send(std::string_view head, std::string_view body, const HttpLimits& limits) {
     while (!head.empty() || !body.empty()) {
       const std::string_view now = body.substr(0, kWriteAtOnce);
-      const std::array<asio::const_buffer, 2> both{asio::buffer(head), asio::buffer(now)};
-      set_timeout(limits.write_timeout);
-      const auto [error, size] = co_await write_all(both);
-      if (error && too_late_) ++server_->slow;
-      if (error) co_return false;
-      head = {};
       body.remove_prefix(now.size());
+      ServerStream::Buffers both{asio::buffer(head), asio::buffer(now)};
+      head = {};
+      Failure error;
+      std::size_t taken = stream_.write_now(both, error);
+      if (!error && taken < asio::buffer_size(both)) {
+        for (asio::const_buffer& part : both) {
+          const std::size_t sent = std::min(taken, part.size());
+          part += sent;
+          taken -= sent;
+        }
+        set_timeout(limits.write_timeout);
+        error = co_await stream_.write_all(both);
+        if (error && too_late_) ++server_->slow;
+      }
+      if (error) co_return false;
     }
     co_return true;
   }
@@ -427,7 +458,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (manner.chunk) head += "Transfer-Encoding: chunked\r\n";
     head += manner.keep && manner.chunk ? "\r\n" : "Connection: close\r\n\r\n";
     const std::weak_ptr<Connection> self = weak_from_this();
-    const auto wake = [self, executor = socket_.get_executor()] {
+    const auto wake = [self, executor = stream_.socket().get_executor()] {
       asio::post(executor, [self] {
         if (const auto there = self.lock()) there->wake();
       });
@@ -482,29 +513,30 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void watch() {
     if (watching_ || buffer_.size() > 0 || gone_) return;
     watching_ = true;
-    if (secure_.has_value()) return read_ahead();
-    socket_.async_wait(net::Tcp::socket::wait_read,
-                       [self = weak_from_this(), watch = watch_](Failure error) {
-                         const auto there = self.lock();
-                         if (there == nullptr || there->watch_ != watch || error) return;
-                         there->check_for_disconnect();
-                       });
+    if (stream_.is_secure()) return read_ahead();
+    stream_.socket().async_wait(net::Tcp::socket::wait_read,
+                                [self = weak_from_this(), watch = watch_](Failure error) {
+                                  const auto there = self.lock();
+                                  if (there == nullptr || there->watch_ != watch || error) return;
+                                  there->check_for_disconnect();
+                                });
   }
   /// Under TLS only reading tells a request that was pipelined from the client's goodbye.
   void read_ahead() {
     reading_ahead_ = true;
-    secure_->async_read_some(buffer_.prepare(kAhead), [self = shared_from_this(), watch = watch_](
-                                                          Failure error, std::size_t size) {
-      self->reading_ahead_ = false;
-      self->buffer_.commit(size);
-      if (self->watch_ == watch && error) self->gone_ = true;
-      self->wake();
-    });
+    stream_.secure().async_read_some(
+        buffer_.prepare(kAhead),
+        [self = shared_from_this(), watch = watch_](Failure error, std::size_t size) {
+          self->reading_ahead_ = false;
+          self->buffer_.commit(size);
+          if (self->watch_ == watch && error) self->gone_ = true;
+          self->wake();
+        });
   }
   /// The read that was cancelled is over before the next begins.
   Awaitable<void> finish_reading_ahead() {
     Failure ignored;
-    socket_.cancel(ignored);
+    stream_.socket().cancel(ignored);
     if (!woken_) {
       event_.expires_at(net::Timer::time_point::max());
       co_await event_.async_wait(kQuiet);
@@ -516,11 +548,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     ++watch_;
     watching_ = false;
     Failure error;
-    socket_.cancel(error);
+    stream_.socket().cancel(error);
   }
   void check_for_disconnect() {
     char byte = 0;
-    const auto got = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    const auto got = ::recv(stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got > 0) return;
     watching_ = false;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return watch();
@@ -544,15 +576,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
       there->too_late_ = true;
       there->alarm_.expires_at(net::Timer::time_point::max());
       Failure ignored;
-      there->socket_.cancel(ignored);
+      there->stream_.socket().cancel(ignored);
     });
   }
 
   std::shared_ptr<HttpServer::State> server_;
   unsigned thread_;
-  net::Socket socket_;
+  ServerStream stream_;
   std::shared_ptr<const TlsIdentity> identity_;  // nullptr: plain HTTP
-  std::optional<SecureStream> secure_;           // over socket_
   net::Timer event_;
   net::Timer alarm_;
   net::Timer::time_point until_;

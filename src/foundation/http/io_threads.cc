@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "foundation/http/io_threads_impl.h"
+#include "foundation/http/poll_window.h"
+#include "foundation/platform/thread_time.h"
 
 namespace afterimage {
 namespace {
@@ -18,17 +22,48 @@ struct Here {
 };
 thread_local Here here;
 
+Duration now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+/// Differences of it are the time in which the thread did not compute.
+Duration idle_time() { return now() - thread_cpu_time(); }
+
+/// True: there was work, and it is done.
+bool poll_for(net::asio::io_context& loop, Duration length) {
+  const Duration end = now() + length;
+  while (!loop.stopped()) {
+    if (loop.poll() > 0) return true;
+    if (now() >= end) return false;
+    std::this_thread::yield();  // whoever has work on this core goes first
+  }
+  return false;
+}
+
+void run_polling(net::asio::io_context& loop, Duration most) {
+  PollWindow window(most);
+  while (!loop.stopped()) {
+    const Duration polled = window.length();
+    if (polled > Duration(0) && poll_for(loop, polled)) continue;
+    const Duration before = idle_time();
+    loop.run_one();  // the work itself is not idle time
+    window.slept(polled + idle_time() - before);
+  }
+}
+
 }  // namespace
 
-IoThreads::IoThreads(unsigned count) : impl_(std::make_unique<Impl>()) {
+IoThreads::IoThreads(unsigned count, Duration busy_poll) : impl_(std::make_unique<Impl>()) {
   for (unsigned i = 0; i < std::max(1U, count); ++i) {
     impl_->loops.push_back(std::make_unique<IoLoop>(1));
   }
   for (unsigned i = 0; i < this->count(); ++i) {
-    impl_->threads.emplace_back([this, i] {
+    impl_->threads.emplace_back([this, i, busy_poll] {
       here = {.threads = this, .index = i};
       const auto work = net::asio::make_work_guard(*impl_->loops[i]);
-      impl_->loops[i]->run();
+      if (busy_poll > Duration(0) && std::thread::hardware_concurrency() > 1) {
+        run_polling(*impl_->loops[i], busy_poll);
+      } else {
+        impl_->loops[i]->run();
+      }
     });
   }
 }

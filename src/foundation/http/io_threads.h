@@ -15,8 +15,9 @@ namespace afterimage {
 /// Threads  Any, except stop() and the destructor: not from one of these threads.
 class IoThreads {
  public:
-  /// A `count` of 0 means 1.
-  explicit IoThreads(unsigned count);
+  /// A `count` of 0 means 1. `busy_poll`: for how long at most a thread polls before it sleeps, while
+  /// work keeps coming that soon (poll_window.h).
+  explicit IoThreads(unsigned count, Duration busy_poll = Duration(0));
   /// Calls stop().
   ~IoThreads();
   IoThreads(const IoThreads&) = delete;

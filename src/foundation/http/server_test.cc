@@ -81,6 +81,36 @@ TEST(HttpServer, ReadsChunkedBodiesInPiecesOfOneByte) {
   EXPECT_TRUE(client.read_until("\r\n\r\nabcde"));
 }
 
+TEST(HttpServer, BodiesOfAnyLengthAreReadWholeAndNoFurther) {
+  Served served(echo);
+  for (const std::size_t length : {1UL, 4095UL, 4096UL, 65'537UL, (1UL << 20) + 1, 3UL << 20}) {
+    std::string body(length, '-');
+    for (std::size_t i = 0; i < length; ++i) body[i] = static_cast<char>('a' + i * 7 / 5 % 26);
+    RawClient client(served.port());
+    client.send("POST /1 HTTP/1.1\r\nHost: h\r\nContent-Length: " + std::to_string(length) +
+                "\r\n\r\n" + body.substr(0, length / 3));
+    client.send(body.substr(length / 3) +
+                "GET /2 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    const std::string& received = client.read_all();
+    const std::size_t begin = received.find("\r\n\r\n") + 4;
+    EXPECT_TRUE(received.substr(begin, length) == body) << length;
+    EXPECT_THAT(received.substr(begin + length), StartsWith("HTTP/1.1 200 ")) << length;
+    EXPECT_THAT(received.substr(begin + length), HasSubstr("X-Target: /2\r\n")) << length;
+  }
+}
+
+TEST(HttpServer, AClientThatLeavesWithinItsBodyAsksNothing) {
+  Served served(echo);
+  {
+    RawClient client(served.port());
+    client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 200000\r\n\r\n" +
+                std::string(100'000, 'x'));
+  }
+  while (served.server->stats().open > 0) std::this_thread::yield();
+  EXPECT_EQ(served.server->stats().requests, 0U);
+  EXPECT_EQ(served.server->stats().bodies, 0_B);
+}
+
 TEST(HttpServer, RepliesMayComeLaterFromAnotherThread) {
   std::promise<Responder> responder_promise;
   Served served([&](const auto& /*request*/, Responder responder) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 
+#include "foundation/text/base64_avx2.h"
 #include "foundation/types/request_work.h"
 
 namespace afterimage {
@@ -91,8 +92,10 @@ Result<std::vector<std::byte>> decode_base64(std::string_view text) {
   std::vector<std::byte> bytes(text.size() / 4 * 3);
   const std::size_t last = text.size() - 4;
   std::uint32_t seen = 0;
-  std::byte* out = bytes.data();
-  for (std::size_t at = 0; at < last; at += 4, out += 3) {
+  bool is_valid = true;
+  const std::size_t wide = decode_base64_avx2(text, bytes.data(), is_valid);
+  std::byte* out = bytes.data() + wide / 4 * 3;
+  for (std::size_t at = wide; at < last; at += 4, out += 3) {
     const std::uint32_t group = group_of(text.data() + at);
     seen |= group;
     store_group(out, group);
@@ -102,7 +105,7 @@ Result<std::vector<std::byte>> decode_base64(std::string_view text) {
   std::fill(tail.end() - static_cast<std::ptrdiff_t>(padding), tail.end(), 'A');
   const std::uint32_t group = group_of(tail.data());
   store_group(out, group);
-  if (((seen | group) & kNoDigit) != 0) {
+  if (!is_valid || ((seen | group) & kNoDigit) != 0) {
     return no_base64("it holds a character outside the base64 alphabet, or '=' before its end");
   }
   if ((group & ((1U << (8 * padding)) - 1)) != 0) {

@@ -42,6 +42,37 @@ TEST(Base64, BytesHaveOneText) {
   }
 }
 
+// Long texts are decoded many characters at a time: every byte at every place of them is refused or
+// accepted as the alphabet says.
+TEST(Base64, EveryByteAtEveryPlaceOfALongText) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::vector<std::byte> bytes(192);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 37 % 251);
+  const std::string text = encode_base64(bytes);
+  ASSERT_EQ(decode_base64(text).value(), bytes);
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      std::string other = text;
+      other[at] = static_cast<char>(byte);
+      const auto read = decode_base64(other);
+      const bool is_padding = other[at] == '=' && at + 1 == text.size();
+      if (!is_padding) {
+        ASSERT_EQ(read.has_value(), kDigits.contains(other[at])) << at << " " << byte;
+      }
+      if (read.has_value()) ASSERT_EQ(encode_base64(*read), other) << at << " " << byte;
+    }
+  }
+}
+
+TEST(Base64Property, TextsOfAnyLengthComeBack) {
+  testing::for_each_seed(300, [](Rng& rng) {
+    std::vector<std::byte> bytes(rng.below(400));
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(rng.below(256));
+    ASSERT_EQ(decode_base64(encode_base64(bytes)).value(), bytes);
+  });
+}
+
 TEST(Base64Property, EveryCharacterOfItMatters) {
   testing::for_each_seed(500, [](Rng& rng) {
     std::vector<std::byte> bytes(rng.below(40));

@@ -5,6 +5,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <limits>
@@ -22,17 +23,25 @@ std::unexpected<Error> not_json(std::string_view why) {
   return fail(ErrorCode::kInvalidArgument, "it is not JSON: " + std::string(why));
 }
 
-/// Tests eight bytes at a time; compilers do not vectorise the plain loop at -O2.
+/// Tests 64 bytes at a time, in a shape that compilers vectorise at -O2: texts may be megabytes of
+/// base64.
 bool has_control_character(std::string_view text) {
   constexpr std::uint64_t kSpaces = 0x2020'2020'2020'2020;
   constexpr std::uint64_t kHighBits = 0x8080'8080'8080'8080;
-  std::uint64_t found = 0;
-  for (; text.size() >= 8; text.remove_prefix(8)) {
-    std::uint64_t eight = 0;
-    std::memcpy(&eight, text.data(), 8);
-    found |= (eight - kSpaces) & ~eight & kHighBits;
+  std::array<std::uint64_t, 8> found{};
+  for (; text.size() >= sizeof found; text.remove_prefix(sizeof found)) {
+    std::array<std::uint64_t, 8> words{};
+    std::memcpy(words.data(), text.data(), sizeof words);
+    for (std::size_t i = 0; i < words.size(); ++i) found[i] |= (words[i] - kSpaces) & ~words[i];
   }
-  return found != 0 || std::ranges::any_of(text, [](unsigned char c) { return c < 0x20; });
+  for (; text.size() >= 8; text.remove_prefix(8)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, text.data(), 8);
+    found[0] |= (word - kSpaces) & ~word;
+  }
+  const auto is_found = [](std::uint64_t word) { return (word & kHighBits) != 0; };
+  return std::ranges::any_of(found, is_found) ||
+         std::ranges::any_of(text, [](unsigned char c) { return c < 0x20; });
 }
 
 void append_utf8(std::string& out, std::uint32_t code) {

@@ -92,6 +92,18 @@ TEST(JsonText, DepthKeysAndEncodingAreChecked) {
   EXPECT_FALSE(is_read(many + "]"));
 }
 
+// Long strings are checked many bytes at a time.
+TEST(JsonText, ControlCharactersAreRefusedWhereverTheyAre) {
+  for (std::size_t length : {1UL, 63UL, 64UL, 65UL, 200UL}) {
+    for (std::size_t at = 0; at < length; ++at) {
+      std::string text = '"' + std::string(length, at % 2 == 0 ? '\x7F' : ' ') + '"';
+      ASSERT_TRUE(is_read(text));
+      text[1 + at] = static_cast<char>(at % 0x20);
+      ASSERT_FALSE(is_read(text)) << at << " of " << length;
+    }
+  }
+}
+
 TEST(JsonText, ChecksButDoesNotRecordDeeperLevels) {
   JsonReader reader;
   const JsonValue root = reader.read(R"({"a":{"b":[1,2]},"c":3})", 1).value();

@@ -58,14 +58,6 @@ std::string cut_out(const JsonValue& root, const std::vector<Gap>& gaps, std::si
   return text.append(source, begin - shift, end - begin);
 }
 
-/// A line break would end the event. In JSON it occurs only between values, where a space is equal.
-std::string on_one_line(std::string text) {
-  for (char& c : text) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
-  return text;
-}
-
 void append_u32(std::string& out, std::size_t number) {
   AFI_CHECK(number <= std::numeric_limits<std::uint32_t>::max());
   for (unsigned shift = 0; shift < 32; shift += 8) {
@@ -205,6 +197,13 @@ void RecordParts::add_event(EventFrame frame, std::string inner, bool is_usage) 
 
 std::string with_placeholders(const JsonValue& root) {
   return cut_out(root, gaps_of(root), root.begin_offset(), root.end_offset());
+}
+
+std::string on_one_line(std::string text) {
+  for (char& c : text) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  return text;
 }
 
 std::string encode(const RecordParts& parts) {

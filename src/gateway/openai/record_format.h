@@ -58,6 +58,10 @@ struct RecordParts {
 /// creation time, if that is a whole number other than 0.
 [[nodiscard]] std::string with_placeholders(const JsonValue& root);
 
+/// JSON text with spaces for its line breaks, which would end an event. In JSON they are only between
+/// values, where a space is equal.
+[[nodiscard]] std::string on_one_line(std::string text);
+
 [[nodiscard]] std::string encode(const RecordParts& parts);
 
 /// A decoded record; its views point into the encoded bytes.

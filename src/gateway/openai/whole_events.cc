@@ -20,19 +20,38 @@ bool is_spoken(std::string_view name) { return std::ranges::find(kSpoken, name) 
 /// Builds a JSON object member by member.
 class ObjectText {
  public:
-  ObjectText& add(std::string_view name, std::string_view json) {
-    if (text_.size() > 1) text_.push_back(',');
+  ObjectText() = default;
+  /// Continues the text of an object without its closing brace.
+  explicit ObjectText(std::string begun) : text_(std::move(begun)), is_empty_(text_.size() == 1) {}
+
+  /// The next member's name; its value is appended.
+  ObjectText& begin(std::string_view name) {
+    if (!std::exchange(is_empty_, false)) text_.push_back(',');
     append_json_string(text_, name);
     text_.push_back(':');
+    return *this;
+  }
+  ObjectText& append(std::string_view json) {
     text_.append(json);
     return *this;
   }
+  ObjectText& add(std::string_view name, std::string_view json) { return begin(name).append(json); }
   ObjectText& add(const JsonValue& member) { return add(member.key(), member.source()); }
-  [[nodiscard]] bool is_empty() const { return text_.size() == 1; }
+  [[nodiscard]] bool is_empty() const { return is_empty_; }
   [[nodiscard]] std::string text() const { return text_ + "}"; }
+  /// The text up to here; what is added later is another one.
+  [[nodiscard]] std::string cut() { return std::exchange(text_, {}); }
 
  private:
   std::string text_ = "{";
+  bool is_empty_ = true;
+};
+
+/// One choice of an event, cut at its delta or text, as a record is.
+struct CutChoice {
+  std::string before;
+  std::string inner;
+  std::string after;
 };
 
 bool is_shared(std::string_view name) {  // a member of every event
@@ -65,6 +84,7 @@ class WholeEvents {
   }
 
   void add() {
+    if (!begin_envelope()) return;
     for (const JsonValue choice : whole_["choices"]) {
       if (parts_->operation == ApiOperation::kChat) {
         add_message(choice);
@@ -76,35 +96,33 @@ class WholeEvents {
       add_event(choices_[i], i + 1 == choices_.size());
     }
     add_usage(whole_["usage"]);
-    if (!is_too_large_) return;
-    parts_->frames.clear();
-    parts_->events.clear();
-    parts_->can_stream_usage = false;
   }
 
  private:
   /// One choice of an event. Only one event carries the log probabilities, the others null.
-  ObjectText choice_text(const JsonValue& choice, std::string_view field, std::string_view json,
-                         bool says_probabilities, bool is_last) const {
+  CutChoice choice_text(const JsonValue& choice, std::string_view field, std::string_view json,
+                        bool says_probabilities, bool is_last) const {
+    CutChoice cut;
     ObjectText text;
     const std::size_t position = choices_of_.size() - 1;
     const JsonValue index = choice["index"];
     text.add("index", index.is_none() ? std::to_string(position) : std::string(index.source()));
-    text.add(field, json);
+    cut.before = text.begin(field).cut();
+    cut.inner = json;
     const JsonValue probabilities = choice["logprobs"];
     if (!probabilities.is(JsonKind::kAbsent)) {
       text.add("logprobs", says_probabilities ? probabilities.source() : "null");
     }
     text.add("finish_reason", is_last ? choice["finish_reason"].source() : "null");
-    if (!is_last) return text;
     for (const JsonValue member : choice) {
       const std::string_view name = member.key();
-      if (name != "index" && name != "message" && name != "text" && name != "logprobs" &&
+      if (is_last && name != "index" && name != "message" && name != "text" && name != "logprobs" &&
           name != "finish_reason" && name != field) {
         text.add(member);
       }
     }
-    return text;
+    cut.after = text.text();
+    return cut;
   }
 
   void add_message(const JsonValue& choice) {
@@ -125,16 +143,16 @@ class WholeEvents {
       }
     }
     const bool has_probabilities = !choice["logprobs"].is_none();
-    choices_.push_back(choice_text(choice, "delta", role.text(), false, false).text());
+    choices_.push_back(choice_text(choice, "delta", role.text(), false, false));
     if (!rest.is_empty() || has_probabilities) {
-      choices_.push_back(choice_text(choice, "delta", rest.text(), true, false).text());
+      choices_.push_back(choice_text(choice, "delta", rest.text(), true, false));
     }
-    choices_.push_back(choice_text(choice, "delta", "{}", false, true).text());
+    choices_.push_back(choice_text(choice, "delta", "{}", false, true));
   }
 
   void add_text(const JsonValue& choice) {
     choices_of_.push_back(choice);
-    choices_.push_back(choice_text(choice, "text", choice["text"].source(), true, true).text());
+    choices_.push_back(choice_text(choice, "text", choice["text"].source(), true, true));
   }
 
   static std::string numbered(const JsonValue& calls) {
@@ -151,7 +169,9 @@ class WholeEvents {
     return text + "]";
   }
 
-  ObjectText envelope() const {
+  /// The members of every event, with placeholders, without the closing brace. False: the response
+  /// exceeds the JSON reader's limits.
+  bool begin_envelope() {
     ObjectText event;
     for (const JsonValue field : whole_) {
       if (is_shared(field.key())) event.add(field);
@@ -160,46 +180,43 @@ class WholeEvents {
                                                                      : field.source());
       }
     }
-    return event;
+    JsonReader reader;
+    const std::string text = event.text();
+    const auto read = reader.read(text);
+    if (!read.has_value()) return false;
+    envelope_ = with_placeholders(*read);
+    envelope_.pop_back();
+    return true;
   }
 
   void add_usage(const JsonValue& usage) {
     if (!usage.is(JsonKind::kObject)) return;
-    ObjectText event = envelope();
+    ObjectText event(envelope_);
     event.add("choices", "[]").add(usage);
-    read_and_add(event.text(), true);
+    parts_->add_event({.before = on_one_line(event.text()), .after = {}}, {}, /*is_usage=*/true);
     parts_->can_stream_usage = true;
   }
 
-  void add_event(const std::string& choice, bool is_last) {
-    ObjectText event = envelope();
-    event.add("choices", "[" + choice + "]");
+  void add_event(const CutChoice& choice, bool is_last) {
+    ObjectText event(envelope_);
+    EventFrame frame;
+    frame.before = on_one_line(event.begin("choices").append("[").append(choice.before).cut());
+    event.append(choice.after).append("]");
     for (const JsonValue field : whole_) {
       const std::string_view name = field.key();
       if (is_last && !is_shared(name) && name != "object" && name != "choices" && name != "usage") {
         event.add(field);
       }
     }
-    read_and_add(event.text(), false);
-  }
-
-  void read_and_add(const std::string& text, bool is_usage) {
-    const auto event = reader_.read(text);
-    if (!event.has_value()) {  // the event exceeds the JSON reader's limits
-      is_too_large_ = true;
-      return;
-    }
-    const JsonValue choice = (*event)["choices"].front();
-    const bool is_chat = parts_->operation == ApiOperation::kChat;
-    parts_->add_event(*event, choice[is_chat ? "delta" : "text"], is_usage);
+    frame.after = on_one_line(event.text());
+    parts_->add_event(std::move(frame), on_one_line(choice.inner), /*is_usage=*/false);
   }
 
   JsonValue whole_;
   RecordParts* parts_;
-  JsonReader reader_;
+  std::string envelope_;
   std::vector<JsonValue> choices_of_;
-  std::vector<std::string> choices_;  // one per event
-  bool is_too_large_ = false;
+  std::vector<CutChoice> choices_;  // one per event
 };
 
 }  // namespace

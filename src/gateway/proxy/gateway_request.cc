@@ -19,7 +19,7 @@ constexpr std::size_t kShown = 200;
 
 /// Whether a body may become a large one: it names files, or a conversation.
 bool names_stored_content(std::string_view body) {
-  return body.contains("file_id") || body.contains("previous_response_id");
+  return body.contains(R"("file_id")") || body.contains(R"("previous_response_id")");
 }
 
 /// The client's id of its request, if it may stand in a header and a log.

@@ -113,6 +113,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   Next on_joining();
   Next on_waiting_for_backend();
   Next on_responding();
+  void fold_ahead(Question question);
   void start_forwarding();
   [[nodiscard]] std::shared_ptr<SharedResponse> start_response(const std::string& key);
   /// The response has a head, a body or an error, or was abandoned.
@@ -162,6 +163,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   void keep(const SharedResponse& response, Result<ApiRecord> record, std::shared_ptr<Lease> lease);
   [[nodiscard]] StoreResult store(const SharedResponse& response, Result<ApiRecord> record,
                                   std::shared_ptr<Lease> lease, std::optional<Duration> ttl);
+  [[nodiscard]] Question folded_question();
   void set_stored(StoreResult stored);
   [[nodiscard]] std::optional<Duration> ttl() const;
   [[nodiscard]] AnswerQuota quota() const;
@@ -209,7 +211,8 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   bool left_ AFI_GUARDED_BY(mutex_) = false;
   std::shared_ptr<SharedResponse::Subscriber> leaving_subscriber_ AFI_GUARDED_BY(mutex_);
   std::optional<StoreResult> stored_ AFI_GUARDED_BY(mutex_);
-  std::uint64_t decided_as_ AFI_GUARDED_BY(mutex_) = 0;  // the decision's id; 0: not recorded yet
+  std::uint64_t decided_as_ AFI_GUARDED_BY(mutex_) = 0;    // the decision's id; 0: not recorded yet
+  std::optional<Question> folded_ AFI_GUARDED_BY(mutex_);  // question_ with its forms
 
   std::shared_ptr<SharedResponse::Subscriber> subscriber_;
 };

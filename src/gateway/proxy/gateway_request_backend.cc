@@ -102,10 +102,24 @@ void GatewayRequest::unsubscribe() {
 GatewayRequest::Next GatewayRequest::on_waiting_for_backend() {
   const std::shared_ptr<SharedResponse> waited = response().shared_from_this();
   const bool leads = leads_;
+  auto unfolded = leads && may_reuse_ ? question_ : std::nullopt;
   // From here on the request may be resumed on another thread.
   waited->when_ready([self = shared_from_this()] { self->response_is_ready(); });
   if (leads) ask_backend(waited);
+  if (unfolded.has_value()) fold_ahead(*std::move(unfolded));
   return std::nullopt;
+}
+
+/// The forms under which the answer is stored are made while the backend is at work: once the call
+/// has left, since its thread sends it before it comes to this.
+void GatewayRequest::fold_ahead(Question question) {
+  IoThreads& threads = gateway_.parts().threads;
+  threads.post(threads.here_or_next(),
+               [self = shared_from_this(), question = std::move(question)]() mutable {
+                 for (const MatchLevel rung : kMatchLevels) static_cast<void>(question.form(rung));
+                 const MutexLock lock(self->mutex_);
+                 self->folded_ = std::move(question);
+               });
 }
 
 BackendRequest GatewayRequest::backend_request() const {

@@ -51,6 +51,12 @@ void GatewayRequest::keep(const SharedResponse& response, Result<ApiRecord> reco
   set_stored(stored);
 }
 
+/// With the forms that were made ahead, if they were.
+Question GatewayRequest::folded_question() {
+  const MutexLock lock(mutex_);
+  return std::exchange(folded_, std::nullopt).value_or(*question_);
+}
+
 void GatewayRequest::set_stored(StoreResult stored) {
   if (stored != StoreResult::kStored) gateway_.counts().not_stored(stored);
   const MutexLock lock(mutex_);
@@ -96,7 +102,7 @@ StoreResult GatewayRequest::store(const SharedResponse& response, Result<ApiReco
       .prompt_tokens = record->prompt_tokens(),
       .output_tokens = record->output_tokens(),
       .record = record->serialize()};
-  Question question = *question_;
+  Question question = folded_question();
   AnswerArchive* const archive = gateway_.parts().archive;
   const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
   const auto kept = archive == nullptr
