@@ -8,10 +8,11 @@
 namespace afterimage {
 namespace {
 
-// An owner starts as if this many of its hints had come true and had not: enough to use its first
-// hints, and soon outvoted.
-constexpr double kAssumedRight = 18;
-constexpr double kAssumedWrong = 2;
+// An owner starts as if it had hinted this often with each outcome, this share rightly: enough to
+// use its first hints, and soon outvoted.
+constexpr double kAssumed = 20;
+constexpr double kAssumedRight = 0.9;
+constexpr double kMostProbable = 0.9;  // nearer to one, what follows for ended ones is noise
 // Counts are halved at this many requests, so that trust follows an owner that changes.
 constexpr double kMostCounted = 4000;
 constexpr double kStep = 0.25;  // nats
@@ -44,13 +45,18 @@ int HintTrust::evidence(EntryLabel owner, ContinuationHint hint, double probabil
   if (hint == ContinuationHint::kNone) return 0;
   const auto known = owners_.find(owner.bits);
   const Counts counts = known == owners_.end() ? Counts() : known->second[range_of(probability)];
-  const bool goes_on = hint == ContinuationHint::kGoesOn;
-  constexpr double kAssumed = kAssumedRight + kAssumedWrong;
-  const auto share = [&](const std::array<double, 2>& of, double assumed) {
-    return (of[index_of(hint)] + assumed) / (of[0] + of[1] + kAssumed);
+  const std::size_t i = index_of(hint);
+  const auto share = [i](const std::array<double, 2>& of, double assumed) {
+    return (of[i] + kAssumed * assumed) / (of[0] + of[1] + kAssumed);
   };
-  const double if_continues = share(counts.continued, goes_on ? kAssumedRight : kAssumedWrong);
-  const double if_ends = share(counts.ended, goes_on ? kAssumedWrong : kAssumedRight);
+  const double right = hint == ContinuationHint::kGoesOn ? kAssumedRight : 1 - kAssumedRight;
+  const double if_continues = share(counts.continued, right);
+  // P(hint) = p × P(hint | continues) + (1 - p) × P(hint | ends), where p is the probability.
+  const double p = std::min(probability, kMostProbable);
+  const double in_all = share(counts.hinted, p * right + (1 - p) * (1 - right));
+  const double expected =
+      std::clamp((in_all - p * if_continues) / (1 - p), 1 - kAssumedRight, kAssumedRight);
+  const double if_ends = share(counts.ended, expected);
   return static_cast<int>(std::lround(std::log(if_continues / if_ends) / kStep));
 }
 
@@ -60,6 +66,7 @@ HintTrust::Bet HintTrust::open(EntryLabel owner, ContinuationHint hint, double p
   if (hint == ContinuationHint::kNone) return {};
   const Bet bet{.owner = owner, .hint = hint, .range = range_of(probability), .number = next_++};
   pending_.push_back({.bet = bet, .since = now});
+  count(&Counts::hinted, bet);
   return bet;
 }
 

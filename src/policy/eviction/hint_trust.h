@@ -19,7 +19,8 @@ namespace afterimage {
 /// Counts   Separate for each owner: what one hints changes no ratio of another. Separate for each
 ///          range of the probability that is believed without the hint: a hint that repeats what is
 ///          known counts for nothing. A conversation counts as ended after kPatience seconds, until
-///          it continues after all.
+///          it continues after all; before, how often ended ones had the hint follows from how often
+///          all and continued ones had it.
 /// Cost     O(1). At most kMostOwners owners and kMostPending requests are remembered.
 class HintTrust {
  public:
@@ -48,6 +49,7 @@ class HintTrust {
  private:
   static constexpr std::size_t kRanges = 3;
   struct Counts {  // of requests: those that hint that they go on, and those that end
+    std::array<double, 2> hinted{};
     std::array<double, 2> continued{};
     std::array<double, 2> ended{};
   };
