@@ -20,6 +20,9 @@ constexpr double kPriorReuses = 1;
 constexpr double kLongestPrior = 300;
 constexpr double kFading = 0.999;  // per fade()
 constexpr unsigned kLevelBits = 3;
+constexpr double kNatsOfEvidence = 0.25;
+constexpr double kAllReused = 1e-12;    // a share below which evidence changes nothing
+constexpr double kLeastHazard = 1e-12;  // per second: no rate is zero
 
 // A time span from one age on: expected reuses, expected seconds of residence, and the share that
 // is left unused at its end.
@@ -71,20 +74,22 @@ std::size_t ReuseModel::KeyHash::operator()(const Key& key) const {
   std::size_t hash = boost::hash_range(key.traits.values.begin(), key.traits.values.end());
   boost::hash_combine(hash, key.traits.kind);
   boost::hash_combine(hash, key.finest);
+  boost::hash_combine(hash, key.evidence);
   return hash;
 }
 
 ReuseModel::Class ReuseModel::classify(std::span<const std::uint64_t> features,
-                                       const Traits& traits) {
+                                       const Traits& traits, int evidence) {
   Table finest = 0;
   for (std::size_t level = 0; level < features.size(); ++level) {
     finest = find_or_add(features[level], level, finest);
   }
   const auto fresh = static_cast<Class>(free_.empty() ? profiles_.size() : free_.back());
-  const auto [it, added] = by_profile_.try_emplace({.finest = finest, .traits = traits}, fresh);
+  const Key key{.finest = finest, .traits = traits, .evidence = evidence};
+  const auto [it, added] = by_profile_.try_emplace(key, fresh);
   if (added && free_.empty()) profiles_.emplace_back();
   if (added && !free_.empty()) free_.pop_back();
-  if (added) profiles_[fresh] = {.finest = finest, .traits = traits};
+  if (added) profiles_[fresh] = {.finest = finest, .traits = traits, .evidence = evidence};
   ++profiles_[it->second].users;
   return it->second;
 }
@@ -93,7 +98,8 @@ void ReuseModel::release(Class released) {
   const Profile& profile = profiles_[released];
   AFI_CHECK(profile.users > 0);
   if (--profiles_[released].users > 0) return;
-  by_profile_.erase({.finest = profile.finest, .traits = profile.traits});
+  by_profile_.erase(
+      {.finest = profile.finest, .traits = profile.traits, .evidence = profile.evidence});
   released_.push_back(released);
 }
 
@@ -150,15 +156,38 @@ void ReuseModel::estimate(Table which) {
   }
 }
 
+// By Bayes' rule evidence multiplies the share of the members that will be reused by its ratio, and
+// leaves the share that will not. What survives to an age is the sum of both.
+void ReuseModel::weigh(const Profile& profile, PerBin& hazards) {
+  const double ratio = std::exp(kNatsOfEvidence * profile.evidence);
+  const double never = 1 - profile.probability;
+  const auto weighed = [&](double alive) { return ratio * (alive - never) + never; };
+  double alive = 1;
+  for (std::size_t bin = 0; bin < kResolved; ++bin) {
+    const double width = begin_of(bin + 1) - begin_of(bin);
+    const double then = std::max(alive * std::exp(-hazards[bin] * width), never);
+    if (then <= kAllReused) return;
+    hazards[bin] = std::max(std::log(weighed(alive) / weighed(then)) / width, kLeastHazard);
+    alive = then;
+  }
+}
+
 void ReuseModel::estimate(Profile& profile) const {
   const ReuseRegression::LogHazards logs = regression_.log_hazards(profile.traits);
+  PerBin hazards;
+  double expected = 0;
+  for (std::size_t bin = 0; bin < kBins; ++bin) {
+    hazards[bin] = std::sqrt(hazards_[profile.finest][bin] * std::exp(log_at(logs, bin)));
+    if (bin < kResolved) expected += hazards[bin] * (begin_of(bin + 1) - begin_of(bin));
+  }
+  profile.probability = static_cast<float>(1 - std::exp(-expected));
+  if (profile.evidence != 0) weigh(profile, hazards);
   std::array<Span, kBins> spans;  // a stack of `count` best spans from this age on, by rate
   std::size_t count = 0;
   for (std::size_t bin = kBins; bin-- > 0;) {
-    const double hazard = std::sqrt(hazards_[profile.finest][bin] * std::exp(log_at(logs, bin)));
     const double width = bin + 1 == kBins ? age_of(bin) : begin_of(bin + 1) - begin_of(bin);
-    const double left = std::exp(-hazard * width);
-    Span best{1 - left, (1 - left) / hazard, left};
+    const double left = std::exp(-hazards[bin] * width);
+    Span best{1 - left, (1 - left) / hazards[bin], left};
     while (count > 0 && rate(spans[count - 1]) >= rate(best)) best = join(best, spans[--count]);
     spans[count++] = best;
     profile.indices[bin] = static_cast<float>(rate(best));

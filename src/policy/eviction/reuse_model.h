@@ -23,6 +23,9 @@ namespace afterimage {
 /// A class is a finest table and traits. Its hazard is the geometric mean of the table's and that
 /// of a ReuseRegression, which knows more traits than tables have room for.
 ///
+/// Evidence about one member (a hint) multiplies the odds that it is reused at all, within
+/// begin_of(kResolved), and moves no time of reuse.
+///
 /// Unit     Seconds. Ages fall into bins of a quarter octave from two seconds on.
 /// Source   Gittins, Bandit processes and dynamic allocation indices, 1979; hazards by age:
 ///          Beckmann et al., LHD: improving cache hit rate by maximizing hit density, NSDI 2018.
@@ -30,6 +33,8 @@ class ReuseModel {
  public:
   using Class = std::uint32_t;
   static constexpr std::size_t kBins = 53;
+  /// From this age on, about an hour, a member that was not reused counts as never reused.
+  static constexpr std::size_t kResolved = 41;
 
   /// The age in seconds at which a bin begins; begin_of(kBins) is beyond all ages.
   [[nodiscard]] static double begin_of(std::size_t bin) { return edges()[bin]; }
@@ -37,7 +42,9 @@ class ReuseModel {
   using Traits = ReuseRegression::Traits;
   /// The class with these features, coarsest first, and traits. Each feature must refine the one
   /// before it. A class exists until it was released as often as it was asked for.
-  Class classify(std::span<const std::uint64_t> features, const Traits& traits = {});
+  /// `evidence`: the logarithm of a likelihood ratio, in quarters of a nat.
+  Class classify(std::span<const std::uint64_t> features, const Traits& traits = {},
+                 int evidence = 0);
   /// The class may be another one after the next estimate().
   void release(Class released);
   [[nodiscard]] std::size_t released() const { return released_.size(); }
@@ -59,6 +66,12 @@ class ReuseModel {
     if (std::exchange(profile.estimated, estimated_) != estimated_) estimate(profile);
     return profile.indices[bin];
   }
+  /// The probability, as of the last estimate(), that a new member is reused before
+  /// begin_of(kResolved); without the evidence.
+  [[nodiscard]] double probability(Class member) {
+    static_cast<void>(index(member, 0));
+    return profiles_[member].probability;
+  }
   /// Discounts old observations. Cheap; call it at even intervals.
   void fade();
   /// Lets index() use what was observed before the last fade, and released classes be used again.
@@ -79,6 +92,7 @@ class ReuseModel {
   struct Key {
     Table finest = 0;
     Traits traits;
+    int evidence = 0;
     bool operator==(const Key&) const = default;
   };
   struct KeyHash {
@@ -89,6 +103,8 @@ class ReuseModel {
     std::uint32_t users = 0;
     std::uint64_t estimated = 0;  // the number of the estimate() that `indices` are of; 0: of none
     Traits traits;
+    int evidence = 0;
+    float probability = 0;
     std::array<float, kBins> indices{};
   };
 
@@ -96,6 +112,7 @@ class ReuseModel {
   Table find_or_add(std::uint64_t feature, std::size_t level, Table coarser);
   void estimate(Table which);
   void estimate(Profile& profile) const;
+  static void weigh(const Profile& profile, PerBin& hazards);
 
   boost::unordered_flat_map<std::uint64_t, Table> by_feature_;
   // By table, coarser ones first. Separate arrays, because observing and estimating read different

@@ -19,7 +19,7 @@ namespace afterimage {
 ///          of a piecewise exponential model.
 class ReuseRegression {
  public:
-  static constexpr std::size_t kTraits = 13;
+  static constexpr std::size_t kTraits = 12;
   static constexpr std::size_t kKinds = 5;    // have their own weights
   static constexpr std::size_t kValues = 24;  // of a trait
   static constexpr std::size_t kOctaves = 14;

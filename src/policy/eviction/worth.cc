@@ -58,6 +58,7 @@ void Worth::begin_request(const RequestFacts& facts) {
   request_ = facts;
   now_ = std::max(now_, std::chrono::duration<double>(facts.now).count());
   new_bytes_ = 0;
+  owner_ = {};
   at_tip_ = true;
   age_runs();
   forget_oldest();
@@ -78,6 +79,7 @@ void Worth::insert(SlotId slot, const EntryFacts& facts) {
   entry.price = price_of(facts);
   entry.present = true;
   entry.past.bytes = weight_of(facts);
+  if (facts.owner != EntryLabel()) owner_ = facts.owner;
   Past past = recall(facts.key);
   for (const std::uint64_t key : facts.contains) {
     const Past shorter = recall(key);
@@ -250,6 +252,9 @@ void Worth::close_runs() {
     run.taken_bytes = 0;
     run.conversation = conversation_;
     classify(run);
+  }
+  follow_hint();
+  for (const Index opened : open_) {
     start_aging(opened);
     relist(opened);
     drop_if_dead(opened);

@@ -12,6 +12,7 @@
 
 #include "afterimage/eviction_policy.h"
 #include "foundation/platform/huge_pages.h"
+#include "policy/eviction/hint_trust.h"
 #include "policy/eviction/reuse_model.h"
 #include "policy/eviction/run_ages.h"
 
@@ -26,10 +27,11 @@ namespace afterimage {
 /// the beginning of a run divides it. The model distinguishes runs by
 ///   - kind: a request's last entry, its own entries, shared entries, entries left behind;
 ///   - the number of uses, and whether they were divided;
-///   - the client's hint, the model's stop reason, who started the turn, and the turn's number;
+///   - the model's stop reason, who started the turn, and the turn's number;
 ///   - the length of the output, and the time since the previous turn;
 ///   - the prompt's size, how much of it is new, and the size of the conversation's first prompt;
 ///   - turns begun by people, tool results since the last of them, and how fast those came.
+/// A client's hint changes the odds that a run is reused by what HintTrust has learned of its owner.
 /// Evicted entries are remembered by key for a while, so that a reuse after eviction is learned,
 /// too. Without begin_request() all runs are of one kind and do not age.
 ///
@@ -99,6 +101,9 @@ class Worth final : public EvictionPolicy {
     double first_bytes = 0;        // of the first prompt
     double bytes = 0;              // of the prompt
     double new_bytes = 0;          // of these, neither resident nor remembered
+    EntryLabel owner;              // zeros: unknown
+    HintTrust::Bet bet;            // on what the latest request hinted
+    int evidence = 0;              // of the hint, see ReuseModel::classify
   };
   struct Run {
     RequestFacts facts;
@@ -156,6 +161,7 @@ class Worth final : public EvictionPolicy {
   void settle(Index run);
   void leave_behind(Index run);
   void classify(Run& run);
+  void follow_hint();
   void start_aging(Index run);
   void age_runs();
   [[nodiscard]] std::size_t bin_of(const Run& run) const { return ages_.bin(run.place); }
@@ -175,6 +181,7 @@ class Worth final : public EvictionPolicy {
   [[nodiscard]] const Rank* least_worth();
 
   ReuseModel model_;
+  HintTrust trust_;
   bool stale_ranks_ = false;  // the model has learned since the buckets were ranked
   std::vector<Entry, HugePageAllocator<Entry>> entries_;  // by slot index
   std::vector<Run> runs_;
@@ -199,6 +206,7 @@ class Worth final : public EvictionPolicy {
   std::uint64_t requests_ = 0;
   std::uint64_t ranked_at_ = 0;  // requests_ when the buckets were ranked
   double new_bytes_ = 0;
+  EntryLabel owner_;  // of the current request's new entries
   Conversation conversation_;
   bool at_tip_ = true;
   std::vector<Index> open_;   // the current request's runs

@@ -27,12 +27,16 @@ void Worth::follow_conversation() {
     const Run& run = runs_[taken];
     // If entries are long, a request's only own entry may be its last one.
     if ((run.kind != Kind::kOwn && run.kind != Kind::kTip) || !run.continued) continue;
+    if (!continues) trust_.continues(run.conversation.bet);
     conversation_ = run.conversation;
+    conversation_.bet = {};
+    conversation_.evidence = 0;
     ++conversation_.turn;
     since = run.since;
     continues = true;
   }
   Conversation& it = conversation_;
+  if (owner_ != EntryLabel()) it.owner = owner_;
   it.gap = now_ - since;
   it.new_bytes = new_bytes_;
   it.bytes = 0;
@@ -52,7 +56,6 @@ void Worth::classify(Run& run) {
   std::array<std::uint64_t, 4> features;
   std::uint64_t feature = static_cast<std::uint64_t>(run.kind) * 2 + (run.divided ? 1 : 0);
   features[0] = feature = feature * (kMaxCountedUses + 1) + run.uses;
-  feature = feature * 8 + static_cast<std::uint64_t>(run.facts.hint);
   feature = feature * 8 + static_cast<std::uint64_t>(run.facts.stop);
   features[1] = feature = feature * 8 + static_cast<std::uint64_t>(run.facts.kind);
   const std::uint32_t turn = run.conversation.turn;
@@ -61,8 +64,27 @@ void Worth::classify(Run& run) {
   const auto gap = static_cast<std::uint64_t>(run.conversation.gap);
   features[3] = feature * 16 + (turn == 0 ? 0 : 1 + octave(gap, 1, 9) / 2);
   const ReuseModel::Class before = run.reuse_class;
-  run.reuse_class = model_.classify(features, traits_of(run));
+  run.reuse_class = model_.classify(features, traits_of(run), run.conversation.evidence);
   if (before != kNone) model_.release(before);
+}
+
+// A hint concerns all runs of its request, by what is believed of the first run of its own.
+void Worth::follow_hint() {
+  if (request_.hint == ContinuationHint::kNone) return;
+  const auto own = std::ranges::find_if(open_, [this](Index run) {
+    return runs_[run].kind == Kind::kOwn || runs_[run].kind == Kind::kTip;
+  });
+  if (own == open_.end()) return;
+  const double probability = model_.probability(runs_[*own].reuse_class);
+  const EntryLabel owner = conversation_.owner;
+  const int evidence = trust_.evidence(owner, request_.hint, probability);
+  const auto bet = trust_.open(owner, request_.hint, probability, now_);
+  for (const Index opened : open_) {
+    Run& run = runs_[opened];
+    run.conversation.bet = bet;
+    run.conversation.evidence = evidence;
+    if (evidence != 0) classify(run);
+  }
 }
 
 // Sizes count in half octaves that repeat after twelve octaves: no unit is needed, because prompts
@@ -85,7 +107,6 @@ ReuseModel::Traits Worth::traits_of(const Run& run) {
   const Conversation& it = run.conversation;
   ReuseModel::Traits traits{.kind = static_cast<std::uint8_t>(run.kind)};
   traits.values = {0,  // the same for all
-                   static_cast<std::uint8_t>(run.facts.hint),
                    static_cast<std::uint8_t>(static_cast<unsigned>(run.facts.stop) * 3 +
                                              static_cast<unsigned>(run.facts.kind)),
                    count(it.turn, 4),
