@@ -20,14 +20,15 @@
 #include "afterimage/serve.h"             // IWYU pragma: export
 
 // Requests, media and tensors.
-#include "afterimage/ids.h"        // IWYU pragma: export
-#include "afterimage/kv_layout.h"  // IWYU pragma: export
-#include "afterimage/kv_slice.h"   // IWYU pragma: export
-#include "afterimage/media.h"      // IWYU pragma: export
-#include "afterimage/model.h"      // IWYU pragma: export
-#include "afterimage/request.h"    // IWYU pragma: export
-#include "afterimage/sequence.h"   // IWYU pragma: export
-#include "afterimage/tensor.h"     // IWYU pragma: export
+#include "afterimage/document_reader.h"  // IWYU pragma: export
+#include "afterimage/ids.h"              // IWYU pragma: export
+#include "afterimage/kv_layout.h"        // IWYU pragma: export
+#include "afterimage/kv_slice.h"         // IWYU pragma: export
+#include "afterimage/media.h"            // IWYU pragma: export
+#include "afterimage/model.h"            // IWYU pragma: export
+#include "afterimage/request.h"          // IWYU pragma: export
+#include "afterimage/sequence.h"         // IWYU pragma: export
+#include "afterimage/tensor.h"           // IWYU pragma: export
 
 // Use one cache alone.
 #include "afterimage/answer.h"          // IWYU pragma: export
