@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "afterimage/document_reader.h"
+#include "foundation/documents/document_reader.h"
 #include "foundation/media/decode.h"
 #include "foundation/platform/environment.h"
 

@@ -20,15 +20,14 @@
 #include "afterimage/serve.h"             // IWYU pragma: export
 
 // Requests, media and tensors.
-#include "afterimage/document_reader.h"  // IWYU pragma: export
-#include "afterimage/ids.h"              // IWYU pragma: export
-#include "afterimage/kv_layout.h"        // IWYU pragma: export
-#include "afterimage/kv_slice.h"         // IWYU pragma: export
-#include "afterimage/media.h"            // IWYU pragma: export
-#include "afterimage/model.h"            // IWYU pragma: export
-#include "afterimage/request.h"          // IWYU pragma: export
-#include "afterimage/sequence.h"         // IWYU pragma: export
-#include "afterimage/tensor.h"           // IWYU pragma: export
+#include "afterimage/ids.h"        // IWYU pragma: export
+#include "afterimage/kv_layout.h"  // IWYU pragma: export
+#include "afterimage/kv_slice.h"   // IWYU pragma: export
+#include "afterimage/media.h"      // IWYU pragma: export
+#include "afterimage/model.h"      // IWYU pragma: export
+#include "afterimage/request.h"    // IWYU pragma: export
+#include "afterimage/sequence.h"   // IWYU pragma: export
+#include "afterimage/tensor.h"     // IWYU pragma: export
 
 // Use one cache alone.
 #include "afterimage/answer.h"          // IWYU pragma: export

@@ -135,7 +135,8 @@ Result<void> check_engine_takes_part(const JsonValue& part, const std::string& n
     return check_members(part["file"], name + ".file", {"file_data", "filename"});
   }
   if (type != "image_url" && type != "video_url" && type != "audio_url" && type != "input_audio") {
-    return unsupported(name, "it supports text, image_url, video_url, audio_url, input_audio and file");
+    return unsupported(name,
+                       "it supports text, image_url, video_url, audio_url, input_audio and file");
   }
   AFI_TRY_VOID(check_members(part, name, {"type", type}));
   const JsonValue value = part[type];

@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "afterimage/check.h"
-#include "afterimage/document_reader.h"
+#include "foundation/documents/document_reader.h"
 #include "gateway/openai/request.h"
 
 namespace afterimage {

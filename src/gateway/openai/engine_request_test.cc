@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "afterimage/document_reader.h"
+#include "foundation/documents/document_reader.h"
 #include "foundation/platform/environment.h"
 #include "foundation/text/data_url.h"
 #include "gateway/openai/request.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "afterimage/check.h"
-#include "afterimage/document_reader.h"
+#include "foundation/documents/document_reader.h"
 #include "foundation/text/data_url.h"
 #include "foundation/text/json_text.h"
 #include "gateway/openai/engine_limits.h"
@@ -319,8 +319,9 @@ class Reading {
     const JsonValue data = part["file"]["file_data"];
     ApiMedia media{.modality = Modality::kImage, .name = name + ".file"};
     if (!data.is(JsonKind::kString) || !is_data_url(data.text())) {
-      note(fail(ErrorCode::kUnsupported,
-                media.name + ".file_data must be a data URL of a PDF file, for the built-in engine"));
+      note(fail(
+          ErrorCode::kUnsupported,
+          media.name + ".file_data must be a data URL of a PDF file, for the built-in engine"));
       return canonical(part);
     }
     AFI_TRY_VOID(read_bytes(data.text(), false, media.name + ".file_data", media));

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "afterimage/document_reader.h"
+#include "foundation/documents/document_reader.h"
 #include "foundation/media/probe.h"
 #include "foundation/text/data_url.h"
 
