@@ -11,8 +11,6 @@
 #include <optional>
 #include <utility>
 
-#include "foundation/crypto/sha256.h"
-#include "foundation/documents/page_memory.h"
 #include "foundation/documents/pdfium.h"
 #include "foundation/media/ppm.h"
 #include "foundation/media/probe.h"
@@ -128,57 +126,6 @@ Result<void> check_pictures(const CheckedDocument& document, int page, const std
       });
 }
 
-constexpr Bytes kKeptPages = 64_MiB;
-
-/// Of all readers of the process.
-PageMemory& memory() {
-  static PageMemory memory(kKeptPages);
-  return memory;
-}
-
-/// The limits that are checked page by page belong to it: another reader may have others.
-PageMemory::Key key_of(std::span<const std::byte> file, const std::string& rasterizer,
-                       const DocumentLimits& limits) {
-  Sha256 sha;
-  const std::string how =
-      fmt::format("{}, {}, {}.", rasterizer, limits.max_picture_pixels, limits.max_objects);
-  sha.update(std::as_bytes(std::span(how)));
-  sha.update(file);
-  return sha.finish();
-}
-
-Result<PageMemory::Pages> rasterize(const CheckedDocument& document, const std::string& name,
-                                    const DocumentReaderOptions& options) {
-  const SystemClock system;
-  const Clock& clock = options.clock == nullptr ? system : *options.clock;
-  const Duration limit = options.limits.max_time;
-  Duration spent{0};  // without the time for which other documents had the library
-  PageMemory::Pages pages;
-  for (int page = 0; std::cmp_less(page, document.pages.size()); ++page) {
-    AFI_TRY_VOID(check_pictures(document, page, name, options.limits));
-    const auto [width, height] = document.pages[static_cast<std::size_t>(page)];
-    std::vector<std::uint8_t> rgbx(std::size_t{4} * width * height);
-    std::optional<Duration> began;
-    const auto is_over = [&] {
-      const Duration now = clock.now();
-      if (!began.has_value()) began = now;
-      return spent + (now - *began) >= limit;
-    };
-    const Rasterized ended = document.open.rasterize(page, rgbx, width, height, is_over);
-    if (began.has_value()) spent += clock.now() - *began;
-    if (ended == Rasterized::kOutOfTime) {
-      return over_limit(name, fmt::format("rasterising takes longer than {} s, at page {}",
-                                          limit / std::chrono::seconds(1), page + 1));
-    }
-    if (ended == Rasterized::kFailed) {
-      return fail(ErrorCode::kCorruption, fmt::format("{}: page {} is damaged", name, page + 1));
-    }
-    pages.push_back(
-        std::make_shared<const std::vector<std::byte>>(ppm_of_rgbx(rgbx, width, height)));
-  }
-  return pages;
-}
-
 }  // namespace
 
 bool is_document(const MediaItem& item) {
@@ -201,20 +148,38 @@ Result<std::string> DocumentReader::rasterizer() const {
 Result<std::vector<MediaItem>> DocumentReader::pages(const MediaItem& document) const {
   const std::string name = name_of(document);
   AFI_TRY(const CheckedDocument checked, open_checked(document, options_));
-  AFI_TRY(const std::string rasterizer, this->rasterizer());
-  const PageMemory::Key key = key_of(*document.files[0], rasterizer, options_.limits);
-  auto pages = memory().find(key);
-  if (!pages.has_value()) {
-    AFI_TRY(pages, rasterize(checked, name, options_));
-    memory().keep(key, *pages);
+  const SystemClock system;
+  const Clock& clock = options_.clock == nullptr ? system : *options_.clock;
+  Duration spent{0};  // without the time for which other documents had the library
+  std::vector<MediaItem> pages;
+  for (int page = 0; std::cmp_less(page, checked.pages.size()); ++page) {
+    AFI_TRY_VOID(check_pictures(checked, page, name, options_.limits));
+    const auto [width, height] = checked.pages[static_cast<std::size_t>(page)];
+    std::vector<std::uint8_t> rgbx(std::size_t{4} * width * height);
+    std::optional<Duration> began;
+    const auto is_over = [&] {
+      const Duration now = clock.now();
+      if (!began.has_value()) began = now;
+      return spent + (now - *began) >= options_.limits.max_time;
+    };
+    const Rasterized ended = checked.open.rasterize(page, rgbx, width, height, is_over);
+    if (began.has_value()) spent += clock.now() - *began;
+    switch (ended) {
+      case Rasterized::kDone:
+        break;
+      case Rasterized::kOutOfTime:
+        return over_limit(
+            name, fmt::format("rasterising takes longer than {} s, at page {}",
+                              options_.limits.max_time / std::chrono::seconds(1), page + 1));
+      case Rasterized::kFailed:
+        return fail(ErrorCode::kCorruption, fmt::format("{}: page {} is damaged", name, page + 1));
+    }
+    pages.push_back({.modality = Modality::kImage,
+                     .files = {std::make_shared<const std::vector<std::byte>>(
+                         ppm_of_rgbx(rgbx, width, height))},
+                     .name = fmt::format("{}, page {}", name, page + 1)});
   }
-  std::vector<MediaItem> items;
-  for (const FileBytes& page : *pages) {
-    items.push_back({.modality = Modality::kImage,
-                     .files = {page},
-                     .name = fmt::format("{}, page {}", name, items.size() + 1)});
-  }
-  return items;
+  return pages;
 }
 
 Result<void> DocumentReader::replace_documents(Request& request) const {

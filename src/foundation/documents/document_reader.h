@@ -40,7 +40,6 @@ struct DocumentReaderOptions {
 /// Makes images of the pages of PDF files. PDFium rasterises them; it is loaded when the first document
 /// is read, and never unloaded.
 ///
-/// Cost     About 10 ms a page of text. 64 MiB of pages that were made last are kept in the process.
 /// Shape    A page is a binary PPM file, so that its content digest is that of its size and pixels: equal
 ///          pages are equal items, in whichever document and at whichever place they are.
 /// Errors   kUnavailable: there is no PDFium; the message says how to get it. kInvalidArgument: not one

@@ -114,21 +114,6 @@ TEST_F(Documents, EqualPagesAreEqualItemsInEveryDocumentAndPlace) {
   EXPECT_NE(*first[2].files[0], *second[2].files[0]) << "one box has another colour";
 }
 
-TEST_F(Documents, ADocumentThatWasJustReadIsNotRasterisedAgain) {
-  const MediaItem document = pdf({text_page("again")});
-  const auto first = pages(document).value();
-  MediaItem copy = pdf({text_page("again")});
-  copy.name = "copy.pdf";
-  const auto second = pages(copy).value();
-  EXPECT_EQ(first[0].files[0], second[0].files[0]) << "one file in memory";
-  EXPECT_EQ(second[0].name, "copy.pdf, page 1");
-  options_.longer_side = 100;
-  EXPECT_NE(pages(document).value()[0].files[0], first[0].files[0]);
-  options_.longer_side = 1'024;
-  options_.limits.max_objects = 3;
-  EXPECT_FALSE(pages(document).has_value()) << "another reader's limits are not these";
-}
-
 TEST_F(Documents, TheRasterizerIsNamedByItsLibraryAndSize) {
   const std::string name = DocumentReader(options_).rasterizer().value();
   EXPECT_THAT(name, ::testing::MatchesRegex("pdfium [0-9a-f]+, 1024 pixels"));
