@@ -73,6 +73,14 @@ class Pages(Workload):
         self.assertTrue(report["outputs_identical"])
         self.assertEqual(report["distinct_media"], 3)
 
+    def test_the_kv_of_the_pages_before_the_changed_one_is_reused(self):
+        # A model with recurrent layers resumes where an earlier prompt ended only.
+        report = self.report([self.pdf("first.pdf", [1, 2, 3]), self.pdf("second.pdf", [1, 2, 9])], "--size", "full")
+        self.assertTrue(report["outputs_identical"])
+        self.assertEqual(report["encoder_calls"]["encode_once"], 4)
+        page = 12 * 8  # embeddings of a page of A4
+        self.assertGreaterEqual(report["prefix_tokens_reused"], 2 * page)
+
     def test_explain_speaks_of_its_pages(self):
         done = self.work([self.pdf("first.pdf", [1, 2]), self.pdf("second.pdf", [1, 3])], "--size", "tiny", "--request", "r1", verb="explain")
         self.assertIn("second.pdf, page 2", done.stdout)
@@ -148,10 +156,10 @@ class Serve(unittest.TestCase):
         with gateway_under_test.LOCAL.open(request, timeout=120) as answer:
             return json.load(answer), answer.headers
 
-    def refused(self, path, body):
+    def refused(self, path, body, status=400):
         with self.assertRaises(urllib.error.HTTPError) as refused:
             self.post(path, body)
-        self.assertEqual(refused.exception.code, 400)
+        self.assertEqual(refused.exception.code, status)
         return refused.exception.read().decode()
 
     def chat(self, data, **file):
@@ -160,13 +168,14 @@ class Serve(unittest.TestCase):
 
     def test_a_chat_about_a_file_is_answered_from_its_pages(self):
         answers = []
-        for pages in ([1, 2], [1, 3], [1, 2]):
+        for pages in ([1, 2], [1, 3], [2], [1, 2]):
             answer, headers = self.post("/v1/chat/completions", self.chat(self.base64_of(pages), filename=f"{len(answers)}.pdf"))
-            answers.append((answer["choices"][0]["message"]["content"], headers["X-Afterimage-Cache"]))
-        (first, missed), (second, _), (third, hit) = answers
-        self.assertNotEqual(first, second)
-        self.assertEqual(first, third)
-        self.assertNotEqual(missed, hit, "the third was stored, whatever the file's name is")
+            answers.append((answer["choices"][0]["message"]["content"], headers["X-Cache"], answer["usage"]))
+        (first, missed, two), (_, changed, _), (_, _, one), (again, hit, _) = answers
+        self.assertEqual(first, again)
+        self.assertEqual((missed, changed, hit), ("MISS", "MISS", "HIT"), "the name of the file is not part of the question")
+        page = two["prompt_tokens"] - one["prompt_tokens"]
+        self.assertGreater(page, 50, "a page of its own in the prompt")
 
     def test_the_same_file_over_three_apis_has_one_answer(self):
         data = self.base64_of([7, 8])
@@ -181,7 +190,7 @@ class Serve(unittest.TestCase):
 
     def test_what_cannot_be_read_is_refused(self):
         url = "/v1/chat/completions"
-        self.assertIn("100000 pages", self.refused(url, self.chat(self.base64_of([1], claimed=100000))))
+        self.assertIn("100000 pages", self.refused(url, self.chat(self.base64_of([1], claimed=100000)), 413))
         self.assertIn("encrypted", self.refused(url, self.chat(self.base64_of([1], encrypted=True))))
         self.assertIn("not a PDF file", self.refused(url, self.chat(base64.b64encode(b"hello").decode())))
         body = self.chat(self.base64_of([1]))
