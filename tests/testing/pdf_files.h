@@ -23,7 +23,8 @@ struct PdfPage {
 struct PdfContent {
   std::vector<PdfPage> pages;
   std::int64_t claimed_pages = -1;  // in /Count; -1: as many as there are
-  bool is_encrypted = false;        // names a security handler, with nonsense as keys
+  bool needs_password = false;
+  bool has_empty_password = false;  // encrypted, but opens without one
 };
 FileContent make_pdf(const PdfContent& content);
 

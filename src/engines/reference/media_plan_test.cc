@@ -69,7 +69,7 @@ TEST(TileGrid, HasTheAspectRatioThatIsNearest) {
       {"a line", 16'384, 1, 12, {12, 1}},
       {"a column", 1, 16'384, 12, {1, 12}},
       {"one tile at most", 4000, 1000, 1, {1, 1}},
-      {"few tiles at most", 896, 672, 6, {1, 1}},
+      {"few tiles at most", 896, 672, 6, {3, 2}},
   };
   for (const auto& c : kCases) {
     const TileGrid grid = tile_grid(c.width, c.height, 224, c.max_tiles);

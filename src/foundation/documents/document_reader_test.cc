@@ -192,10 +192,12 @@ TEST_F(Documents, RasterisingEndsWhenTheTimeIsOver) {
 }
 
 TEST_F(Documents, EncryptedFilesAreRefused) {
-  const Error error =
-      refusal(pdf(make_pdf(PdfContent{.pages = {text_page("one")}, .is_encrypted = true})));
-  EXPECT_EQ(error.code, ErrorCode::kUnsupported);
-  EXPECT_THAT(error.message, HasSubstr("encrypted"));
+  for (const bool opens : {false, true}) {
+    const Error error = refusal(pdf(make_pdf(PdfContent{
+        .pages = {text_page("one")}, .needs_password = !opens, .has_empty_password = opens})));
+    EXPECT_EQ(error.code, ErrorCode::kUnsupported) << opens;
+    EXPECT_THAT(error.message, HasSubstr("encrypted")) << opens;
+  }
 }
 
 TEST_F(Documents, ABrokenTreeOfPagesIsAnError) {

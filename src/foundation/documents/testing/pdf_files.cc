@@ -19,6 +19,17 @@ std::string stream(const std::string& fields, const std::string& data) {
   return fmt::format("<<{} /Length {}>>\nstream\n{}\nendstream", fields, data.size(), data);
 }
 
+/// What the standard security handler's revision 2 has as /U for the empty password, with the other fields of
+/// encryption().
+constexpr const char* kOfNoPassword =
+    "D11E8E8F404F776F6812FEF9C9814358DB72ED5C80A112C61BDC51D40E060370";
+
+std::string encryption(const std::string& kind, const std::string& user) {
+  return fmt::format(
+      " /ID [<{0}> <{0}>] /Encrypt <</Filter /Standard {1} /P -4 /O <{0}> /U <{2}>>>",
+      std::string(64, '5'), kind, user);
+}
+
 void add_page(const PdfPage& page, std::vector<std::string>& objects) {
   const std::size_t content = objects.size() + 2;
   std::string resources = "/Font <</F 3 0 R>>";
@@ -62,13 +73,10 @@ FileContent make_pdf(const PdfContent& content) {
   file += fmt::format("xref\n0 {}\n0000000000 65535 f \n", objects.size() + 1);
   for (const std::size_t offset : offsets) file += fmt::format("{:010} 00000 n \n", offset);
   std::string trailer = fmt::format("/Size {} /Root 1 0 R", objects.size() + 1);
-  if (content.is_encrypted) {
-    const std::string key(64, '5');
-    trailer += fmt::format(
-        " /ID [<{0}> <{0}>] /Encrypt <</Filter /Standard /V 2 /R 3 /Length 128 /P -4 /O <{0}> /U "
-        "<{0}>>>",
-        key);
+  if (content.needs_password) {
+    trailer += encryption("/V 2 /R 3 /Length 128", std::string(64, '5'));
   }
+  if (content.has_empty_password) trailer += encryption("/V 1 /R 2 /Length 40", kOfNoPassword);
   file += fmt::format("trailer\n<<{}>>\nstartxref\n{}\n%%EOF\n", trailer, table);
   const auto bytes = std::as_bytes(std::span(file));
   return {bytes.begin(), bytes.end()};
