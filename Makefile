@@ -27,6 +27,9 @@ trained = $(if $(and $(asked_llama),$(filter file,$(origin MODEL))),[ ! -e $(GEM
   --workload examples/conversations.jsonl --engine llama --model $(GEMMA) --chat-template gemma --context 2048)
 SOURCES = git ls-files '*.h' '*.cc'
 
+# Tests with PDF files are skipped, and shown as skipped, without it.
+pdfium = @python3 -m pip --version >/dev/null 2>&1 && scripts/fetch-pdfium.py build/pdfium || \
+  echo "Continuing without PDFium: tests that need it are skipped (scripts/fetch-pdfium.py build/pdfium)."
 # Tests and benchmarks include llama.cpp if it can be built; LLAMA=0 leaves it out.
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
@@ -83,6 +86,7 @@ traces: ## replay the traces in TRACES=../shared/traces through every eviction p
 
 test: ## run all tests under AddressSanitizer and UndefinedBehaviorSanitizer (FUZZ=0, SLOW=0: without corpora of fuzz targets, without the slowest)
 	$(call install,test)
+	$(pdfium)
 	$(llama)
 	cmake --preset dev -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO) -DAFTERIMAGE_FUZZ=$(if $(filter 0,$(FUZZ)),OFF,ON)
 	cmake --build --preset dev -j $(JOBS)

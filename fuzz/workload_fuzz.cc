@@ -17,9 +17,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto loader = MediaLoader::open({.workload = "w.jsonl"}, no_files);
   AFI_CHECK(loader.has_value());
   // Data URLs are decoded; references to files become empty items.
-  const auto load = [&](const MediaReference& reference) -> Result<MediaItem> {
-    if (reference.name.starts_with("data:")) return loader->load(reference);
-    return MediaItem{.modality = reference.modality, .name = reference.name};
+  const auto load = [&](const MediaReference& reference) -> Result<std::vector<MediaItem>> {
+    MediaItem item{.modality = reference.modality, .name = reference.name};
+    if (!reference.name.starts_with("data:")) return std::vector{item};
+    AFI_TRY(item, loader->load(reference));
+    return std::vector{std::move(item)};
   };
   const auto request = parse_workload_line(line, load);
   if (request.has_value()) {

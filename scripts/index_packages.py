@@ -13,5 +13,5 @@ def fetch(hashes, folder):
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "-q", "--no-deps", "--require-hashes",
            "-r", requirements, "-d", folder]
     if subprocess.run(pip).returncode != 0:
-        sys.exit(f"{pathlib.Path(sys.argv[0]).name}: pip could not fetch the model; see its error above. Is the index reachable (pip config list)?")
+        sys.exit(f"{pathlib.Path(sys.argv[0]).name}: pip could not fetch the package; see its error above. Is the index reachable (pip config list)?")
     return sorted(folder.glob("*.whl"))

@@ -32,7 +32,7 @@ for extra in "$@"; do
     bench) packages="$packages libbenchmark-dev python3-numpy python3-faiss openssl librocksdb-dev liblmdb-dev wrk
       redis-server libhiredis-dev" ;;
     test)
-      packages="$packages clang-19 libclang-rt-19-dev lld-19 ffmpeg prometheus $browser python3-dev python3-venv util-linux
+      packages="$packages clang-19 libclang-rt-19-dev lld-19 ffmpeg prometheus $browser python3-dev python3-venv python3-pip util-linux
       redis-server"
       # An installed Node is kept: the distribution's npm does not fit another Node.
       command -v node >/dev/null || packages="$packages nodejs"

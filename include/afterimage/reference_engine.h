@@ -67,8 +67,11 @@ struct StackOptions {
 /// becomes one embedding. Attention stays within the image or slice, as in Qwen2-VL.
 struct VisionOptions {
   StackOptions stack;
-  std::uint32_t patch = 0;             // pixels along one side of a patch
-  std::uint32_t max_cells = 0;         // along the longer side of an image
+  std::uint32_t patch = 0;      // pixels along one side of a patch
+  std::uint32_t max_cells = 0;  // along the longer side of an image, or a side of a tile
+  /// Not 0: an image is at most this many square tiles of max_cells, as in InternVL, and if it is
+  /// more than one, all of it again as the last tile. Tiles do not see one another.
+  std::uint32_t max_tiles = 0;
   std::uint32_t max_frame_cells = 0;   // along the longer side of a video's frame
   std::uint32_t max_frames = 0;        // sampled of a video at most
   std::uint32_t frame_rate_mhz = 0;    // sampled frames per 1,000 seconds of a video; 0: all
@@ -111,6 +114,9 @@ struct ReferenceOptions {
   static ReferenceOptions tiny_full();
   static ReferenceOptions full();
   static ReferenceOptions flat();
+  /// With images of tiles: tiny's sizes and four tiles, or small's and twelve.
+  static ReferenceOptions tiny_tiled();
+  static ReferenceOptions tiled();
   /// These options with M-RoPE.
   [[nodiscard]] ReferenceOptions with_mrope() const;
 };
@@ -149,7 +155,7 @@ class ReferenceEngine final : public Engine {
                            std::span<const ContentDigest> contents) const override;
   [[nodiscard]] GenerateOptions default_options() const override;
   Result<EncoderOutput> encode(const MediaItem& item) const override;
-  /// Splits a video into its slices.
+  /// Splits a video into its slices, and an image into its tiles if the model has them.
   [[nodiscard]] Result<std::shared_ptr<const SplitMedia>> split(
       const MediaItem& item) const override;
   void encode_parts(std::span<const PartToEncode> parts,

@@ -20,6 +20,7 @@ Result<std::unique_ptr<Engine>> make_reference(const std::string& size, const Cl
   if (size == "tiny") options = ReferenceOptions::tiny();
   if (size.starts_with("full")) options = ReferenceOptions::full();
   if (size.starts_with("flat")) options = ReferenceOptions::flat();
+  if (size == "tiled") options = ReferenceOptions::tiled();
   if (size.ends_with("-mrope")) options = options.with_mrope();
   options.clock = &clock;
   return ReferenceEngine::create(std::move(options));
@@ -84,8 +85,9 @@ void add_engine_options(CLI::App& verb, EngineArgs& args) {
   group
       ->add_option("--size", args.size,
                    "Size of the reference model: tiny is instant, small takes measurable time. Of\n"
-                   "small's sizes, with full attention only: full has four layers, flat has one")
-      ->check(CLI::IsMember({"tiny", "small", "full", "full-mrope", "flat", "flat-mrope"}))
+                   "small's sizes, with full attention only: full has four layers, flat has one;\n"
+                   "tiled: small, with images cut into tiles")
+      ->check(CLI::IsMember({"tiny", "small", "full", "full-mrope", "flat", "flat-mrope", "tiled"}))
       ->capture_default_str();
   group->add_option("--model", args.llama.model, "llama: the model file")->type_name("GGUF");
   group

@@ -17,7 +17,7 @@ Result<Workload> load_workload(const std::string& path, const std::string& image
           MediaLoader::open({.workload = path, .images_folder = images, .limits = MediaLimits()},
                             world.files));
   AFI_TRY(Workload workload, read_workload(path, world.files, [&](const MediaReference& reference) {
-            return loader.load(reference);
+            return loader.load_parts(reference);
           }));
   if (workload.requests.empty() && workload.rejected.empty()) {
     return fail(ErrorCode::kInvalidArgument,

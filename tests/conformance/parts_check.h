@@ -45,6 +45,40 @@ inline std::vector<MediaItem> overlapping_videos(std::uint32_t frames = 4, std::
   return items;
 }
 
+/// Pictures of 2 x 2 tiles of `side` pixels: one, its tiles in other places, copies that differ from it in one
+/// pixel, the same pixels in another container, and pictures of other numbers of tiles.
+inline std::vector<MediaItem> overlapping_pictures(std::uint32_t side = 16) {
+  const Image first = make_picture(2 * side, 2 * side);
+  const auto shifted = [&](std::size_t columns, std::size_t rows) {
+    Image moved = first;
+    for (std::size_t y = 0; y < moved.height; ++y) {
+      for (std::size_t x = 0; x < moved.width; ++x) {
+        const std::size_t from = (y + rows * side) % moved.height * moved.width + (x + columns * side) % moved.width;
+        for (std::size_t c = 0; c < 3; ++c) moved.rgb[3 * (y * moved.width + x) + c] = first.rgb[3 * from + c];
+      }
+    }
+    return moved;
+  };
+  std::vector<MediaItem> items;
+  const auto add = [&](FileContent file) {
+    items.push_back(media_item(Modality::kImage, std::move(file), "screenshot"));
+  };
+  add(make_png(first));
+  add(make_webp(first));
+  for (const auto [columns, rows] : {std::pair{1, 0}, {0, 1}, {1, 1}}) {
+    add(make_png(shifted(static_cast<std::size_t>(columns), static_cast<std::size_t>(rows))));
+  }
+  for (const std::size_t at : {std::size_t{0}, first.rgb.size() / 2 - 1, first.rgb.size() - 1}) {
+    Image changed = first;
+    changed.rgb[at] ^= 0x80U;
+    add(make_png(changed));
+  }
+  add(make_png(make_picture(side, side)));
+  add(make_png(make_picture(3 * side, side)));
+  add(make_png(make_picture(7, 90)));
+  return items;
+}
+
 /// One part, and what it was encoded to.
 struct EncodedPart {
   PartToEncode part;

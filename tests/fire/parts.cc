@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// Parts of media in a store: lost, damaged, or another item's. A video joined of them must be the
-// video, bit for bit, or be encoded again.
+// Parts of media in a store: lost, damaged, or another item's. A video joined of its slices, and a picture
+// joined of its tiles, must be what it was, bit for bit, or be encoded again.
 #include <fmt/format.h>
 
 #include "afterimage/host_tier.h"
@@ -15,7 +15,7 @@ namespace afterimage::fire {
 namespace {
 
 constexpr std::uint32_t kFrames = 8;
-constexpr std::uint32_t kWindows = 6;
+constexpr std::uint32_t kItems = 6;
 GenerateOptions one_token() { return {.max_tokens = TokenCount(1)}; }
 
 /// Frames first, first + 1, … of one film.
@@ -27,6 +27,19 @@ Request about_window(std::uint32_t first, std::uint32_t side = 16) {
   Request request;
   request.messages = {
       {.role = Role::kUser, .parts = {testing::folder_item(std::move(files), 1'000), "what?"}}};
+  return request;
+}
+
+/// A screenshot of 2 x 2 tiles, one of which changes with `number`.
+Request about_screenshot(std::uint32_t number) {
+  Image picture = testing::make_picture(32, 32);
+  const std::size_t tile = number % 4;
+  const std::size_t pixel = (tile / 2 * 16 + 5) * 32 + tile % 2 * 16 + 5;
+  picture.rgb[3 * pixel] ^= static_cast<std::uint8_t>(number);
+  Request request;
+  request.messages = {
+      {.role = Role::kUser,
+       .parts = {testing::media_item(Modality::kImage, testing::make_png(picture)), "what?"}}};
   return request;
 }
 
@@ -60,14 +73,13 @@ class RecordingTier final : public Tier {
 
 class Parts {
  public:
-  Parts(const FireRun& run, Tally& tally) : run_(run), tally_(tally), rng_(run.seed) {
-    ReferenceOptions options = ReferenceOptions::tiny();
+  Parts(const FireRun& run, Tally& tally, ReferenceOptions options, std::vector<Request> requests)
+      : run_(run), tally_(tally), rng_(run.seed), requests_(std::move(requests)) {
     options.vision.max_frames = kFrames;
     engine_ = ReferenceEngine::create(std::move(options)).value();
-    for (std::uint32_t i = 0; i < kWindows; ++i) {
-      requests_.push_back(about_window(2 * i));
+    for (const Request& request : requests_) {
       truth_.push_back(
-          serve_without_reuse(requests_[i], *engine_, run.clock, one_token())->completion.logits);
+          serve_without_reuse(request, *engine_, run.clock, one_token())->completion.logits);
     }
     fill_with_others();
   }
@@ -85,7 +97,7 @@ class Parts {
       const bool right = served.has_value() && served->completion.logits == truth_[i];
       tally_.note(
           right ? Finding::kFine : Finding::kWrongBytes,
-          fmt::format("window {} joined of a {} part: {}, --only parts --seed {}", i, fault_,
+          fmt::format("item {} joined of a {} part: {}, --only parts --seed {}", i, fault_,
                       served.has_value() ? "other logits" : to_string(served.error()), run_.seed));
       encoded += served.has_value() ? served->encoded_parts : 0;
     }
@@ -160,10 +172,17 @@ class Parts {
 
 Tally run_parts(const FireRun& run) {
   Tally tally;
-  Parts parts(run, tally);
+  std::vector<Request> windows;
+  std::vector<Request> screenshots;
+  for (std::uint32_t i = 0; i < kItems; ++i) {
+    windows.push_back(about_window(2 * i));
+    screenshots.push_back(about_screenshot(i));
+  }
+  Parts slices(run, tally, ReferenceOptions::tiny(), std::move(windows));
+  Parts tiles(run, tally, ReferenceOptions::tiny_tiled(), std::move(screenshots));
   const std::uint64_t rounds = run.of(400, 12);
   for (std::uint64_t i = 0; i < rounds; ++i) {
-    parts.round();
+    (i % 2 == 0 ? slices : tiles).round();
     run.tell(i + 1, rounds);
   }
   tally.notes.emplace_back("a flipped bit in the padding of a stored part has no effect");

@@ -255,12 +255,12 @@ class Uploads(ProtocolTestCase):
         self.assertLess(len(listed), 20)
 
     def test_a_file_of_the_wrong_kind(self):
-        file = self.upload(form(file_part(b"%PDF-1.7\0", name=b"a.pdf", more=b"\r\nContent-Type: application/pdf"))).json["id"]
+        file = self.upload(form(file_part(b"PK\3\4\0", name=b"a.zip", more=b"\r\nContent-Type: application/zip"))).json["id"]
         block = {"type": "document", "source": {"type": "file", "file_id": file}}
-        self.assertIn("application/pdf", self.refuses(MESSAGES, message([block])))
-        self.assertIn("application/pdf", self.refuses(RESPONSES, response([{"role": "user", "content": [{"type": "input_file", "file_id": file}]}])))
+        self.assertIn("application/zip", self.refuses(MESSAGES, message([block])))
+        self.assertIn("application/zip", self.refuses(RESPONSES, response([{"role": "user", "content": [{"type": "input_file", "file_id": file}]}])))
         chat = {"model": "mock-small", "messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": file}}]}]}
-        self.assertIn("application/pdf", self.refuses("/v1/chat/completions", chat))
+        self.assertIn("application/zip", self.refuses("/v1/chat/completions", chat))
 
 
 def key_sha256(key):

@@ -184,8 +184,8 @@ class Anthropic(ProtocolTestCase):
         self.assertIn("thinking.budget_tokens", failed.message)
         failed = self.fails(anthropic.BadRequestError, tools=[{"type": "web_search_20250305", "name": "web_search"}])
         self.assertIn("tools[0].type", failed.message)
-        document = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="}}
-        self.assertIn("plain text", self.fails(anthropic.BadRequestError, content=[document]).message)
+        document = {"type": "document", "source": {"type": "url", "url": "http://127.0.0.1/a.pdf"}}
+        self.assertIn("not of the type 'url'", self.fails(anthropic.BadRequestError, content=[document]).message)
 
     def test_a_stream_that_breaks(self):
         for order in ("#die=4", "#close=4", "#error-event", "#malformed"):

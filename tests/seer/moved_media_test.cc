@@ -41,7 +41,7 @@ Workload some_scenes(std::size_t count) {
       MediaLoader::open({.workload = AFTERIMAGE_SCENES, .images_folder = "", .limits = {}}, files)
           .value();
   Workload all = read_workload(AFTERIMAGE_SCENES, files, [&](const MediaReference& reference) {
-                   return loader.load(reference);
+                   return loader.load_parts(reference);
                  }).value();
   all.requests.resize(std::min(count, all.requests.size()));
   return all;

@@ -45,8 +45,9 @@ Workload scenes() {
   MediaLoader loader =
       MediaLoader::open({.workload = AFTERIMAGE_SCENES, .images_folder = "", .limits = {}}, files)
           .value();
-  return read_workload(AFTERIMAGE_SCENES, files,
-                       [&](const MediaReference& reference) { return loader.load(reference); })
+  return read_workload(
+             AFTERIMAGE_SCENES, files,
+             [&](const MediaReference& reference) { return loader.load_parts(reference); })
       .value();
 }
 

@@ -209,21 +209,28 @@ TEST(EngineConformanceKit, AcceptsTheEngineWithoutFaults) {
       "");
 }
 
+const Engine& tiled_engine() {
+  static const auto kEngine = ReferenceEngine::create(ReferenceOptions::tiny_tiled()).value();
+  return *kEngine;
+}
+
 /// The built-in engine with a fault in its parts.
 class CheatingEngine final : public ForwardingEngine {
  public:
   using Spoil = std::function<void(std::span<const PartToEncode>, std::size_t, EncoderOutput&)>;
   using SpoilParts = std::function<void(std::vector<MediaPart>&)>;
 
-  CheatingEngine(Spoil spoil, SpoilParts spoil_parts, bool in_the_whole = false)
-      : ForwardingEngine(engine_with("all", ReferenceOptions::tiny().decoder.layers)),
+  CheatingEngine(Spoil spoil, SpoilParts spoil_parts, bool in_the_whole = false,
+                 const Engine& honest = engine_with("all", ReferenceOptions::tiny().decoder.layers))
+      : ForwardingEngine(honest),
         spoil_(std::move(spoil)),
         spoil_parts_(std::move(spoil_parts)),
         in_the_whole_(in_the_whole) {}
 
   Result<EncoderOutput> encode(const MediaItem& item) const override {
-    if (!in_the_whole_ || item.modality != Modality::kVideo) return ForwardingEngine::encode(item);
+    if (!in_the_whole_) return ForwardingEngine::encode(item);
     AFI_TRY(const auto split, CheatingEngine::split(item));
+    if (split == nullptr) return ForwardingEngine::encode(item);
     std::vector<PartToEncode> parts;
     for (std::size_t i = 0; i < split->parts().size(); ++i) {
       parts.push_back({.item = split.get(), .part = i});
@@ -325,12 +332,35 @@ TEST(PartsCheck, AcceptsTheReferenceEngineAndFindsThatItSplitsVideos) {
   EXPECT_EQ(split, videos.size());
 }
 
+TEST(PartsCheck, AcceptsTheReferenceEngineAndFindsThatItSplitsImagesIntoTiles) {
+  const Engine& engine = tiled_engine();
+  Rng rng(1);
+  std::size_t split = 0;
+  std::vector<MediaItem> items = overlapping_pictures();
+  EXPECT_EQ(parts_difference(engine, items, rng, &split), "");
+  EXPECT_EQ(split, items.size());
+  std::set<std::string> inputs;
+  std::size_t parts = 0;
+  for (const MediaItem& item : items) {
+    const auto tiles = engine.split(item).value();
+    for (const MediaPart& part : tiles->parts()) {
+      ++parts;
+      inputs.insert(part.input.hex());
+    }
+  }
+  // Of the first nine items: tiles of one picture in four orders, three changed tiles, and wholes.
+  EXPECT_LT(inputs.size(), parts - 20) << "tiles are the same wherever they are";
+}
+
 TEST(PartsCheck, RefusesEveryCheat) {
   for (const Cheat& cheat : cheats()) {
     const CheatingEngine engine(cheat.spoil, cheat.spoil_parts, cheat.in_the_whole);
     Rng rng(1);
     const std::string found = parts_difference(engine, overlapping_videos(), rng);
     EXPECT_NE(found, "") << cheat.name;
+    const CheatingEngine with_tiles(cheat.spoil, cheat.spoil_parts, cheat.in_the_whole,
+                                    tiled_engine());
+    EXPECT_NE(parts_difference(with_tiles, overlapping_pictures(), rng), "") << cheat.name;
   }
 }
 

@@ -53,6 +53,11 @@ PreprocessRecipe recipe_of(Modality modality, const ReferenceOptions& options) {
   switch (modality) {
     case Modality::kImage:
       describe_pixels(options.vision, options.vision.max_cells, recipe);
+      if (options.vision.max_tiles != 0) {
+        recipe.options["fit"] = "square tiles in the grid of the nearest aspect ratio";
+        recipe.options["tiles"] =
+            "at most " + std::to_string(options.vision.max_tiles) + ", then the whole";
+      }
       break;
     case Modality::kVideo:
       describe_pixels(options.vision, options.vision.max_frame_cells, recipe);

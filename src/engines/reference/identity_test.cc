@@ -58,6 +58,8 @@ TEST(Identity, EveryOptionThatChangesTheResultIsInIdentityOrRecipe) {
       {"vision mlp", [](auto& o) { o.vision.stack.mlp = 96; }},
       {"patch", [](auto& o) { o.vision.patch = 5; }},
       {"max_cells", [](auto& o) { o.vision.max_cells = 5; }},
+      {"max_tiles", [](auto& o) { o.vision.max_tiles = 4; }},
+      {"more tiles", [](auto& o) { o.vision.max_tiles = 5; }},
       {"max_frame_cells", [](auto& o) { o.vision.max_frame_cells = 3; }},
       {"max_frames", [](auto& o) { o.vision.max_frames = 5; }},
       {"frame rate", [](auto& o) { o.vision.frame_rate_mhz = 2'000; }},

@@ -21,6 +21,16 @@ Result<PreprocessPlan> plan_frames(const MediaInfo& info, const VisionOptions& v
   return plan;
 }
 
+Result<PreprocessPlan> plan_image(const MediaInfo& info, const VisionOptions& vision) {
+  AFI_TRY(PreprocessPlan plan, plan_frames(info, vision, vision.max_cells));
+  if (vision.max_tiles == 0) return plan;
+  plan.grid = {.columns = vision.max_cells, .rows = vision.max_cells};
+  plan.tiles =
+      tile_grid(info.width, info.height, 2 * vision.patch * vision.max_cells, vision.max_tiles);
+  plan.embeddings = TokenCount(plan.tiles.parts() * vision.max_cells * vision.max_cells);
+  return plan;
+}
+
 Result<PreprocessPlan> plan_video(const MediaInfo& info, const VisionOptions& vision) {
   AFI_TRY(PreprocessPlan plan, plan_frames(info, vision, vision.max_frame_cells));
   plan.frames = sampled_frames(info, vision.frame_rate_mhz, vision.max_frames);
@@ -60,6 +70,29 @@ CellGrid cell_grid(std::uint32_t width, std::uint32_t height, std::uint32_t cell
                          : CellGrid{.columns = small, .rows = large};
 }
 
+TileGrid tile_grid(std::uint32_t width, std::uint32_t height, std::uint32_t tile_pixels,
+                   std::uint32_t max_tiles) {
+  // In 128 bits: sides of files may be any numbers.
+  __extension__ using Wide = unsigned __int128;
+  const auto distance = [&](const TileGrid& grid) -> Wide {  // times height and rows
+    const Wide image = Wide{width} * grid.rows;
+    const Wide tiles = Wide{height} * grid.columns;
+    return image > tiles ? image - tiles : tiles - image;
+  };
+  TileGrid best{.columns = 1, .rows = 1};
+  for (std::uint32_t count = 2; count <= max_tiles; ++count) {
+    const Wide half = Wide{tile_pixels} * tile_pixels * count / 2;
+    for (std::uint32_t columns = 1; columns <= count; ++columns) {
+      if (count % columns != 0) continue;
+      const TileGrid grid{.columns = columns, .rows = count / columns};
+      const Wide mine = distance(grid) * best.rows;
+      const Wide others = distance(best) * grid.rows;
+      if (mine < others || (mine == others && Wide{width} * height > half)) best = grid;
+    }
+  }
+  return best;
+}
+
 std::vector<std::uint32_t> sampled_frames(const MediaInfo& video, std::uint32_t frame_rate_mhz,
                                           std::uint32_t max_frames) {
   std::vector<std::uint32_t> chosen;
@@ -88,7 +121,7 @@ Result<PreprocessPlan> plan_media(Modality modality, const MediaInfo& info,
   const VisionOptions& vision = options.vision;
   switch (modality) {
     case Modality::kImage:
-      return plan_frames(info, vision, vision.max_cells);
+      return plan_image(info, vision);
     case Modality::kVideo:
       return plan_video(info, vision);
     case Modality::kAudio:

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -49,6 +50,66 @@ TEST(CellGridProperty, StaysInBoundsAndTurnsWithTheImage) {
     const CellGrid turned = cell_grid(height, width, 28, 12);
     ASSERT_EQ(grid, (CellGrid{.columns = turned.rows, .rows = turned.columns}));
   });
+}
+
+TEST(TileGrid, HasTheAspectRatioThatIsNearest) {
+  const struct {
+    const char* name;
+    std::uint32_t width, height, max_tiles;
+    TileGrid expected;
+  } kCases[] = {
+      {"one pixel", 1, 1, 12, {1, 1}},
+      {"small and square", 100, 100, 12, {1, 1}},
+      {"square", 1000, 1000, 12, {3, 3}},
+      {"square, of half the pixels of 2 x 2", 317, 317, 12, {2, 2}},
+      {"square, of less", 316, 316, 12, {1, 1}},
+      {"3:2", 672, 448, 12, {3, 2}},
+      {"2:3", 448, 672, 12, {2, 3}},
+      {"4:3", 896, 672, 12, {4, 3}},
+      {"a line", 16'384, 1, 12, {12, 1}},
+      {"a column", 1, 16'384, 12, {1, 12}},
+      {"one tile at most", 4000, 1000, 1, {1, 1}},
+      {"few tiles at most", 896, 672, 6, {3, 2}},
+  };
+  for (const auto& c : kCases) {
+    const TileGrid grid = tile_grid(c.width, c.height, 224, c.max_tiles);
+    EXPECT_EQ(grid, c.expected) << c.name << ": " << grid.columns << " x " << grid.rows;
+  }
+}
+
+TEST(TileGridProperty, NoOtherGridIsNearer) {
+  for_each_seed(500, [](Rng& rng) {
+    const auto side = [&rng] {
+      return static_cast<std::uint32_t>(1 + rng.below(1U << rng.below(32)));
+    };
+    const std::uint32_t width = side();
+    const std::uint32_t height = side();
+    const auto most = static_cast<std::uint32_t>(1 + rng.below(16));
+    const TileGrid grid = tile_grid(width, height, 28, most);
+    ASSERT_GE(grid.columns * grid.rows, 1U);
+    ASSERT_LE(grid.columns * grid.rows, most);
+    const long double ratio = static_cast<long double>(width) / height;
+    const auto distance = [&](std::uint32_t columns, std::uint32_t rows) {
+      return std::abs(ratio - static_cast<long double>(columns) / rows);
+    };
+    for (std::uint32_t columns = 1; columns <= most; ++columns) {
+      for (std::uint32_t rows = 1; rows * columns <= most; ++rows) {
+        ASSERT_LE(distance(grid.columns, grid.rows), distance(columns, rows) * (1 + 1e-12L))
+            << width << " x " << height << ": " << columns << " x " << rows;
+      }
+    }
+  });
+}
+
+TEST(MediaPlan, OfTilesCountsTheWholeOnceMore) {
+  const ReferenceOptions tiled = ReferenceOptions::tiny_tiled();  // 16 pixels, four embeddings
+  const auto embeddings = [&](std::uint32_t width, std::uint32_t height) {
+    return plan_media(Modality::kImage, {.width = width, .height = height, .frames = 1}, tiled)
+        ->embeddings.value();
+  };
+  EXPECT_EQ(embeddings(16, 16), 4U) << "one tile is the whole";
+  EXPECT_EQ(embeddings(48, 16), 4U * 4);
+  EXPECT_EQ(embeddings(32, 32), 5U * 4);
 }
 
 MediaInfo video_of(std::uint32_t frames, double seconds = 0) {

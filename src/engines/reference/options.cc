@@ -9,6 +9,7 @@ namespace afterimage {
 namespace {
 
 constexpr std::uint32_t kMaxPlanes = 4;
+constexpr std::uint32_t kMaxTiles = 64;
 
 Result<void> refuse(const std::string& option, std::uint64_t value, std::string_view rule) {
   return fail(ErrorCode::kInvalidArgument,
@@ -76,6 +77,9 @@ Result<void> check_vision(const ReferenceOptions& options) {
   AFI_TRY_VOID(check_positive("vision.max_cells", vision.max_cells));
   AFI_TRY_VOID(check_positive("vision.max_frame_cells", vision.max_frame_cells));
   AFI_TRY_VOID(check_positive("vision.max_frames", vision.max_frames));
+  if (vision.max_tiles > kMaxTiles) {
+    return refuse("vision.max_tiles", vision.max_tiles, "at most 64");
+  }
   const std::uint64_t planes = vision.deepstack_planes;
   if (planes > kMaxPlanes || planes > options.decoder.layers.size()) {
     return refuse("vision.deepstack_planes", planes, "at most 4 and at most decoder.layers.size()");
@@ -163,6 +167,22 @@ ReferenceOptions ReferenceOptions::flat() {
   ReferenceOptions options = full();
   options.name = "afterimage-reference-flat";
   options.decoder.layers.assign(1, FullAttention{});
+  return options;
+}
+
+ReferenceOptions ReferenceOptions::tiny_tiled() {
+  ReferenceOptions options = tiny();
+  options.name = "afterimage-reference-tiny-tiled";
+  options.vision.max_cells = 2;
+  options.vision.max_tiles = 4;
+  return options;
+}
+
+ReferenceOptions ReferenceOptions::tiled() {
+  ReferenceOptions options = small();
+  options.name = "afterimage-reference-tiled";
+  options.vision.max_cells = 8;
+  options.vision.max_tiles = 12;
   return options;
 }
 

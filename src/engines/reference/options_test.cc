@@ -12,6 +12,8 @@ namespace {
 TEST(ReferenceOptions, PresetsAreValid) {
   EXPECT_TRUE(check_options(ReferenceOptions::tiny()).has_value());
   EXPECT_TRUE(check_options(ReferenceOptions::small()).has_value());
+  EXPECT_TRUE(check_options(ReferenceOptions::tiny_tiled()).has_value());
+  EXPECT_TRUE(check_options(ReferenceOptions::tiled()).has_value());
   EXPECT_EQ(describe_decoder(ReferenceOptions::tiny().decoder),
             "w32-h2-kv1-d32-m64-full-sliding(8)-recurrent-shared(0)");
 }
@@ -38,6 +40,7 @@ TEST(ReferenceOptions, RejectsInvalidOptionsByName) {
       {"vision.stack.layers", [](auto& o) { o.vision.stack.layers = 0; }},
       {"vision.patch", [](auto& o) { o.vision.patch = 0; }},
       {"vision.max_cells", [](auto& o) { o.vision.max_cells = 0; }},
+      {"vision.max_tiles", [](auto& o) { o.vision.max_tiles = 65; }},
       {"vision.max_frame_cells", [](auto& o) { o.vision.max_frame_cells = 0; }},
       {"vision.max_frames", [](auto& o) { o.vision.max_frames = 0; }},
       {"deepstack_planes", [](auto& o) { o.vision.deepstack_planes = 5; }},

@@ -20,6 +20,7 @@
 #include "engines/reference/token_places.h"
 #include "engines/reference/tokenizer.h"
 #include "engines/reference/vision_encoder.h"
+#include "engines/reference/vision_parts.h"
 #include "foundation/media/decode.h"
 #include "foundation/media/probe.h"
 #include "runtime/engine_api/answer_writer.h"
@@ -51,29 +52,6 @@ EncoderOutput joined(std::span<const std::vector<Matrix>> encoded) {
   }
   return output;
 }
-
-/// A video as its encoder sees it: slices of two frames.
-class VideoSlices final : public SplitMedia {
- public:
-  VideoSlices(CellGrid grid, std::vector<Image> slices) : grid_(grid), slices_(std::move(slices)) {
-    for (const Image& slice : slices_) {
-      const Pixels pixels{.width = slice.width,
-                          .height = slice.height,
-                          .format = "rgb, two frames",
-                          .data = std::as_bytes(std::span(slice.rgb))};
-      parts_.push_back(
-          {.input = decoded_digest(pixels), .rows = TokenCount(grid.columns * grid.rows)});
-    }
-  }
-  [[nodiscard]] std::span<const MediaPart> parts() const override { return parts_; }
-  [[nodiscard]] CellGrid grid() const { return grid_; }
-  [[nodiscard]] std::span<const Image> slices() const { return slices_; }
-
- private:
-  CellGrid grid_;
-  std::vector<Image> slices_;
-  std::vector<MediaPart> parts_;
-};
 
 KeyRotation rotation_of(const DecoderOptions& options, const Decoder& decoder,
                         const KvPacking& packing) {
@@ -129,6 +107,10 @@ struct ReferenceEngine::Model {
   /// Of a video: the sampled frames at the encoder's size, two in one image.
   [[nodiscard]] Result<std::vector<Image>> slices_of(const MediaItem& item,
                                                      const PreprocessPlan& plan) const;
+  /// Of a video, or of an image of a model with tiles.
+  [[nodiscard]] Result<VisionParts> parts_of(const MediaItem& item,
+                                             const PreprocessPlan& plan) const;
+  [[nodiscard]] std::vector<Matrix> encode(const Image& image, const VisionParts& of) const;
   [[nodiscard]] Result<EncoderOutput> encode_part(const PartToEncode& part) const;
   [[nodiscard]] Matrix prefill(DecoderState& state, const Sequence& prompt,
                                std::span<const InputRow> rows, const KvUse& use, KvSlice& kv,
@@ -189,7 +171,8 @@ Result<Sequence> ReferenceEngine::prepare(const Request& request,
   std::vector<PlacedMedia> placed;
   for (std::size_t i = 0; i < items.size(); ++i) {
     AFI_TRY(const PreprocessPlan plan, plan_of(*items[i], model_->options));
-    const bool in_grid = model_->uses_mrope() && items[i]->modality == Modality::kImage;
+    const bool in_grid =
+        model_->uses_mrope() && items[i]->modality == Modality::kImage && plan.tiles == TileGrid{};
     placed.push_back({.content = contents[i],
                       .length = plan.embeddings,
                       .columns = in_grid ? plan.grid.columns : 0});
@@ -209,26 +192,27 @@ Result<EncoderOutput> ReferenceEngine::encode(const MediaItem& item) const {
     const Matrix* const only = &rows;
     return EncoderOutput{tensor_of({&only, 1})};
   }
-  if (item.modality == Modality::kImage) {
+  if (item.modality == Modality::kImage && plan.tiles == TileGrid{}) {
     AFI_TRY(const Image image, decode_image(item, limits));
     const Image fitted = resize(image, model_->vision.pixels(plan.grid.columns),
                                 model_->vision.pixels(plan.grid.rows));
     const std::vector<Matrix> planes = model_->vision.encode(fitted, plan.grid);
     return joined({&planes, 1});
   }
-  AFI_TRY(const std::vector<Image> slices, model_->slices_of(item, plan));
+  AFI_TRY(const VisionParts parts, model_->parts_of(item, plan));
   std::vector<std::vector<Matrix>> encoded;
-  for (const Image& slice : slices) {
-    encoded.push_back(model_->vision.encode_slice(slice, plan.grid));
+  for (const Image& image : parts.images()) {
+    encoded.push_back(model_->encode(image, parts));
   }
   return joined(encoded);
 }
 
 Result<std::shared_ptr<const SplitMedia>> ReferenceEngine::split(const MediaItem& item) const {
-  if (item.modality != Modality::kVideo) return std::shared_ptr<const SplitMedia>();
+  const bool has_tiles = model_->options.vision.max_tiles != 0 && item.modality == Modality::kImage;
+  if (item.modality != Modality::kVideo && !has_tiles) return std::shared_ptr<const SplitMedia>();
   AFI_TRY(const PreprocessPlan plan, plan_of(item, model_->options));
-  AFI_TRY(std::vector<Image> slices, model_->slices_of(item, plan));
-  return std::make_shared<const VideoSlices>(plan.grid, std::move(slices));
+  AFI_TRY(VisionParts parts, model_->parts_of(item, plan));
+  return std::make_shared<const VisionParts>(std::move(parts));
 }
 
 void ReferenceEngine::encode_parts(
@@ -241,18 +225,36 @@ void ReferenceEngine::encode_parts(
   }
 }
 
+std::vector<Matrix> ReferenceEngine::Model::encode(const Image& image,
+                                                   const VisionParts& of) const {
+  return of.kind() == VisionParts::Kind::kSlice ? vision.encode_slice(image, of.grid())
+                                                : vision.encode(image, of.grid());
+}
+
 Result<EncoderOutput> ReferenceEngine::Model::encode_part(const PartToEncode& part) const {
-  const auto* const video = dynamic_cast<const VideoSlices*>(part.item);
-  if (video == nullptr || part.part >= video->slices().size()) {
-    return fail(ErrorCode::kInvalidArgument, "not a part of a video that this engine split");
+  const auto* const of = dynamic_cast<const VisionParts*>(part.item);
+  if (of == nullptr || part.part >= of->images().size()) {
+    return fail(ErrorCode::kInvalidArgument, "not a part of an item that this engine split");
   }
-  const Image& slice = video->slices()[part.part];
-  const CellGrid grid = video->grid();
-  if (slice.width != vision.pixels(grid.columns) || slice.height != 2 * vision.pixels(grid.rows)) {
-    return fail(ErrorCode::kInvalidArgument, "a slice that an engine of other options split");
+  const Image& image = of->images()[part.part];
+  const std::uint32_t frames = of->kind() == VisionParts::Kind::kSlice ? kFramesPerSlice : 1;
+  if (image.width != vision.pixels(of->grid().columns) ||
+      image.height != frames * vision.pixels(of->grid().rows)) {
+    return fail(ErrorCode::kInvalidArgument, "a part that an engine of other options split");
   }
-  const std::vector<Matrix> planes = vision.encode_slice(slice, grid);
+  const std::vector<Matrix> planes = encode(image, *of);
   return joined({&planes, 1});
+}
+
+Result<VisionParts> ReferenceEngine::Model::parts_of(const MediaItem& item,
+                                                     const PreprocessPlan& plan) const {
+  if (item.modality == Modality::kVideo) {
+    AFI_TRY(std::vector<Image> slices, slices_of(item, plan));
+    return VisionParts(VisionParts::Kind::kSlice, plan.grid, std::move(slices));
+  }
+  AFI_TRY(const Image image, decode_image(item, options.limits));
+  return VisionParts(VisionParts::Kind::kTile, plan.grid,
+                     cut_into_tiles(image, plan.tiles, vision.pixels(plan.grid.columns)));
 }
 
 Result<std::vector<Image>> ReferenceEngine::Model::slices_of(const MediaItem& item,

@@ -41,6 +41,8 @@ Result<Image> decode_stored(const MediaFile& file, const PictureHeader& header) 
       return decode_png(file, header);
     case FileFormat::kWebp:
       return decode_webp(file, header);
+    case FileFormat::kPpm:
+      return decode_ppm(file, header);
     case FileFormat::kGif: {
       AFI_TRY(std::vector<Frame> frames, decode_gif(file, header));
       return std::move(frames[0].image);

@@ -54,6 +54,8 @@ Result<PictureHeader> read_picture_header(const MediaFile& file) {
       return read_webp_header(file);
     case FileFormat::kGif:
       return read_gif_header(file);
+    case FileFormat::kPpm:
+      return read_ppm_header(file);
     default:
       return fail(ErrorCode::kInvalidArgument, fmt::format("{}: not an image", file.name));
   }

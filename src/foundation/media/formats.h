@@ -71,6 +71,7 @@ Result<PictureHeader> read_jpeg_header(const MediaFile& file);
 Result<PictureHeader> read_png_header(const MediaFile& file);
 Result<PictureHeader> read_webp_header(const MediaFile& file);
 Result<PictureHeader> read_gif_header(const MediaFile& file);
+Result<PictureHeader> read_ppm_header(const MediaFile& file);
 Result<SoundHeader> read_wav_header(const MediaFile& file);
 Result<SoundHeader> read_flac_header(const MediaFile& file);
 
@@ -80,7 +81,7 @@ Result<void> check_container(const MediaFile& file);
 /// number of frames, and checks the limits on the way.
 Result<VideoHeader> read_video_header(const MediaFile& file, const MediaLimits& limits);
 
-/// Reads the header of any of the four image formats.
+/// Reads the header of any of the five image formats.
 Result<PictureHeader> read_picture_header(const MediaFile& file);
 /// Reads the header of either audio format.
 Result<SoundHeader> read_sound_header(const MediaFile& file);
@@ -102,6 +103,7 @@ bool is_folder_of_frames(const MediaItem& item);
 
 Result<Image> decode_jpeg(const MediaFile& file, const PictureHeader& header);
 Result<Image> decode_png(const MediaFile& file, const PictureHeader& header);
+Result<Image> decode_ppm(const MediaFile& file, const PictureHeader& header);
 Result<Image> decode_webp(const MediaFile& file, const PictureHeader& header);
 Result<std::vector<Frame>> decode_webp_animation(const MediaFile& file,
                                                  const PictureHeader& header);

@@ -22,6 +22,10 @@ struct Signature {
   std::string_view bytes;
 };
 
+bool is_space(std::byte b) {
+  return b == std::byte{' '} || (b >= std::byte{'\t'} && b <= std::byte{'\r'});
+}
+
 bool has(std::span<const std::byte> file, const Signature& signature) {
   return as_text(file).substr(std::min(signature.offset, file.size())).starts_with(signature.bytes);
 }
@@ -33,7 +37,6 @@ std::string_view foreign_format(std::span<const std::byte> file) {
       {{0, "ID3"}, "an MP3 file"},
       {{0, "\xFF\xFB"}, "an MP3 file"},
       {{0, "OggS"}, "an Ogg file"},
-      {{0, "%PDF"}, "a PDF file"},
       {{0, "BM"}, "a BMP file"},
       {{0, "II*"}, "a TIFF file"},
       {{0, {"MM\0*", 4}}, "a TIFF file"},
@@ -82,7 +85,7 @@ Error not_a_still(const MediaFile& file, const PictureHeader& header, std::strin
 
 bool is_picture(FileFormat format) {
   return format == FileFormat::kJpeg || format == FileFormat::kPng || format == FileFormat::kWebp ||
-         format == FileFormat::kGif;
+         format == FileFormat::kGif || format == FileFormat::kPpm;
 }
 
 bool is_sound(FileFormat format) {
@@ -253,6 +256,10 @@ std::string_view to_string(FileFormat format) {
       return "MP4";
     case FileFormat::kMatroska:
       return "Matroska";
+    case FileFormat::kPpm:
+      return "PPM";
+    case FileFormat::kPdf:
+      return "PDF";
   }
   return "unknown";
 }
@@ -267,6 +274,8 @@ FileFormat sniff(std::span<const std::byte> file) {
   if (has(file, {0, "fLaC"})) return FileFormat::kFlac;
   if (has(file, {4, "ftyp"}) && !is_image_brand(file)) return FileFormat::kMp4;
   if (has(file, {0, "\x1A\x45\xDF\xA3"})) return FileFormat::kMatroska;
+  if (has(file, {0, "P6"}) && file.size() > 2 && is_space(file[2])) return FileFormat::kPpm;
+  if (has(file, {0, "%PDF-"})) return FileFormat::kPdf;
   return FileFormat::kUnknown;
 }
 

@@ -21,10 +21,12 @@ enum class FileFormat : unsigned char {
   kWav,
   kFlac,
   kMp4,
-  kMatroska
+  kMatroska,
+  kPpm,
+  kPdf
 };
 
-/// "JPEG", "PNG", "WebP", "GIF", "WAV", "FLAC", "MP4", "Matroska", "unknown".
+/// "JPEG", "PNG", "WebP", "GIF", "WAV", "FLAC", "MP4", "Matroska", "PPM", "PDF", "unknown".
 std::string_view to_string(FileFormat format);
 
 /// Detects the format from the first bytes. The file's name and declared MIME type are ignored.

@@ -11,7 +11,7 @@
 
 namespace afterimage {
 
-/// A driver's library, loaded at run time, because most machines do not have it. Closed by the
+/// A library, such as a driver's, loaded at run time, because most machines do not have it. Closed by the
 /// destructor.
 ///
 /// Errors   kUnavailable: it cannot be loaded, or lacks a function.
@@ -22,8 +22,7 @@ class SharedLibrary {
     if (handle == nullptr) {
       const char* why = ::dlerror();
       return fail(ErrorCode::kUnavailable, "'" + name + "' cannot be loaded (" +
-                                               (why == nullptr ? "" : why) +
-                                               "): is the driver installed?");
+                                               (why == nullptr ? "" : why) + "): is it installed?");
     }
     return SharedLibrary(handle, name);
   }

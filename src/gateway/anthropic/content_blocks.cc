@@ -103,10 +103,20 @@ Result<void> add_document(const JsonValue& block, const std::string& place, cons
     AFI_TRY(const UploadedFile file, file_of(source, inner, files));
     return content.add_file(file, inner + ".file_id");
   }
+  if (type == "base64") {
+    AFI_TRY_VOID(check_members(source, inner, {"type", "media_type", "data"}));
+    AFI_TRY(const std::string_view media, text_field(source["media_type"], inner + ".media_type"));
+    if (media != "application/pdf") {
+      return wrong_field(inner + ".media_type", "must be application/pdf");
+    }
+    AFI_TRY(const std::string_view data, text_field(source["data"], inner + ".data"));
+    content.add_pdf(data);
+    return {};
+  }
   return untranslatable(inner,
-                        "a chat completion takes documents of plain text only, not of the type '" +
-                            std::string(type.empty() ? "?" : type) +
-                            "'; send the text, or its pages as images");
+                        "a chat completion takes documents as text, base64 or an uploaded file, "
+                        "not of the type '" +
+                            std::string(type.empty() ? "?" : type) + "'");
 }
 
 /// A block of text or media, of a user or in a tool's result.

@@ -23,6 +23,7 @@ Result<UploadedFile> find_file(std::string_view id) {
   if (id == "file-picture") return file("image/png", "\x89PNG\r\n\x1a\n");
   if (id == "file-text") return file("text/plain", "some text");
   if (id == "file-pdf") return file("application/pdf", "%PDF-1.7");
+  if (id == "file-zip") return file("application/zip", "PK");
   return fail(ErrorCode::kNotFound, "there is no file '" + std::string(id) + "'");
 }
 
@@ -70,6 +71,19 @@ TEST(MessagesRequest, HasTheIdentityOfTheEqualChat) {
             R"({"type":"image","source":)" +
             source + R"(}]}],"metadata":{"user_id":"u"})"),
         chat_with_picture);
+  }
+}
+
+TEST(MessagesRequest, ADocumentOfPdfIsAFile) {
+  const std::string chat =
+      R"({"messages":[{"role":"user","content":[{"type":"text","text":"Report"},)"
+      R"({"type":"file","file":{"file_data":"data:application/pdf;base64,JVBERi0xLjc="}}]}],)"
+      R"("model":"m","temperature":0,"max_tokens":8})";
+  for (const std::string& source :
+       {std::string(R"({"type":"base64","media_type":"application/pdf","data":"JVBERi0xLjc="})"),
+        std::string(R"({"type":"file","file_id":"file-pdf"})")}) {
+    EXPECT_EQ(chat_of(content(R"([{"type":"document","title":"Report","source":)" + source + "}]")),
+              Json::parse(chat));
   }
 }
 
@@ -173,10 +187,12 @@ TEST(MessagesRequest, RefusesWhatAChatCannotSayByName) {
       {"messages[0].content[0].source.file_id",
        content(R"([{"type":"image","source":{"type":"file","file_id":"file-text"}}])")},
       {"messages[0].content[0].source ",
+       content(R"([{"type":"document","source":{"type":"url","url":"http://x/y.pdf"}}])")},
+      {"messages[0].content[0].source.media_type",
        content(
-           R"([{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":""}}])")},
+           R"([{"type":"document","source":{"type":"base64","media_type":"application/zip","data":""}}])")},
       {"messages[0].content[0].source.file_id",
-       content(R"([{"type":"document","source":{"type":"file","file_id":"file-pdf"}}])")},
+       content(R"([{"type":"document","source":{"type":"file","file_id":"file-zip"}}])")},
       {"messages[0].content[0].citations",
        content(
            R"([{"type":"document","citations":{"enabled":true},"source":{"type":"text","data":"x"}}])")},

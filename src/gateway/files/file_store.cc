@@ -53,6 +53,10 @@ std::string media_type_of(std::string_view bytes, std::string_view declared) {
       return "audio/flac";
     case FileFormat::kMp4:
       return "video/mp4";
+    case FileFormat::kPpm:
+      return "image/x-portable-pixmap";
+    case FileFormat::kPdf:
+      return "application/pdf";
     case FileFormat::kMatroska:  // WebM, too: as declared
     case FileFormat::kUnknown:
       break;

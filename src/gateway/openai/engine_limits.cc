@@ -130,8 +130,13 @@ Result<void> check_engine_takes_message(const JsonValue& message, const std::str
 Result<void> check_engine_takes_part(const JsonValue& part, const std::string& name) {
   const std::string_view type = part["type"].text();
   if (type == "text") return check_members(part, name, {"type", "text"});
+  if (type == "file") {
+    AFI_TRY_VOID(check_members(part, name, {"type", "file"}));
+    return check_members(part["file"], name + ".file", {"file_data", "filename"});
+  }
   if (type != "image_url" && type != "video_url" && type != "audio_url" && type != "input_audio") {
-    return unsupported(name, "it supports text, image_url, video_url, audio_url and input_audio");
+    return unsupported(name,
+                       "it supports text, image_url, video_url, audio_url, input_audio and file");
   }
   AFI_TRY_VOID(check_members(part, name, {"type", type}));
   const JsonValue value = part[type];

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "afterimage/check.h"
+#include "foundation/documents/document_reader.h"
 #include "gateway/openai/request.h"
 
 namespace afterimage {
@@ -52,11 +53,17 @@ class EngineRequest {
     if (media.bytes == nullptr) {
       return fail(ErrorCode::kInvalidArgument, media.name + " has no bytes");
     }
-    return ContentPart(MediaItem{.modality = media.modality,
-                                 .files = {media.bytes},
-                                 .frame_rate_mhz = 0,
-                                 .name = media.name,
-                                 .digest = media.digest});
+    MediaItem item{.modality = media.modality,
+                   .files = {media.bytes},
+                   .frame_rate_mhz = 0,
+                   .name = media.name,
+                   .digest = media.digest};
+    // Its rasteriser is not in the request's identity.
+    if (is_document(item) && !media.options.contains("pages")) {
+      return fail(ErrorCode::kInvalidArgument,
+                  media.name + " is a PDF file, not an image: send it as a part of the type file");
+    }
+    return ContentPart(std::move(item));
   }
 
   const ApiRequest& parsed_;
@@ -93,7 +100,9 @@ Result<Request> engine_request(const ApiRequest& request, std::size_t prompt) {
     }
     return made;
   }
-  return EngineRequest(request).build();
+  AFI_TRY(Request made, EngineRequest(request).build());
+  AFI_TRY_VOID(DocumentReader().replace_documents(made));
+  return made;
 }
 
 }  // namespace afterimage

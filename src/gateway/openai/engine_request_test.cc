@@ -5,7 +5,11 @@
 
 #include <string>
 
+#include "foundation/documents/document_reader.h"
+#include "foundation/platform/environment.h"
+#include "foundation/text/data_url.h"
 #include "gateway/openai/request.h"
+#include "testing/pdf_files.h"
 
 namespace afterimage {
 namespace {
@@ -226,6 +230,75 @@ TEST(EngineRequest, RequiresBytesForEveryMediaItem) {
   EXPECT_EQ(std::get<MediaItem>(engine_request(request)->messages[0].parts[0]).digest,
             ContentDigest{})
       << "the next identity needs no second hash";
+}
+
+std::string about_a_file(const std::vector<std::byte>& file, const std::string& more = "") {
+  return R"("messages":[{"role":"user","content":[{"type":"file","file":{"file_data":"data:application/pdf;base64,)" +
+         encode_base64(file) + "\"" + more + R"(}},{"type":"text","text":"What is it?"}]}])";
+}
+
+/// As a user's environment would; before any other thread.
+bool has_pdfium() {
+  const std::string library = testing::pdfium_library();
+  if (library.empty()) return false;
+  set_environment_default("AFTERIMAGE_PDFIUM", library);
+  return true;
+}
+
+TEST(EngineRequest, APdfFileIsItsPages) {
+  if (!has_pdfium()) GTEST_SKIP() << "no PDFium: scripts/fetch-pdfium.py build/pdfium";
+  const auto file = testing::make_pdf({testing::text_page("one"), testing::text_page("two")});
+  const auto request = asked(about_a_file(file, R"(,"filename":"report.pdf")"));
+  ASSERT_TRUE(request.has_value()) << request.error().message;
+  const auto& parts = request->messages.at(0).parts;
+  ASSERT_EQ(parts.size(), 3U) << "two pages and the question";
+  EXPECT_EQ(std::get<MediaItem>(parts[1]).name, "messages[0].content[0].file, page 2");
+  EXPECT_FALSE(is_document(std::get<MediaItem>(parts[0])));
+}
+
+TEST(EngineRequest, ThePdfAndItsRasterizerAreItsIdentityAndItsNameIsNot) {
+  if (!has_pdfium()) GTEST_SKIP() << "no PDFium: scripts/fetch-pdfium.py build/pdfium";
+  const auto read = [](const std::string& fields) {
+    return read_api_request(ApiOperation::kChat, R"({"model":"m",)" + fields + "}").value();
+  };
+  const auto file = testing::make_pdf({testing::text_page("one")});
+  const ApiRequest request = read(about_a_file(file));
+  ASSERT_EQ(request.media.size(), 1U);
+  EXPECT_EQ(*request.media[0].bytes, file);
+  EXPECT_EQ(request.media[0].options.at("pages"), DocumentReader().rasterizer().value());
+  const auto& place = std::get<ScopeMedia>(request.scope.messages.at(0).parts.at(0));
+  EXPECT_EQ(place.options, request.media[0].options);
+  EXPECT_EQ(request.scope.other, read(about_a_file(file, R"(,"filename":"b.pdf")")).scope.other);
+}
+
+TEST(EngineRequest, FilesThatAreNoPdfAreRefused) {
+  const auto said = [](const std::string& file_part) {
+    const auto request = asked(R"("messages":[{"role":"user","content":[)" + file_part + "]}]");
+    return request.has_value() ? "" : request.error().message;
+  };
+  const auto with = [&](const std::string& file) {
+    return said(R"({"type":"file","file":)" + file + "}");
+  };
+  EXPECT_THAT(with(R"({"file_data":"data:application/pdf;base64,Zm9v"})"),
+              HasSubstr("is not a PDF file"));
+  EXPECT_THAT(with(R"({"file_data":"https://x/y.pdf"})"), HasSubstr("must be a data URL"));
+  EXPECT_THAT(with(R"({"file_id":"file-7"})"), HasSubstr("file_id"));
+  EXPECT_THAT(with(R"({"file_data":"data:application/pdf;base64,*"})"),
+              HasSubstr("cannot be decoded"));
+  EXPECT_THAT(
+      said(
+          R"({"type":"image_url","image_url":{"url":"data:application/pdf;base64,JVBERi0xLjc="}})"),
+      HasSubstr("send it as a part of the type file"));
+}
+
+TEST(EngineRequest, AFileForAnotherServerIsItsText) {
+  const auto file = testing::make_pdf({testing::text_page("one")});
+  const ApiRequest request =
+      read_api_request(ApiOperation::kChat, R"({"model":"m",)" + about_a_file(file) + "}",
+                       ApiReader::kOtherServer)
+          .value();
+  EXPECT_TRUE(request.media.empty());
+  EXPECT_THAT(request.scope.other.at("/messages/0/content"), HasSubstr(encode_base64(file)));
 }
 
 TEST(EngineRequest, APromptMayBeTokens) {

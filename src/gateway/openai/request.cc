@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "afterimage/check.h"
+#include "foundation/documents/document_reader.h"
 #include "foundation/text/data_url.h"
 #include "foundation/text/json_text.h"
 #include "gateway/openai/engine_limits.h"
@@ -265,6 +266,7 @@ class Reading {
         message.parts.emplace_back(std::string(text.text()));
         return canonical(part, {"type", "text"});
       }
+      if (type.text() == "file" && engine_ != nullptr) return read_document(part, name, message);
       const auto* field = std::ranges::find(kMediaFields, type.text(), &MediaField::name);
       if (field != kMediaFields.end() && !part[field->name].is_none()) {
         return read_media(part, *field, name + "." + std::string(field->name), message);
@@ -309,6 +311,34 @@ class Reading {
     }
     rest.push_back(']');
     return rest;
+  }
+
+  /// A PDF file, of which the engine sees the pages. Another server gets the part as it is.
+  Result<std::string> read_document(const JsonValue& part, const std::string& name,
+                                    ScopeMessage& message) {
+    const JsonValue data = part["file"]["file_data"];
+    ApiMedia media{.modality = Modality::kImage, .name = name + ".file"};
+    if (!data.is(JsonKind::kString) || !is_data_url(data.text())) {
+      note(fail(
+          ErrorCode::kUnsupported,
+          media.name + ".file_data must be a data URL of a PDF file, for the built-in engine"));
+      return canonical(part);
+    }
+    AFI_TRY_VOID(read_bytes(data.text(), false, media.name + ".file_data", media));
+    if (!is_document({.files = {media.bytes}})) {
+      note(fail(ErrorCode::kUnsupported,
+                media.name + " is not a PDF file, the only kind that the built-in engine reads"));
+    }
+    // Another library may rasterise the same file to other pixels.
+    auto rasterizer = DocumentReader().rasterizer();
+    if (!rasterizer.has_value()) {
+      note(fail(ErrorCode::kUnsupported, media.name + ": " + rasterizer.error().message));
+    }
+    media.options["pages"] = std::move(rasterizer).value_or("");
+    message.parts.emplace_back(
+        ScopeMedia{.modality = media.modality, .content = {}, .options = media.options});
+    request_.media.push_back(std::move(media));
+    return std::string(R"(["file"])");
   }
 
   static Result<void> read_bytes(std::string_view url, bool is_input_audio, const std::string& name,

@@ -40,6 +40,14 @@ void ChatContent::add_image(std::string_view url, std::string_view detail) {
   add(JsonObject().add_text("type", "image_url").add("image_url", image.text()).text());
 }
 
+void ChatContent::add_pdf(std::string_view base64) {
+  const std::string file =
+      JsonObject()
+          .add_text("file_data", "data:application/pdf;base64," + std::string(base64))
+          .text();
+  add(JsonObject().add_text("type", "file").add("file", file).text());
+}
+
 Result<void> ChatContent::add_file(const UploadedFile& file, std::string_view place,
                                    std::string_view detail) {
   if (file.type.starts_with("image/")) {
@@ -52,9 +60,14 @@ Result<void> ChatContent::add_file(const UploadedFile& file, std::string_view pl
     add_text(*file.bytes);
     return {};
   }
+  if (file.type == "application/pdf") {
+    add_pdf(encode_base64(std::as_bytes(std::span(*file.bytes))));
+    return {};
+  }
   return fail(ErrorCode::kUnsupported,
               std::string(place) +
-                  ": a chat completion takes images and UTF-8 text, not a file of " + "the type " +
+                  ": a chat completion takes images, PDF files and UTF-8 text, not a file of the "
+                  "type " +
                   file.type);
 }
 

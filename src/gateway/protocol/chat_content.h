@@ -26,7 +26,8 @@ class ChatContent {
   void add_text(std::string_view text);
   /// `detail` empty: none is named.
   void add_image(std::string_view url, std::string_view detail = {});
-  /// An image as a data URL, a text as text.
+  void add_pdf(std::string_view base64);
+  /// An image or a PDF file as a data URL, a text as text.
   ///
   /// Errors  kUnsupported, naming `place`: any other type, or text that is not UTF-8.
   Result<void> add_file(const UploadedFile& file, std::string_view place,

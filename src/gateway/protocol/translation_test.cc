@@ -214,7 +214,12 @@ TEST(ChatContent, OneTextIsAStringAndTheRestAreParts) {
   EXPECT_TRUE(files.add_file(file("text/plain", "é"), "f").has_value());
   EXPECT_EQ(files.json(), "\"é\"");
   EXPECT_FALSE(files.add_file(file("text/plain", "\xff"), "f").has_value());
-  const auto refused = files.add_file(file("application/pdf", "x"), "input[0]");
+  ChatContent pdf;
+  EXPECT_TRUE(pdf.add_file(file("application/pdf", "x"), "f").has_value());
+  EXPECT_EQ(
+      Json::parse(pdf.json()),
+      Json::parse(R"([{"type":"file","file":{"file_data":"data:application/pdf;base64,eA=="}}])"));
+  const auto refused = files.add_file(file("application/zip", "x"), "input[0]");
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
   EXPECT_TRUE(refused.error().message.starts_with("input[0]"));

@@ -153,6 +153,16 @@ TEST(ResponsesRequest, FilesOfTextAreTexts) {
             Json::parse(R"([{"type":"text","text":"some text"},{"type":"text","text":"hey"}])"));
 }
 
+TEST(ResponsesRequest, FilesOfPdfAreFiles) {
+  const Json chat = chat_of(input(
+      R"([{"role":"user","content":[)"
+      R"({"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,JVBERg=="}]}])"));
+  EXPECT_EQ(
+      chat["messages"][0]["content"],
+      Json::parse(
+          R"([{"type":"file","file":{"file_data":"data:application/pdf;base64,JVBERg=="}}])"));
+}
+
 TEST(ResponsesRequest, InputItemsGetIds) {
   const auto request = read(input(
       R"([{"role":"user","content":"Q"},{"type":"message","id":"mine","role":"user","content":"R"}])"));
@@ -190,7 +200,7 @@ TEST(ResponsesRequest, RefusesWhatAChatCannotSayByName) {
       {"input[0].content[0].file_url",
        part(R"({"type":"input_file","file_url":"http://x/y.pdf"})")},
       {"input[0].content[0].file_data",
-       part(R"({"type":"input_file","file_data":"data:application/pdf;base64,JVBERg=="})")},
+       part(R"({"type":"input_file","file_data":"data:application/zip;base64,JVBERg=="})")},
       {"tools[0].type", q(R"("tools":[{"type":"web_search"}])")},
       {"tools[0].name", q(R"("tools":[{"type":"function"}])")},
       {"tool_choice.type", q(R"("tool_choice":{"type":"file_search"})")},

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "foundation/documents/document_reader.h"
 #include "foundation/media/probe.h"
 #include "foundation/text/data_url.h"
 
@@ -48,6 +49,10 @@ bool is_declared_as(FileFormat format, const std::string& subtype) {
       return subtype == "mp4" || subtype == "quicktime" || subtype == "x-m4v" || subtype == "3gpp";
     case FileFormat::kMatroska:
       return subtype == "webm" || subtype == "x-matroska" || subtype == "matroska";
+    case FileFormat::kPpm:
+      return subtype == "x-portable-pixmap";
+    case FileFormat::kPdf:
+      return subtype == "pdf";
     case FileFormat::kUnknown:
       break;
   }
@@ -149,6 +154,15 @@ Result<MediaItem> MediaLoader::load(const MediaReference& reference) {
   }
   item.files.push_back(std::move(bytes));
   return item;
+}
+
+Result<std::vector<MediaItem>> MediaLoader::load_parts(const MediaReference& reference) {
+  AFI_TRY(MediaItem item, load(reference));
+  if (!is_document(item)) return std::vector<MediaItem>{std::move(item)};
+  const FileBytes file = item.files.at(0);
+  if (const auto it = pages_.find(file); it != pages_.end()) return it->second;
+  AFI_TRY(std::vector<MediaItem> pages, DocumentReader().pages(item));
+  return pages_.emplace(file, std::move(pages)).first->second;
 }
 
 Result<std::string> MediaLoader::place_of(const MediaReference& reference) {

@@ -36,6 +36,9 @@ class MediaLoader {
   static Result<MediaLoader> open(MediaLoaderOptions options, const Files& files);
 
   Result<MediaItem> load(const MediaReference& reference);
+  /// The item alone; of a document its pages, rasterised once for all that name the file. Errors of
+  /// DocumentReader, too.
+  Result<std::vector<MediaItem>> load_parts(const MediaReference& reference);
 
   /// The photos used as replacements, by the workload's name.
   [[nodiscard]] const std::map<std::string, std::string>& stand_ins() const { return stand_ins_; }
@@ -52,6 +55,7 @@ class MediaLoader {
   std::vector<std::string> photos_;  // image files in images_folder
   std::map<std::string, std::string> stand_ins_;
   std::map<std::string, FileBytes> read_;  // by path
+  std::map<FileBytes, std::vector<MediaItem>> pages_;
   bool names_are_in_folder_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -52,12 +53,14 @@ Result<Role> parse_role(const std::string& text, std::string_view where) {
       "{} has role \"{}\"; expected system, developer, user, assistant or tool", where, text));
 }
 
-Result<ContentPart> parse_part(const Json& part, std::string_view where, const LoadMedia& load) {
+/// The parts of the message that one part of the line becomes: several for a document.
+Result<std::vector<ContentPart>> parse_part(const Json& part, std::string_view where,
+                                            const LoadMedia& load) {
   if (!part.is_object()) return malformed(fmt::format("{} is not an object", where));
   AFI_TRY(const std::string type, text_field(part, "type", where));
   if (type == "text") {
     AFI_TRY(std::string text, text_field(part, "text", where));
-    return ContentPart(std::move(text));
+    return std::vector<ContentPart>{std::move(text)};
   }
   MediaReference reference;
   if (type == "image_url" || type == "video_url") {
@@ -72,14 +75,18 @@ Result<ContentPart> parse_part(const Json& part, std::string_view where, const L
     AFI_TRY(const Json* named, object_field(part, "input_audio", where));
     AFI_TRY(reference.name, text_field(*named, "data", where));
     AFI_TRY(reference.declared_format, optional_text(*named, "format", where));
+  } else if (type == "file") {
+    AFI_TRY(const Json* named, object_field(part, "file", where));
+    AFI_TRY(reference.name, text_field(*named, "file_data", where));
   } else {
-    return fail(
-        ErrorCode::kUnsupported,
-        fmt::format("{} is of type \"{}\"; expected text, image_url, input_audio or video_url",
-                    where, type));
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{} is of type \"{}\"; expected text, image_url, input_audio, "
+                            "video_url or file",
+                            where, type));
   }
-  AFI_TRY(MediaItem item, load(reference));
-  return ContentPart(std::move(item));
+  AFI_TRY(std::vector<MediaItem> items, load(reference));
+  return std::vector<ContentPart>(std::make_move_iterator(items.begin()),
+                                  std::make_move_iterator(items.end()));
 }
 
 Result<Message> parse_message(const Json& json, std::size_t number, const LoadMedia& load) {
@@ -103,9 +110,9 @@ Result<Message> parse_message(const Json& json, std::size_t number, const LoadMe
                                  content->type_name()));
   }
   for (std::size_t i = 0; i < content->size(); ++i) {
-    AFI_TRY(ContentPart part,
+    AFI_TRY(std::vector<ContentPart> parts,
             parse_part((*content)[i], fmt::format("part {} of {}", i + 1, where), load));
-    message.parts.push_back(std::move(part));
+    std::ranges::move(parts, std::back_inserter(message.parts));
   }
   return message;
 }

@@ -22,11 +22,12 @@ struct MediaReference {
   std::string declared_format;   // of input_audio: "wav", "flac"; otherwise empty
   double frames_per_second = 0;  // for a folder of frames; 0: not given
 };
-using LoadMedia = std::function<Result<MediaItem>(const MediaReference&)>;
+/// One item; of a document its pages.
+using LoadMedia = std::function<Result<std::vector<MediaItem>>(const MediaReference&)>;
 
 /// Parses one line of a workload: {"id", "agent"?, "tenant"?, "conversation"?, "expected"?,
 /// "messages": […]} with OpenAI chat messages whose image_url, input_audio and video_url parts name
-/// local files. "conversation" is "goes_on" or "ends": a hint for eviction policies. "expected" is
+/// local files, as file_data of file parts names PDF files. "conversation" is "goes_on" or "ends": a hint for eviction policies. "expected" is
 /// the right answer, which is stored in `expected` if that is not null. Unknown fields are ignored.
 ///
 /// Errors   kInvalidArgument: not JSON or not of this form (names the field and what was found);

@@ -15,9 +15,12 @@ namespace {
 /// Loads every name as an image and records the names.
 struct Loader {
   std::vector<MediaReference> asked;
-  LoadMedia load = [this](const MediaReference& reference) -> Result<MediaItem> {
+  LoadMedia load = [this](const MediaReference& reference) -> Result<std::vector<MediaItem>> {
     asked.push_back(reference);
-    return MediaItem{.modality = reference.modality, .name = reference.name};
+    if (reference.name.ends_with(".pdf")) {
+      return std::vector{MediaItem{.name = "page 1"}, MediaItem{.name = "page 2"}};
+    }
+    return std::vector{MediaItem{.modality = reference.modality, .name = reference.name}};
   };
 };
 
@@ -30,6 +33,7 @@ TEST(WorkloadLine, IsAChatRequestWithLocalMedia) {
             {"type":"image_url","image_url":{"url":"chart.png","detail":"high"}},
             {"type":"input_audio","input_audio":{"data":"call.wav","format":"wav"}},
             {"type":"video_url","video_url":{"url":"frames","fps":2.5}},
+            {"type":"file","file":{"file_data":"report.pdf","filename":"ignored"}},
             {"type":"text","text":"What is this?"}]},
           {"role":"assistant","content":null}]})",
       loader.load);
@@ -41,10 +45,11 @@ TEST(WorkloadLine, IsAChatRequestWithLocalMedia) {
   ASSERT_EQ(request->messages.size(), 3U);
   EXPECT_EQ(request->messages[0].role, Role::kSystem);
   EXPECT_EQ(std::get<std::string>(request->messages[0].parts[0]), "Be brief.");
-  ASSERT_EQ(request->messages[1].parts.size(), 4U);
+  ASSERT_EQ(request->messages[1].parts.size(), 6U) << "a document has two pages here";
   EXPECT_EQ(std::get<MediaItem>(request->messages[1].parts[2]).modality, Modality::kVideo);
   EXPECT_TRUE(request->messages[2].parts.empty());
-  ASSERT_EQ(loader.asked.size(), 3U);
+  EXPECT_EQ(std::get<MediaItem>(request->messages[1].parts[4]).name, "page 2");
+  ASSERT_EQ(loader.asked.size(), 4U);
   EXPECT_EQ(loader.asked[0].name, "chart.png");
   EXPECT_EQ(loader.asked[1].declared_format, "wav");
   EXPECT_EQ(loader.asked[2].frames_per_second, 2.5);

@@ -20,6 +20,7 @@
 #include "afterimage/reuse.h"
 #include "afterimage/reuse_stats.h"
 #include "afterimage/serve.h"
+#include "foundation/media/ppm.h"
 #include "testing/media_files.h"
 #include "testing/temporary_folder.h"
 #include "testing/tiny_engine.h"
@@ -159,6 +160,27 @@ TEST_F(Erase, AlsoWhatAnEarlierProcessStored) {
   open();
   EXPECT_EQ(encoder_calls(2), 0U);
   EXPECT_EQ(encoder_calls(1), 1U);
+}
+
+// A page may be in any document: nothing of it is left when one is erased, nor of what shared its namespace.
+TEST_F(Erase, PagesOfDocumentsWithAnyMediaItem) {
+  const std::vector<std::uint8_t> rgbx(std::size_t{4} * 40 * 30, 77);
+  const MediaItem page = testing::media_item(Modality::kImage, ppm_of_rgbx(rgbx, 40, 30));
+  const auto about_the_page = [&](const std::string& words) {
+    Request request{.id = RequestId("p"), .tenant = TenantId("a")};
+    request.messages.push_back({.role = Role::kUser, .parts = {page, words}});
+    return request;
+  };
+  ask(about_the_page("What is it?"));
+  ask(question(2, "b"));
+  ASSERT_TRUE(ask(about_the_page("What is it?")).answered);
+  const EraseReport report = reuse->erase({.media = content(99)}).value();
+  EXPECT_EQ(report.encoder_outputs, EntryCount(1));
+  EXPECT_GT(report.kv_tokens, 0U);
+  EXPECT_EQ(report.answers.entries, EntryCount(1));
+  EXPECT_GE(report.stored, EntryCount(2));
+  EXPECT_EQ(encoder_calls(2, "b"), 0U);
+  EXPECT_EQ(ask(about_the_page("Word?")).encoder_calls, 1U);
 }
 
 TEST_F(Erase, OneTenantsEntriesOnly) {

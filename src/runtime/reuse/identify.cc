@@ -9,6 +9,7 @@
 
 #include "afterimage/plan.h"
 #include "afterimage/question.h"
+#include "runtime/reuse/document_pages.h"
 
 namespace afterimage {
 namespace {
@@ -77,6 +78,7 @@ Result<std::vector<EntryLabel>> labels_of(const Request& request, const Secret& 
   }
   const EntryLabels labels(root);
   std::vector<EntryLabel> made;
+  if (has_pages(request)) made.push_back(labels.any_media());
   for (const std::string& tag : request.tags) made.push_back(labels.tag(tag));
   if (wall != nullptr)
     made.push_back(labels.day(std::chrono::floor<std::chrono::days>(wall->now())));

@@ -58,10 +58,15 @@ const ReferenceEngine& reference() {
   return *kEngine;
 }
 
+const ReferenceEngine& tiled() {
+  static const auto kEngine = ReferenceEngine::create(ReferenceOptions::tiny_tiled()).value();
+  return *kEngine;
+}
+
 /// Counts, and spoils on request.
 class WatchedEngine final : public ForwardingEngine {
  public:
-  WatchedEngine() : ForwardingEngine(reference()) {}
+  explicit WatchedEngine(const Engine& engine = reference()) : ForwardingEngine(engine) {}
 
   Result<EncoderOutput> encode(const MediaItem& item) const override {
     ++wholes;
@@ -100,7 +105,8 @@ class WatchedEngine final : public ForwardingEngine {
 };
 
 struct Fixture {
-  explicit Fixture(ReuseOptions options = {}) {
+  explicit Fixture(ReuseOptions options = {}, const ReferenceEngine& of = reference())
+      : honest(&of), engine(of) {
     options.weigh_loads = false;
     options.prefixes = false;
     reuse = Reuse::create(options, Secret{}).value();
@@ -111,7 +117,7 @@ struct Fixture {
   /// serve(), whose answer must be that without reuse, bit for bit.
   Served expect_exact(const Request& request) const {
     const auto cold =
-        serve_without_reuse(request, reference(), clock, {.max_tokens = TokenCount(4)});
+        serve_without_reuse(request, *honest, clock, {.max_tokens = TokenCount(4)});
     auto served = serve(request);
     EXPECT_TRUE(cold.has_value() && served.has_value());
     if (!served.has_value()) return {};
@@ -122,6 +128,7 @@ struct Fixture {
   [[nodiscard]] std::uint64_t entries() const { return reuse->stats().encoder.entries.value(); }
 
   SystemClock clock;
+  const ReferenceEngine* honest;
   WatchedEngine engine;
   std::unique_ptr<Reuse> reuse;
 };
@@ -143,6 +150,34 @@ TEST(Parts, OverlappingVideosShareTheirSlices) {
   EXPECT_EQ(inside.encoded_parts, 0U);
   EXPECT_EQ(inside.sources, (Sources{MediaSource::kReused}));
   EXPECT_EQ(f.engine.encoded, 5U);
+}
+
+/// 2 x 2 tiles of the tiled model.
+Image screenshot() { return make_picture(32, 32); }
+MediaItem picture(testing::FileContent file) {
+  return testing::media_item(Modality::kImage, std::move(file));
+}
+
+TEST(Parts, ScreenshotsThatDifferInOneRegionShareTheirOtherTiles) {
+  const Fixture f({}, tiled());
+  const Served first = f.expect_exact(asking_about(picture(make_png(screenshot()))));
+  EXPECT_EQ(first.parts, 5U) << "four tiles and the whole";
+  EXPECT_EQ(first.encoded_parts, 5U);
+  Image changed = screenshot();
+  for (std::size_t i = 0; i < 12; ++i) changed.rgb[changed.rgb.size() - 13 + i] ^= 0xFFU;
+  const Served second = f.expect_exact(asking_about(picture(make_png(changed))));
+  EXPECT_EQ(second.parts, 5U);
+  EXPECT_EQ(second.encoded_parts, 2U) << "one tile and the whole";
+  EXPECT_EQ(second.sources, (Sources{MediaSource::kPartly}));
+}
+
+TEST(Parts, TheSamePixelsInAnotherContainerAreTheSameTiles) {
+  const Fixture f({}, tiled());
+  static_cast<void>(f.expect_exact(asking_about(picture(make_png(screenshot())))));
+  const Served copy =
+      f.expect_exact(asking_about(picture(testing::make_webp(screenshot()))));
+  EXPECT_EQ(copy.encoded_parts, 0U);
+  EXPECT_EQ(copy.sources, (Sources{MediaSource::kReused}));
 }
 
 TEST(Parts, AWindowThatStartsBetweenSlicesSharesNone) {

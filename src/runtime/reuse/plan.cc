@@ -16,6 +16,7 @@
 #include "afterimage/reuse.h"
 #include "caches/prefix/captured_kv.h"
 #include "caches/prefix/prefix_archive.h"
+#include "runtime/reuse/document_pages.h"
 #include "runtime/reuse/plan_state.h"
 
 namespace afterimage {
@@ -31,6 +32,7 @@ std::vector<std::string> tags_of(const RequestIdentity& identity, const std::str
   for (const ContentDigest& content : identity.prints.contents) {
     tags.push_back("media:" + content.hex());
   }
+  if (has_pages(request)) tags.emplace_back(kAnyMediaTag);
   tags.insert(tags.begin(), request.tags.begin(), request.tags.end());
   return tags;
 }

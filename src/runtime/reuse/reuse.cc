@@ -16,6 +16,7 @@
 #include "caches/prefix/prefix_archive.h"
 #include "foundation/platform/mutex.h"
 #include "policy/eviction/governed_policy.h"
+#include "runtime/reuse/document_pages.h"
 #include "runtime/reuse/media_plan_state.h"
 #include "runtime/reuse/moved_media.h"
 #include "runtime/reuse/running_requests.h"
@@ -354,8 +355,9 @@ EraseReport Reuse::State::erase_now(const EraseTarget& target, const EntryFilter
         [&](const NamespaceId& space) { return target.media.has_value() || matches(space); }));
   }
   if (prefill != nullptr) {
-    report.kv_tokens = target.media.has_value() ? prefill->erase_media(*target.media)
-                                                : prefill->erase_spaces(matches);
+    // Of a media item also the KV of namespaces in which pages of documents were used.
+    if (target.media.has_value()) report.kv_tokens = prefill->erase_media(*target.media);
+    report.kv_tokens += prefill->erase_spaces(matches);
   }
   if (answer_cache == nullptr) return report;
   AnswerFilter answers;
@@ -365,6 +367,9 @@ EraseReport Reuse::State::erase_now(const EraseTarget& target, const EntryFilter
   if (target.tag.has_value()) answers.tag = *target.tag;
   if (target.made_before.has_value()) answers.older_than = wall.now() - *target.made_before;
   report.answers = answer_cache->erase(answers);
+  if (target.media.has_value()) {
+    report.answers += answer_cache->erase(AnswerFilter{.tag = kAnyMediaTag});
+  }
   return report;
 }
 

@@ -88,7 +88,7 @@ std::string open_error(const DeviceTierOptions& options) {
 
 TEST_F(DeviceTierTest, OpeningSaysWhatIsMissing) {
   const std::string fake = fake_cuda::library();
-  EXPECT_NE(open_error({.library = "libno-such-cuda.so.1"}).find("is the driver installed"),
+  EXPECT_NE(open_error({.library = "libno-such-cuda.so.1"}).find("is it installed"),
             std::string::npos);
   EXPECT_NE(open_error({.library = "libc.so.6"}).find("cuInit"), std::string::npos);
   EXPECT_NE(open_error({.device = 3, .library = fake}).find("there is no device 3"),
