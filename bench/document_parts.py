@@ -8,8 +8,9 @@
 Prints one JSON object a case: what the second item needs, what was not seen before, what was encoded, the time in the encoder for it beside that for
 what was not seen, and whether every output has the bits of a run without reuse. Goal: encoder work of at most 1.1 times that of the unseen parts.
 
-The time of the unseen parts is their share of the run without reuse, in which every page or tile is encoded and none differs in size. Pages need
-PDFium (scripts/fetch-pdfium.py build/pdfium).
+The time of the unseen parts is their share of the run without reuse, in which every page or tile is encoded and none differs in size. A process also encodes
+the first item of a model that has parts as a whole, to compare it (decision 0029): `checked` counts its tiles, and the time is beside that of those and the unseen ones. Decoding a
+picture and finding its tiles is in all times; rasterising pages is in none, because a request begins with its pages. Pages need PDFium (scripts/fetch-pdfium.py build/pdfium).
 """
 import argparse
 import json
@@ -39,15 +40,15 @@ def run(program, folder, parts, size):
     return json.loads(done.stdout)
 
 
-def case(name, reports, needed, unseen, encoded):
+def case(name, reports, needed, unseen, encoded, checked=0):
     """The whole run encodes `needed` pages or tiles without reuse; `unseen` of them are new."""
-    times = [(report["encoding_ms"]["cold"] / needed * unseen, report["encoding_ms"]["encode_once"]) for report in reports]
+    times = [(report["encoding_ms"]["cold"] / needed * (unseen + checked), report["encoding_ms"]["encode_once"]) for report in reports]
     ratio = statistics.median(spent / fair for fair, spent in times)
     work = encoded / unseen
-    return {"case": name, "needed": needed, "unseen": unseen, "encoded": encoded, "work": round(work, 3), "goal": GOAL,
+    return {"case": name, "needed": needed, "unseen": unseen, "encoded": encoded, "checked": checked, "work": round(work, 3), "goal": GOAL,
             "encoder_ms": {"without_reuse": round(statistics.median(report["encoding_ms"]["cold"] for report in reports), 1),
                            "with_reuse": round(statistics.median(spent for _, spent in times), 1),
-                           "share_of_the_unseen": round(statistics.median(fair for fair, _ in times), 1)},
+                           "share_of_unseen_and_checked": round(statistics.median(fair for fair, _ in times), 1)},
             "time_to_share": round(ratio, 3), "identical": all(report["outputs_identical"] for report in reports),
             "goal_met": work <= GOAL and all(report["outputs_identical"] for report in reports)}
 
@@ -80,7 +81,7 @@ def tiles(program, runs):
         reports = [run(program, folder, parts, "tiled") for _ in range(runs)]
     needed, encoded = reports[0]["media_parts"]["needed"], reports[0]["media_parts"]["encode_once"]
     unseen = COLUMNS * ROWS + 1 + 2 * (len(changes) - 1)  # a changed tile, and the whole
-    return case(f"{COLUMNS} x {ROWS} tiles and the whole, one region changed, {COPIES} times, and another container", reports, needed, unseen, encoded)
+    return case(f"{COLUMNS} x {ROWS} tiles and the whole, one region changed, {COPIES} times, and another container", reports, needed, unseen, encoded, COLUMNS * ROWS + 1)
 
 
 def main():

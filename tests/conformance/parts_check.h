@@ -53,8 +53,10 @@ inline std::vector<MediaItem> overlapping_pictures(std::uint32_t side = 16) {
     Image moved = first;
     for (std::size_t y = 0; y < moved.height; ++y) {
       for (std::size_t x = 0; x < moved.width; ++x) {
-        const std::size_t from = (y + rows * side) % moved.height * moved.width + (x + columns * side) % moved.width;
-        for (std::size_t c = 0; c < 3; ++c) moved.rgb[3 * (y * moved.width + x) + c] = first.rgb[3 * from + c];
+        const std::size_t from =
+            (y + rows * side) % moved.height * moved.width + (x + columns * side) % moved.width;
+        for (std::size_t c = 0; c < 3; ++c)
+          moved.rgb[3 * (y * moved.width + x) + c] = first.rgb[3 * from + c];
       }
     }
     return moved;

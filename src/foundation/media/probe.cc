@@ -48,7 +48,7 @@ std::string_view foreign_format(std::span<const std::byte> file) {
   return {};
 }
 
-/// Examples: text that starts with "<!DOCTYPE html>", a PDF file, bytes that start with 00 01 02.
+/// Examples: text that starts with "<!DOCTYPE html>", a BMP file, bytes that start with 00 01 02.
 std::string describe_start(std::span<const std::byte> file) {
   const auto start = file.first(std::min<std::size_t>(file.size(), 24));
   const auto is_printable = [](char c) {

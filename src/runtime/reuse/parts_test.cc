@@ -116,8 +116,7 @@ struct Fixture {
   }
   /// serve(), whose answer must be that without reuse, bit for bit.
   Served expect_exact(const Request& request) const {
-    const auto cold =
-        serve_without_reuse(request, *honest, clock, {.max_tokens = TokenCount(4)});
+    const auto cold = serve_without_reuse(request, *honest, clock, {.max_tokens = TokenCount(4)});
     auto served = serve(request);
     EXPECT_TRUE(cold.has_value() && served.has_value());
     if (!served.has_value()) return {};
@@ -174,8 +173,7 @@ TEST(Parts, ScreenshotsThatDifferInOneRegionShareTheirOtherTiles) {
 TEST(Parts, TheSamePixelsInAnotherContainerAreTheSameTiles) {
   const Fixture f({}, tiled());
   static_cast<void>(f.expect_exact(asking_about(picture(make_png(screenshot())))));
-  const Served copy =
-      f.expect_exact(asking_about(picture(testing::make_webp(screenshot()))));
+  const Served copy = f.expect_exact(asking_about(picture(testing::make_webp(screenshot()))));
   EXPECT_EQ(copy.encoded_parts, 0U);
   EXPECT_EQ(copy.sources, (Sources{MediaSource::kReused}));
 }
