@@ -77,6 +77,9 @@ train: ## train the small model that sees from nothing, in build/models/seer: tw
 drill: build ## memory-pressure drills: a hog fills a control group; caches of `run` and of `serve` must shrink, outputs stay identical
 	scripts/pressure-drill.py build/release/afterimage
 	scripts/serve-drill.py build/release/afterimage
+	@if [ -e build/models/seer.gguf ]; then set -x; \
+	  scripts/serve-drill.py build/release/afterimage --engine llama --model build/models/seer.gguf --mmproj build/models/seer.mmproj.gguf; \
+	else echo "drill: without build/models/seer.gguf (make llama) serve --engine llama was not tried"; fi
 
 traces: ## replay the traces in TRACES=../shared/traces through every eviction policy
 	@ls $(TRACES)/*.jsonl.gz >/dev/null 2>&1 || { \

@@ -253,6 +253,10 @@ class PyAnswerCache {
     return erase_all({.tag = std::move(tag)});
   }
 
+  std::uint64_t erase_older_than(double seconds) {
+    return erase_all({.older_than = checked_seconds(seconds, "seconds")});
+  }
+
   std::uint64_t clear() { return erase_all({}); }
 
   void flush() {
@@ -536,6 +540,10 @@ void bind_answers(nb::module_& module) {
       .def("erase_tag", &PyAnswerCache::erase_tag, nb::arg("tag"),
            "Removes all answers with this tag, like erase(); returns how many of them were in "
            "memory.")
+      .def("erase_older_than", &PyAnswerCache::erase_older_than, nb::arg("seconds"),
+           "Removes all answers that were stored more than so many seconds ago, like erase(); "
+           "returns how many of\n"
+           "them were in memory.")
       .def("clear", &PyAnswerCache::clear,
            "Removes all answers, like erase(); returns how many of them were in memory.")
       .def("flush", &PyAnswerCache::flush,

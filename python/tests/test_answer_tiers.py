@@ -98,6 +98,28 @@ def test_what_is_erased_stays_erased(where: ai.Scope, tmp_path: Path, erase: Cal
     assert found.answer is not None, "answers given after the erasure are found"
 
 
+def test_old_answers_are_erased_and_young_ones_stay(where: ai.Scope, tmp_path: Path) -> None:
+    young = "What is the capital of Spain?"
+    kept(tmp_path, lambda cache: cache.insert(where, QUESTION, ai.Answer("Paris.")))
+    time.sleep(2)
+    with ai.AnswerCache(1 << 20, disk=str(tmp_path)) as cache:
+        cache.insert(where, young, ai.Answer("Madrid."))
+        assert cache.find(where, QUESTION).answer is not None, "into memory"
+        assert cache.erase_older_than(3600) == 0
+        assert cache.find(where, QUESTION).answer is not None
+        assert cache.erase_older_than(1) == 1
+        assert cache.find(where, QUESTION).answer is None
+        assert cache.find(where, young).answer is not None
+        cache.flush()
+    for asked, there in ((QUESTION, False), (TYPED, False), (young, True)):
+        assert (kept(tmp_path, lambda cache, asked=asked: cache.find(where, asked)).answer is not None) == there, asked
+    assert kept(tmp_path, lambda cache: cache.erase_older_than(0)) == 0, "a new cache has nothing in memory"
+    assert kept(tmp_path, lambda cache: cache.find(where, young)).answer is None
+    for age in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ai.errors.InvalidArgument, match="expected seconds to be 0 to"):
+            kept(tmp_path, lambda cache, age=age: cache.erase_older_than(age))
+
+
 def test_a_lost_list_of_erasures_loses_the_answers(where: ai.Scope, tmp_path: Path) -> None:
     kept(tmp_path, lambda cache: (cache.insert(where, QUESTION, ai.Answer("Paris.")), cache.erase_tag("other")))
     (tmp_path / "answers-erased").unlink()

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace afterimage {
 namespace {
 
@@ -133,6 +135,53 @@ TEST(ReuseModel, AClassThatIsUsedAgainForgetsItsIndices) {
   const auto other = model.classify(std::array<std::uint64_t, 1>{2}, {.kind = 3});
   ASSERT_EQ(other, first);
   EXPECT_LT(model.index(other, bin_at(45)), known / 3);
+}
+
+// 40 % of the members are reused after about 100 seconds, the others never.
+TEST(ReuseModel, EvidenceMultipliesTheOddsOfReuse) {
+  ReuseModel model;
+  const std::array<std::uint64_t, 1> feature{1};
+  const auto plain = model.classify(feature);
+  for (int i = 0; i < 400; ++i) {
+    if (i % 5 < 2) {
+      live(model, plain, 100, 1, 1);
+    } else {
+      for (std::size_t bin = 0; bin < ReuseModel::kResolved; ++bin) model.outlived(plain, bin);
+    }
+  }
+  model.fade();
+  model.estimate();
+  const double p = model.probability(plain);
+  ASSERT_GT(p, 0.1);
+  ASSERT_LT(p, 0.5);
+  const auto likely = model.classify(feature, {}, 9);     // × 9.5
+  const auto unlikely = model.classify(feature, {}, -9);  // ÷ 9.5
+  const double ratio = std::exp(9 * 0.25);
+  // Just before the usual reuse the index is near the share reused there: p × L ÷ (p × L + 1 - p).
+  const auto weighed = [&](double by) { return p * by / (p * by + 1 - p); };
+  const std::size_t before = bin_at(80);
+  EXPECT_GT(model.index(likely, before), 1.5 * model.index(plain, before));
+  EXPECT_NEAR(model.index(unlikely, 0) / model.index(plain, 0), weighed(1 / ratio) / p, 0.15);
+  EXPECT_LT(model.index(unlikely, before), model.index(plain, before) / 4);
+  EXPECT_FLOAT_EQ(static_cast<float>(model.probability(likely)), static_cast<float>(p))
+      << "the probability is that without the evidence";
+}
+
+TEST(ReuseModel, EvidenceChangesNothingWhereReuseIsCertain) {
+  ReuseModel model;
+  const std::array<std::uint64_t, 1> feature{1};
+  live(model, model.classify(feature), 3, 1, 100'000);
+  model.fade();
+  model.estimate();
+  const auto plain = model.classify(feature);
+  for (const int evidence : {-32, 32}) {
+    const auto weighed = model.classify(feature, {}, evidence);
+    for (std::size_t bin = 0; bin < ReuseModel::kBins; ++bin) {
+      EXPECT_TRUE(std::isfinite(model.index(weighed, bin))) << bin;
+      EXPECT_GT(model.index(weighed, bin), 0) << bin;
+    }
+  }
+  EXPECT_GT(model.index(plain, 0), 0);
 }
 
 }  // namespace

@@ -12,8 +12,7 @@ namespace {
 
 constexpr double kFirstReusesByOctave = 0.1;  // hazard × age before anything was learned
 constexpr double kHighestLog = 2;             // no hazard above e^2 per second
-constexpr double kRateOfOctave = 0.08;
-constexpr double kRateOfAllAges = 0.06;
+constexpr double kRate = 0.06;
 // Trait 0 is the same for all members: what it learns is not left to the others.
 constexpr double kHasteOfFirst = 4;
 // One member that waited far longer than predicted must not upset the weights.
@@ -57,8 +56,8 @@ void ReuseRegression::learn(const Traits& traits, std::size_t octave, double sec
   for (std::size_t trait = 0; trait < kTraits; ++trait) {
     Weights& weights = weights_[place(traits, trait)];
     const double haste = trait == 0 ? kHasteOfFirst : 1;
-    step(weights[octave], gradient, haste * kRateOfOctave);
-    step(weights[kOctaves], gradient, haste * kRateOfAllAges);
+    step(weights[octave], gradient, haste * kRate);
+    step(weights[kOctaves], gradient, haste * kRate);
   }
 }
 

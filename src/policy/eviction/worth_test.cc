@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <vector>
@@ -114,6 +115,42 @@ TEST(Worth, LearnsHowMuchAHintIsWorth) {
     talk.worth.begin_request({.now = talk.now});
     EXPECT_EQ(talk.evict(), honest ? ends : goes_on) << (honest ? "honest" : "lying");
   }
+}
+
+// One tenant's hints are right, the other's the opposite of right: each is believed by its own record.
+TEST(Worth, LearnsTheHintsOfEachTenantApart) {
+  Talk talk;
+  const auto begin = [&](std::uint64_t tenant, ContinuationHint hint) {
+    talk.worth.begin_request({.now = talk.now, .hint = hint});
+    for (int block = 0; block < 4; ++block) {
+      talk.worth.insert(slot(talk.next), {.bytes = 1_MiB,
+                                          .cost = kSecond,
+                                          .key = talk.next + 1,
+                                          .owner = EntryLabel{.bits = tenant}});
+      talk.here[talk.next++] = true;
+    }
+    return talk.next - 4;
+  };
+  constexpr std::array kHints{ContinuationHint::kGoesOn, ContinuationHint::kEnds};
+  for (int round = 0; round < 300; ++round) {
+    std::array<std::uint32_t, 4> all{};
+    for (std::size_t i = 0; i < 4; ++i) all[i] = begin(1 + i / 2, kHints[i % 2]);
+    talk.now += 10 * kSecond;
+    talk.go_on(all[0], {});  // the honest tenant's that goes on
+    talk.go_on(all[3], {});  // the liar's that ends
+    talk.now += 300 * kSecond;
+    for (const std::uint32_t each : all) talk.end(each);
+  }
+  const std::uint32_t honest = begin(1, ContinuationHint::kGoesOn);
+  const std::uint32_t lies = begin(2, ContinuationHint::kGoesOn);
+  const std::uint32_t honest_end = begin(1, ContinuationHint::kEnds);
+  talk.now += kSecond;
+  talk.worth.begin_request({.now = talk.now});
+  std::array<std::uint32_t, 8> first{};
+  for (std::uint32_t& victim : first) victim = talk.evict() / 4 * 4;
+  EXPECT_EQ(std::ranges::count(first, honest), 0);
+  EXPECT_EQ(std::ranges::count(first, lies), 4);
+  EXPECT_EQ(std::ranges::count(first, honest_end), 4);
 }
 
 // Only conversations with long prompts continue. The table of classes has no sizes: the regression
