@@ -352,6 +352,13 @@ const std::vector<std::string>& fragments() {
   return kFragments;
 }
 
+TEST(CanonicalText, AFirstWordThatFoldingTurnsIntoARequestCounts) {
+  EXPECT_EQ(fold_text("names the capital of France", MatchLevel::kNear),
+            fold_text("Name the capital of France", MatchLevel::kNear));
+  EXPECT_TRUE(fold_text("please name the capital of France", MatchLevel::kNear).has_value());
+  EXPECT_EQ(fold_text("Paris is the capital of France", MatchLevel::kNear), std::nullopt);
+}
+
 TEST(CanonicalTextProperty, FoldingIsIdempotent) {
   for_each_seed(20'000, [](Rng& rng) {
     std::string text;

@@ -35,6 +35,7 @@ using net::kQuiet;
 constexpr std::size_t kWriteAtOnce = 256 * 1024;
 constexpr std::size_t kReadAtOnce = 64 * 1024;
 constexpr std::size_t kHeadAtOnce = 4096;
+constexpr std::size_t kIdleBuffer = 1024;
 constexpr std::size_t kBodyAtOnce = 1024 * 1024;
 constexpr std::size_t kAhead = 4096;
 /// Bytes read and discarded from a refused client before the connection is closed: closing at once
@@ -113,7 +114,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     try {
       bool again = !error;
       if (again && identity_ != nullptr) again = co_await shake_hands();
-      while (again && co_await first_byte()) again = co_await serve_one();
+      while (again) {  // not in the condition: g++ 12 awaits there even if `again` is false
+        again = co_await first_byte();
+        if (again) again = co_await serve_one();
+      }
       if (stream_.is_secure() && !gone_) co_await say_goodbye();
     } catch (const std::bad_alloc&) {  // fails this connection only
     }
@@ -215,18 +219,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     idle_ = true;
     if (server_->draining) co_return false;
     set_timeout(server_->current_limits()->idle_timeout);
-    Failure error;
-    if (stream_.is_secure()) {  // what it holds back tells no poll
-      std::size_t size = 0;
-      std::tie(error, size) = co_await stream_.read_some(buffer_.prepare(kHeadAtOnce));
-      buffer_.commit(size);
-    } else {
-      // There may be thousands of idle connections: they keep no buffer.
-      buffer_.shrink_to_fit();
-      error = co_await stream_.wait_readable();
-    }
+    // There may be thousands of idle connections: they keep a small buffer.
+    if (buffer_.capacity() > kIdleBuffer) buffer_.shrink_to_fit();
+    const auto [error, size] = co_await stream_.wait_for_some(buffer_.prepare(kIdleBuffer));
     idle_ = false;
-    co_return !error;
+    if (error) co_return false;
+    buffer_.commit(size);
+    co_return true;
   }
 
   /// False: the client disconnected or the read timed out; `late` tells which.

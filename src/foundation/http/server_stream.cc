@@ -58,14 +58,16 @@ std::size_t ServerStream::read_now(asio::mutable_buffer into, Failure& error) {
 }
 
 ServerStream::Transfer ServerStream::read_some(asio::mutable_buffer into) {
-  if (secure_.has_value()) co_return co_await secure_->async_read_some(into, kQuiet);
   Failure error;
-  std::size_t size = read_now(into, error);
-  while (size == 0 && !error) {
-    error = co_await wait_readable();
-    if (!error) size = read_now(into, error);
-  }
-  co_return std::tuple(error, size);
+  const std::size_t size = read_now(into, error);
+  if (size > 0 || error) co_return std::tuple(error, size);
+  co_return co_await wait_for_some(into);
+}
+
+ServerStream::Transfer ServerStream::wait_for_some(asio::mutable_buffer into) {
+  calls_ = 0;
+  if (secure_.has_value()) return secure_->async_read_some(into, kQuiet);
+  return socket_.async_read_some(into, kQuiet);
 }
 
 std::size_t ServerStream::write_now(const Buffers& bytes, Failure& error) {

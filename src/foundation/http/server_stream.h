@@ -44,6 +44,8 @@ class ServerStream {
   std::size_t read_now(net::asio::mutable_buffer into, net::Failure& error);
   /// At least one byte, or an error.
   Transfer read_some(net::asio::mutable_buffer into);
+  /// The same of a client that most likely has sent nothing yet.
+  Transfer wait_for_some(net::asio::mutable_buffer into);
 
   /// What the system takes without waiting, of a plain socket; 0 without an error: write_all().
   std::size_t write_now(const Buffers& bytes, net::Failure& error);
