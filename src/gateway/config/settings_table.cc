@@ -724,6 +724,9 @@ void add_limits(std::vector<Setting<Settings>>& table) {
       limits(&LimitSettings::connections), between(1U, kMaxCount));
   add({"limits.threads", "Number of I/O threads; 0: one per core, at most 8."}, kAtStart,
       limits(&LimitSettings::threads), between(0U, 256U));
+  add({"limits.busy_poll",
+       "Time an I/O thread polls before it sleeps, while work keeps coming so soon; 0 s: never."},
+      kAtStart, limits(&LimitSettings::busy_poll), between<Duration>(0s, 10ms));
   add({"limits.header_timeout", "Timeout for receiving the headers of a request."}, kAtStart,
       limits(&LimitSettings::header_timeout), kTimeoutRange);
   add({"limits.body_timeout", "Timeout for receiving the body of a request."}, kAtStart,

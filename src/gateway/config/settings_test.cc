@@ -409,8 +409,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("responses", a, b);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j] = s.limits;
-    count("limits", a, b, c, d, e, f, g, h, i, j);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k] = s.limits;
+    count("limits", a, b, c, d, e, f, g, h, i, j, k);
   }
   {
     const auto& [a, b] = s.log;
@@ -539,6 +539,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"limits.headers", R"("8 KiB")"},
       {"limits.connections", "1"},
       {"limits.threads", "1"},
+      {"limits.busy_poll", R"("0 s")"},
       {"limits.header_timeout", R"("1 s")"},
       {"limits.body_timeout", R"("1 s")"},
       {"limits.idle_timeout", R"("1 s")"},

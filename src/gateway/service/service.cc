@@ -85,7 +85,7 @@ Result<void> Service::State::start() {
   } else if (reuse->answer_cache() != nullptr) {
     AFI_TRY_VOID(share_answers());
   }
-  threads = std::make_unique<IoThreads>(threads_of(settings.limits));
+  threads = std::make_unique<IoThreads>(threads_of(settings.limits), settings.limits.busy_poll);
   caller = std::make_unique<HttpCaller>(
       HttpCaller::Options{.max_idle = settings.upstream.max_connections}, *threads);
   AFI_TRY_VOID(open_backend());
