@@ -198,7 +198,7 @@ struct LimitSettings {
   std::uint32_t connections = 10'000;
   std::uint32_t threads = 0;  // 0: one per core, at most 8
   /// For how long an I/O thread polls before it sleeps, while work keeps coming; 0: never.
-  Duration busy_poll = std::chrono::microseconds(100);
+  Duration busy_poll{0};
   Duration header_timeout = std::chrono::seconds(10);
   Duration body_timeout = std::chrono::seconds(60);
   Duration idle_timeout = std::chrono::seconds(75);   // between two requests of a connection

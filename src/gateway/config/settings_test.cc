@@ -539,7 +539,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"limits.headers", R"("8 KiB")"},
       {"limits.connections", "1"},
       {"limits.threads", "1"},
-      {"limits.busy_poll", R"("0 s")"},
+      {"limits.busy_poll", R"("100 us")"},
       {"limits.header_timeout", R"("1 s")"},
       {"limits.body_timeout", R"("1 s")"},
       {"limits.idle_timeout", R"("1 s")"},
