@@ -231,16 +231,16 @@ class SecondsEngine final : public testing::ForwardingEngine {
   ManualClock& clock_;
 };
 
-// How much the client's hint is worth is learned, so the caches must hear of it.
+// How much a tenant's hints are worth is learned, so the caches must hear of them.
 TEST(Serve, ConversationHintsDecideWhichKvIsEvictedFirst) {
   for (const bool honest : {true, false}) {
     const Fixture f;
     ManualClock clock;
     const SecondsEngine engine(*f.engine, clock);
     const auto reuse = Reuse::create({}, Secret{}, clock).value();
-    const auto resumed = [&](const std::string& tenant, ContinuationHint hint) {
-      Request request{.tenant = TenantId(tenant), .conversation = hint};
-      request.messages.push_back(says(Role::kUser, "Tell me."));
+    const auto resumed = [&](const std::string& asked, ContinuationHint hint) {
+      Request request{.tenant = TenantId("tenant"), .conversation = hint};
+      request.messages.push_back(says(Role::kUser, asked));
       const GenerateOptions one{.max_tokens = TokenCount(1)};
       return serve(request, engine, *reuse, one).value().completion.resumed_from;
     };
