@@ -114,7 +114,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     try {
       bool again = !error;
       if (again && identity_ != nullptr) again = co_await shake_hands();
-      while (again) {  // not in the condition: g++ 12 awaits there even if `again` is false
+      while (again) {  // g++ 12 runs a co_await in the condition even if `again` is false
         again = co_await first_byte();
         if (again) again = co_await serve_one();
       }

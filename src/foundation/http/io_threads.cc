@@ -33,7 +33,7 @@ bool poll_for(net::asio::io_context& loop, Duration length) {
   while (!loop.stopped()) {
     if (loop.poll() > 0) return true;
     if (now() >= end) return false;
-    std::this_thread::yield();  // whoever has work on this core goes first
+    std::this_thread::yield();  // other work on this core goes first
   }
   return false;
 }

@@ -39,7 +39,7 @@ class ObjectText {
   ObjectText& add(const JsonValue& member) { return add(member.key(), member.source()); }
   [[nodiscard]] bool is_empty() const { return is_empty_; }
   [[nodiscard]] std::string text() const { return text_ + "}"; }
-  /// The text up to here; what is added later is another one.
+  /// The text up to here; a later addition is another one.
   [[nodiscard]] std::string cut() { return std::exchange(text_, {}); }
 
  private:
