@@ -333,7 +333,7 @@ PyMethodDef with_names(const char* name, Function* function, const char* documen
           METH_FASTCALL | METH_KEYWORDS, documentation};
 }
 
-// Their types in the stub: stub_patterns.txt.
+// nanobind cannot see their types: stub_patterns.txt says them.
 PyMethodDef request_ledger_methods[] = {
     with_names("check_and_update_cache", of_input<&RequestLedger::check_and_update_cache>,
                "References the input's item if it is resident."),

@@ -10,8 +10,8 @@
 
 namespace afterimage {
 
-/// Whether the request has pages of documents: DocumentReader makes them as PPM files. Nobody knows in
-/// how many documents a page is, so that what is made from one is erased with each media item.
+/// Whether the request has pages of documents: DocumentReader makes them as PPM files. One page may be in
+/// many documents. So entries made from a page are erased whenever any media item is erased.
 inline bool has_pages(const Request& request) {
   return std::ranges::any_of(media_of(request), [](const MediaItem* item) {
     return item->modality == Modality::kImage && item->files.size() == 1 &&
