@@ -11,7 +11,7 @@
 #   VLLM_PACKAGE=vllm==0.33.0 python/test.sh vllm      the same with another distribution, such as that for CUDA
 #   python/test.sh sglang          afterimage.sglang against SGLang's classes (gigabytes)
 #   python/test.sh lmcache         afterimage.lmcache with LMCache, then LMCache's own tests on it (gigabytes)
-#   python/test.sh bench           bench/python_bindings.py, ec_connector.py and transformers_ttft.py, optimised
+#   python/test.sh bench           bench/python_bindings.py, ec_connector.py, transformers_ttft.py and transformers_video.py, optimised
 #   VLLM=1 python/test.sh bench    bench/python_bindings.py, ec_connector.py, vllm_scheduler_step.py and vllm_encode_once.py, in
 #                                  the environment of vllm
 #   SANITIZE=1 python/test.sh      the package tests with AddressSanitizer and UndefinedBehaviorSanitizer
@@ -53,6 +53,7 @@ case $what in
   *) extras=test,$what ;;
 esac
 "$env/bin/pip" install -q -C build-dir="$out/objects" "$@" "$root/python[$extras]"
+case $what in transformers | bench) "$env/bin/pip" install -q torchvision ;; esac # its processors of videos need it
 case $what in sglang | lmcache) "$root/python/install-$what.sh" "$env" "$out/$what-tests" ;; esac
 
 unset VLLM_VERSION VLLM_PACKAGE  # vLLM warns of variables of this prefix that it does not know
@@ -73,6 +74,7 @@ case $what in
       "$env/bin/python" "$root/bench/vllm_encode_once.py" --folder "$out"
     else
       "$env/bin/python" "$root/bench/transformers_ttft.py"
+      "$env/bin/python" "$root/bench/transformers_video.py"
     fi
     ;;
   package)

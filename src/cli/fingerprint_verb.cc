@@ -10,6 +10,7 @@
 
 #include "afterimage/identity.h"
 #include "cli/verbs.h"
+#include "foundation/documents/document_reader.h"
 #include "foundation/media/decode.h"
 #include "foundation/media/probe.h"
 
@@ -24,16 +25,33 @@ struct FingerprintArgs {
   bool json = false;
 };
 
+struct PageIdentity {
+  MediaInfo info;
+  ContentDigest content;
+};
+
 struct FileIdentity {
   std::string file;
   MediaItem item;
-  MediaInfo info;
+  MediaInfo info;  // of a document: of its first page
   ContentDigest content;
-  std::string decoded;  // hex; empty unless --decoded
+  std::string decoded;                   // hex; empty unless --decoded
+  std::vector<PageIdentity> pages = {};  // of a PDF file; empty otherwise
 };
 
+Result<std::vector<PageIdentity>> identify_pages(const MediaItem& document,
+                                                 const MediaLimits& limits) {
+  AFI_TRY(const std::vector<MediaItem> items, DocumentReader().pages(document));
+  std::vector<PageIdentity> pages;
+  for (const MediaItem& item : items) {
+    AFI_TRY(const MediaInfo info, probe(item, limits));
+    pages.push_back({.info = info, .content = content_digest(item)});
+  }
+  return pages;
+}
+
 /// The modality follows from the file: a folder, a video file or an animation is a video, WAV and
-/// FLAC are audio, the rest are images.
+/// FLAC are audio, the rest are images; of a PDF file, its pages are.
 Result<FileIdentity> identify_file(const std::string& path, const FingerprintArgs& args,
                                    const Files& files) {
   const MediaLimits limits;
@@ -65,6 +83,13 @@ Result<FileIdentity> identify_file(const std::string& path, const FingerprintArg
     }
     identity.item.files.push_back(std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
   }
+  if (is_document(identity.item)) {
+    AFI_TRY(identity.pages, identify_pages(identity.item, limits));
+    identity.info = identity.pages.front().info;
+    identity.info.format = FileFormat::kPdf;
+    identity.content = content_digest(identity.item);
+    return identity;
+  }
   auto info = probe(identity.item, limits);
   if (may_be_still && (!info.has_value() || info->frames == 1)) {
     identity.item.modality = Modality::kImage;
@@ -88,8 +113,15 @@ Result<FileIdentity> identify_file(const std::string& path, const FingerprintArg
   return identity;
 }
 
+std::string_view kind_of(const FileIdentity& identity) {
+  return identity.pages.empty() ? to_string(identity.item.modality) : "document";
+}
+
 std::string size_of(const FileIdentity& identity) {
   const MediaInfo& info = identity.info;
+  if (const std::size_t pages = identity.pages.size(); pages > 0) {
+    return fmt::format("{} page{}", pages, pages == 1 ? "" : "s");
+  }
   switch (identity.item.modality) {
     case Modality::kImage:
       return fmt::format("{}x{} pixels", info.width, info.height);
@@ -104,18 +136,28 @@ std::string size_of(const FileIdentity& identity) {
 
 void show(const FileIdentity& identity) {
   fmt::print("{}\n  sha256   {}\n  {:<8} {}, {}, {} bytes\n", identity.file, identity.content.hex(),
-             to_string(identity.item.modality), to_string(identity.info.format), size_of(identity),
+             kind_of(identity), to_string(identity.info.format), size_of(identity),
              raw_bytes(identity.item).value());
+  for (std::size_t i = 0; i < identity.pages.size(); ++i) {
+    const auto& [info, content] = identity.pages[i];
+    fmt::print("  page {:<3} {}  {}x{} pixels\n", i + 1, content.hex(), info.width, info.height);
+  }
   if (!identity.decoded.empty()) fmt::print("  decoded  {}\n", identity.decoded);
 }
 
 Json to_json(const FileIdentity& identity) {
   Json json = {{"file", identity.file},
                {"sha256", identity.content.hex()},
-               {"modality", to_string(identity.item.modality)},
+               {"modality", kind_of(identity)},
                {"format", to_string(identity.info.format)},
                {"bytes", raw_bytes(identity.item).value()}};
-  if (identity.item.modality == Modality::kAudio) {
+  if (!identity.pages.empty()) {
+    json["pages"] = Json::array();
+    for (const auto& [info, content] : identity.pages) {
+      json["pages"].push_back(
+          {{"sha256", content.hex()}, {"width", info.width}, {"height", info.height}});
+    }
+  } else if (identity.item.modality == Modality::kAudio) {
     json["sample_rate_hz"] = identity.info.sample_rate_hz;
     json["channels"] = identity.info.channels;
     json["samples"] = identity.info.samples;
@@ -162,15 +204,16 @@ void add_fingerprint(CLI::App& program, World& world, ExitCode& code) {
   auto args = std::make_shared<FingerprintArgs>();
   CLI::App* verb = program.add_subcommand(
       "fingerprint", "Print the identity of media files: digest, modality, format and size");
-  verb->add_option("files", args->files,
-                   "Images, audio or video files; a folder is a video of its files, 1 frame per "
-                   "second")
+  verb->add_option(
+          "files", args->files,
+          "Images, audio, video or PDF files; a folder is a video of its files, 1 frame per "
+          "second")
       ->required()
       ->type_name("FILE");
   verb->add_flag(
       "--decoded", args->decoded,
-      "Also print the digest of the decoded pixels or samples (not for videos), which is the\n"
-      "same for the same image in two file formats");
+      "Also print the digest of the decoded pixels or samples (not of videos and PDF files),\n"
+      "which is the same for the same image in two file formats");
   verb->add_flag("--json", args->json, "Print JSON instead of text");
   verb->footer(
       "Examples:\n"

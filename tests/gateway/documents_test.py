@@ -6,6 +6,7 @@
 Needs PDFium (scripts/fetch-pdfium.py build/pdfium), except for tiles. Environment: AFTERIMAGE_PROGRAM.
 """
 import base64
+import hashlib
 import json
 import os
 import pathlib
@@ -80,6 +81,17 @@ class Pages(Workload):
         self.assertEqual(report["encoder_calls"]["encode_once"], 4)
         page = 12 * 8  # embeddings of a page of A4
         self.assertGreaterEqual(report["prefix_tokens_reused"], 2 * page)
+
+    def test_fingerprint_lists_its_pages(self):
+        self.pdf("one.pdf", ["first", "second", "third"])
+        self.pdf("two.pdf", ["first", "changed", "third"])
+        done = subprocess.run([PROGRAM, "fingerprint", "--json", self.folder / "one.pdf", self.folder / "two.pdf"], capture_output=True, text=True,
+                              timeout=60, check=True)
+        one, two = json.loads(done.stdout)
+        self.assertEqual(one["sha256"], hashlib.sha256((self.folder / "one.pdf").read_bytes()).hexdigest())
+        self.assertEqual(one["modality"], "document")
+        same = [page == other for page, other in zip(one["pages"], two["pages"], strict=True)]
+        self.assertEqual(same, [True, False, True])
 
     def test_explain_speaks_of_its_pages(self):
         done = self.work([self.pdf("first.pdf", [1, 2]), self.pdf("second.pdf", [1, 3])], "--size", "tiny", "--request", "r1", verb="explain")

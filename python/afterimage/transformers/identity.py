@@ -25,16 +25,20 @@ class Identity:
         self._model = model
         self._own = uuid.uuid4().hex
         self._epoch = f"own/{self._own}" if weights_epoch is None else f"named/{weights_epoch}"
-        self._before = self._changes()
+        self._before = self._versions()
 
-    def _changes(self) -> int:
+    def _versions(self) -> int:
         return sum(parameter._version for parameter in self._model.parameters())
+
+    def changes(self) -> int:
+        """How often the weights were changed in place since this object was made."""
+        return self._versions() - self._before
 
     def space(self) -> Namespace:
         """The namespace of the model's current configuration, dtype, attention implementation, machine and weights."""
         config = self._model.config
         described = hashlib.sha256(config.to_json_string(use_diff=False).encode()).hexdigest()
-        changes = self._changes() - self._before
+        changes = self.changes()
         first = next(self._model.parameters())
         dtype = str(first.dtype).removeprefix("torch.")
         return Namespace(

@@ -106,6 +106,7 @@ class Reuse:
         self.close()
 
     def stats(self) -> dict[str, int]:
+        """Counts since the beginning. A slice of a video counts as an image."""
         prefixes, images = self.prefixes.stats(), self.images.cache.stats()
         return {
             "tokens_reused": prefixes["tokens_reused"],

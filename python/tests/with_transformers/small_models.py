@@ -17,19 +17,28 @@ TEXT = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "num
         "vocab_size": VOCABULARY, "max_position_embeddings": 2048, "eos_token_id": None, "bos_token_id": 1, "pad_token_id": 0}  # fmt: skip
 
 
-def qwen2_5_vl() -> Any:
+def qwen2_vl(**more: Any) -> Any:
+    """more: of the vision tower's configuration."""
+    text = {**TEXT, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]}}
+    vision = {"depth": 2, "embed_dim": 32, "hidden_size": 64, "num_heads": 2, "mlp_ratio": 2, "patch_size": 14, **more}
+    config = t.Qwen2VLConfig(text_config=text, vision_config=vision, image_token_id=IMAGE, video_token_id=98,
+                             vision_start_token_id=97, vision_end_token_id=96, bos_token_id=1, eos_token_id=None)  # fmt: skip
+    return t.Qwen2VLForConditionalGeneration(config)
+
+
+def qwen2_5_vl(**more: Any) -> Any:
     text = {**TEXT, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]}}
     vision = {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 64, "patch_size": 14,
-              "window_size": 56, "fullatt_block_indexes": [1]}  # fmt: skip
+              "window_size": 56, "fullatt_block_indexes": [1], **more}  # fmt: skip
     config = t.Qwen2_5_VLConfig(text_config=text, vision_config=vision, image_token_id=IMAGE, video_token_id=98,
                                 vision_start_token_id=97, vision_end_token_id=96)  # fmt: skip
     return t.Qwen2_5_VLForConditionalGeneration(config)
 
 
-def qwen3_vl() -> Any:
+def qwen3_vl(**more: Any) -> Any:
     text = {**TEXT, "head_dim": 16, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]}}
     vision = {"depth": 3, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 64, "patch_size": 14,
-              "deepstack_visual_indexes": [0, 1], "num_position_embeddings": 64}  # fmt: skip
+              "deepstack_visual_indexes": [0, 1], "num_position_embeddings": 64, **more}  # fmt: skip
     config = t.Qwen3VLConfig(text_config=text, vision_config=vision, image_token_id=IMAGE, video_token_id=98,
                              vision_start_token_id=97, vision_end_token_id=96)  # fmt: skip
     return t.Qwen3VLForConditionalGeneration(config)

@@ -21,35 +21,53 @@ unsigned char* raw(std::array<std::byte, kDigestBytes>& bytes) {
   return reinterpret_cast<unsigned char*>(bytes.data());
 }
 
+class Context {
+ public:
+  Context() : context_(EVP_MD_CTX_new()) {
+    AFI_CHECK(EVP_DigestInit_ex(context_, algorithm(), nullptr) == 1);
+  }
+  ~Context() { EVP_MD_CTX_free(context_); }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  void update(std::span<const std::byte> bytes) {
+    AFI_CHECK(EVP_DigestUpdate(context_, bytes.data(), bytes.size()) == 1);
+  }
+
+  /// The next update() starts a new message.
+  std::array<std::byte, kDigestBytes> finish() {
+    std::array<std::byte, kDigestBytes> digest{};
+    AFI_CHECK(EVP_DigestFinal_ex(context_, raw(digest), nullptr) == 1);
+    AFI_CHECK(EVP_DigestInit_ex(context_, nullptr, nullptr) == 1);
+    return digest;
+  }
+
+ private:
+  EVP_MD_CTX* context_;
+};
+
+/// For messages that begin and end in one call: to make a context takes longer than to hash a small message.
+Context& context_of_this_thread() {
+  static thread_local Context context;
+  return context;
+}
+
 }  // namespace
 
 std::array<std::byte, kDigestBytes> sha256(std::span<const std::byte> bytes) {
-  std::array<std::byte, kDigestBytes> digest{};
-  AFI_CHECK(EVP_Digest(bytes.data(), bytes.size(), raw(digest), nullptr, algorithm(), nullptr) ==
-            1);
-  return digest;
+  Context& hash = context_of_this_thread();
+  hash.update(bytes);
+  return hash.finish();
 }
 
 struct Sha256::State {
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  Context context;
 };
 
-Sha256::Sha256() : state_(std::make_unique<State>()) {
-  AFI_CHECK(EVP_DigestInit_ex(state_->context, algorithm(), nullptr) == 1);
-}
-
-Sha256::~Sha256() { EVP_MD_CTX_free(state_->context); }
-
-void Sha256::update(std::span<const std::byte> bytes) {
-  AFI_CHECK(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
-}
-
-std::array<std::byte, kDigestBytes> Sha256::finish() {
-  std::array<std::byte, kDigestBytes> digest{};
-  AFI_CHECK(EVP_DigestFinal_ex(state_->context, raw(digest), nullptr) == 1);
-  AFI_CHECK(EVP_DigestInit_ex(state_->context, nullptr, nullptr) == 1);
-  return digest;
-}
+Sha256::Sha256() : state_(std::make_unique<State>()) {}
+Sha256::~Sha256() = default;
+void Sha256::update(std::span<const std::byte> bytes) { state_->context.update(bytes); }
+std::array<std::byte, kDigestBytes> Sha256::finish() { return state_->context.finish(); }
 
 // Built from two hashes rather than OpenSSL's HMAC(), which looks the algorithm up at each call;
 // for short messages that is most of the time.
@@ -64,7 +82,7 @@ std::array<std::byte, kDigestBytes> hmac_sha256(const Secret& key,
     inner[i] ^= key[i];
     outer[i] ^= key[i];
   }
-  Sha256 hash;
+  Context& hash = context_of_this_thread();
   hash.update(inner);
   hash.update(message);
   const auto digest = hash.finish();

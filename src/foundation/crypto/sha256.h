@@ -19,8 +19,7 @@ std::array<std::byte, kDigestBytes> sha256(std::span<const std::byte> bytes);
 std::array<std::byte, kDigestBytes> hmac_sha256(const Secret& key,
                                                 std::span<const std::byte> message);
 
-/// Incremental SHA-256. For many small messages, one reused object is a third faster than separate
-/// calls of sha256().
+/// Incremental SHA-256. Reuse the object: making one takes longer than hashing a small message.
 class Sha256 {
  public:
   Sha256();
