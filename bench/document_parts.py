@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Is only what is new encoded? A PDF of 20 pages and a copy with one page changed; and a screenshot of tiles and copies with one region changed.
+"""Is only what is new encoded? A PDF of 20 pages and a copy with one page changed; a screenshot of tiles and copies with one region changed; a recording that goes on.
 
     bench/document_parts.py [build/release/afterimage] [--runs 5]
 
@@ -13,13 +13,16 @@ the first item of a model that has parts as a whole, to compare it (decision 002
 picture and finding its tiles is in all times; rasterising pages is in none, because a request begins with its pages. Pages need PDFium (scripts/fetch-pdfium.py build/pdfium).
 """
 import argparse
+import array
 import json
 import os
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
+import wave
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(SOURCE / "tests" / "gateway"))
@@ -27,6 +30,7 @@ import pdf_files  # noqa: E402
 
 PAGES, CHANGED_PAGE, COPIES = 20, 11, 4
 TILE, COLUMNS, ROWS = 224, 4, 3  # of the model "tiled": twelve tiles and the whole
+RATE, WINDOW_SECONDS, FIRST_WINDOWS, WINDOWS = 16_000, 2, 5, 15  # of the same model
 GOAL = 1.1
 
 
@@ -84,6 +88,22 @@ def tiles(program, runs):
     return case(f"{COLUMNS} x {ROWS} tiles and the whole, one region changed, {COPIES} times, and another container", reports, needed, unseen, encoded, COLUMNS * ROWS + 1)
 
 
+def recordings(program, runs):
+    chance = random.Random(7)
+    samples = [chance.randint(-9000, 9000) for _ in range(RATE * WINDOW_SECONDS * WINDOWS)]
+    with tempfile.TemporaryDirectory(prefix="afterimage-parts-") as folder:
+        parts = []
+        for windows in range(FIRST_WINDOWS, WINDOWS + 1):
+            path = pathlib.Path(folder, f"{windows}.wav")
+            with wave.open(str(path), "wb") as file:
+                file.setparams((1, 2, RATE, 0, "NONE", ""))
+                file.writeframes(array.array("h", samples[:RATE * WINDOW_SECONDS * windows]).tobytes())
+            parts.append({"type": "input_audio", "input_audio": {"data": path.name, "format": "wav"}})
+        reports = [run(program, folder, parts, "tiled") for _ in range(runs)]
+    needed, encoded = reports[0]["media_parts"]["needed"], reports[0]["media_parts"]["encode_once"]
+    return case(f"a recording of {FIRST_WINDOWS} windows that grows to {WINDOWS}", reports, needed, WINDOWS, encoded, FIRST_WINDOWS)
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("program", nargs="?", default=str(SOURCE / "build" / "release" / "afterimage"))
@@ -92,10 +112,10 @@ def main():
     fine = True
     if pdf_files.pdfium():
         os.environ["AFTERIMAGE_PDFIUM"] = pdf_files.pdfium()
-        cases = [documents, tiles]
+        cases = [documents, tiles, recordings]
     else:
         print("the case with pages is left out: no PDFium (scripts/fetch-pdfium.py build/pdfium)", file=sys.stderr)
-        cases = [tiles]
+        cases = [tiles, recordings]
     for one in cases:
         result = one(given.program, given.runs)
         print(json.dumps(result), flush=True)

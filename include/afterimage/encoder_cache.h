@@ -55,11 +55,12 @@ struct EncoderCacheStats {
 
 /// Traffic between the cache and the tier below it.
 struct EncoderArchiveStats {
-  std::uint64_t kept = 0;      // outputs that the tier accepted
-  std::uint64_t refused = 0;   // outputs that the tier refused
-  std::uint64_t loaded = 0;    // outputs loaded instead of encoded
-  std::uint64_t failed = 0;    // stored outputs that could not be read, or found no memory
-  std::uint64_t declined = 0;  // stored outputs that are expected to be encoded faster than loaded
+  std::uint64_t kept = 0;       // outputs that the tier accepted
+  std::uint64_t refused = 0;    // outputs that the tier refused
+  std::uint64_t unwritten = 0;  // new outputs that were not worth a write, because so few return
+  std::uint64_t loaded = 0;     // outputs loaded instead of encoded
+  std::uint64_t failed = 0;     // stored outputs that could not be read, or found no memory
+  std::uint64_t declined = 0;   // stored outputs that are expected to be encoded faster than loaded
 };
 
 /// The stats under the names of the original VisualKVCache, in its order.

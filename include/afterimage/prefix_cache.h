@@ -146,6 +146,7 @@ struct PrefixCacheStats {
 struct PrefixArchiveStats {
   std::uint64_t kept = 0;             // blocks of rows and snapshots that the tier accepted
   std::uint64_t refused = 0;          // blocks of rows and snapshots that it rejected
+  std::uint64_t unwritten = 0;        // prompts that were not worth a write, because so few return
   std::uint64_t promoted = 0;         // prompts that resumed further thanks to loaded KV
   std::uint64_t tokens_loaded = 0;    // positions whose rows were loaded
   std::uint64_t failed = 0;           // prompts with KV in the tier that could not be loaded

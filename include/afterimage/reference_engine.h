@@ -82,6 +82,8 @@ struct VisionOptions {
 struct AudioOptions {
   StackOptions stack;
   std::uint32_t max_embeddings = 0;  // audio beyond this is ignored
+  /// Audio is encoded in windows of so many embeddings that do not hear one another; 0: as a whole.
+  std::uint32_t window_embeddings = 0;
 };
 
 /// A reference model and how to run it.
@@ -114,7 +116,8 @@ struct ReferenceOptions {
   static ReferenceOptions tiny_full();
   static ReferenceOptions full();
   static ReferenceOptions flat();
-  /// With images of tiles: tiny's sizes and four tiles, or small's and twelve.
+  /// With images of tiles and audio of windows: tiny's sizes, four tiles and windows of 320 ms, or small's,
+  /// twelve and 2 s.
   static ReferenceOptions tiny_tiled();
   static ReferenceOptions tiled();
   /// These options with M-RoPE.

@@ -93,6 +93,9 @@ struct ReuseOptions {
   Tier* tier = nullptr;
   /// False: load from the tier even where computing is expected to be quicker.
   bool weigh_loads = true;
+  /// False: write every new entry to the tier, even where almost none is asked for again. With `leases`
+  /// every one is written in any case.
+  bool weigh_writes = true;
   /// Decides which process encodes and prefills what, if several store into the tier. Outlives the
   /// object. nullptr: this is the only process.
   LeaseService* leases = nullptr;

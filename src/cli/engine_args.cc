@@ -86,7 +86,7 @@ void add_engine_options(CLI::App& verb, EngineArgs& args) {
       ->add_option("--size", args.size,
                    "Size of the reference model: tiny is instant, small takes measurable time. Of\n"
                    "small's sizes, with full attention only: full has four layers, flat has one;\n"
-                   "tiled: small, with images cut into tiles")
+                   "tiled: small, with images cut into tiles and audio into windows of two seconds")
       ->check(CLI::IsMember({"tiny", "small", "full", "full-mrope", "flat", "flat-mrope", "tiled"}))
       ->capture_default_str();
   group->add_option("--model", args.llama.model, "llama: the model file")->type_name("GGUF");

@@ -57,6 +57,7 @@ struct RunArgs {
   RemoteArgs remote;
   std::string encrypt_key_file;
   bool load_always = false;
+  bool disk_all = false;
 };
 
 ExitCode usage_error(const Error& error) {
@@ -163,6 +164,7 @@ Result<Finished> work(const RunArgs& args, World& world) {
                                .policy = args.policy,
                                .max_kv_tokens = args.max_kv_tokens.value_or(UINT64_MAX),
                                .weigh_loads = !args.load_always,
+                               .weigh_writes = !args.disk_all,
                                .pressure = {.gauge = std::move(gauges.host)}},
                      .record = !args.record.empty()};
   options.reuse.pressure.governor.idle = idle;
@@ -293,6 +295,8 @@ void add_cache_options(CLI::App& verb, RunArgs& args) {
       ->type_name("FILE");
   verb.add_flag("--load-always", args.load_always,
                 "Load what the disk or the servers hold even where computing it would be faster");
+  verb.add_flag("--disk-all", args.disk_all,
+                "Write each new entry to --disk, even while almost none is asked for again");
   verb.add_option("--policy", args.policy, "Eviction policy")
       ->check(CLI::IsMember(std::vector<std::string>(policy_names().begin(), policy_names().end())))
       ->capture_default_str();

@@ -81,6 +81,38 @@ inline std::vector<MediaItem> overlapping_pictures(std::uint32_t side = 16) {
   return items;
 }
 
+/// Recordings of windows of `window` samples at 16 kHz: one, the same from its second and from within its first
+/// window, its windows in other places, copies that differ in one sample, shorter ones, other containers and
+/// another rate.
+inline std::vector<MediaItem> overlapping_sounds(std::size_t window = 4 * std::size_t{1'280}) {
+  std::vector<float> first(4 * window - window / 3);
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    first[i] = static_cast<float>(i * 2'654'435'761U % 65'537) / 65'537.0F - 0.5F;
+  }
+  std::vector<MediaItem> items;
+  const auto add = [&](FileContent file) {
+    items.push_back(media_item(Modality::kAudio, std::move(file), "recording"));
+  };
+  add(make_wav(first, 16'000));
+  add(make_flac(first, 16'000));
+  add(make_wav(first, 8'000));
+  for (const std::size_t from : {window, window / 2, 3 * window}) {
+    add(make_wav({first.begin() + static_cast<std::ptrdiff_t>(from), first.end()}, 16'000));
+  }
+  for (const std::size_t length : {std::size_t{1}, window - 1, window, window + 1, 2 * window}) {
+    add(make_wav({first.begin(), first.begin() + static_cast<std::ptrdiff_t>(length)}, 16'000));
+  }
+  std::vector<float> turned = first;
+  std::ranges::rotate(turned, turned.begin() + static_cast<std::ptrdiff_t>(window));
+  add(make_wav(turned, 16'000));
+  for (const std::size_t at : {std::size_t{0}, window - 1, window, first.size() - 1}) {
+    std::vector<float> changed = first;
+    changed[at] += 0.25F;
+    add(make_wav(changed, 16'000));
+  }
+  return items;
+}
+
 /// One part, and what it was encoded to.
 struct EncodedPart {
   PartToEncode part;

@@ -30,13 +30,35 @@ Bytes bytes_of(std::span<const TensorView> tensors) {
 
 void EncoderArchive::keep(const EncoderKey& key, std::span<const TensorView> tensors, Duration cost,
                           std::vector<EntryLabel> labels) {
-  const PutOnce::Outcome outcome = kept_.put(place(key), tensors, cost, std::move(labels));
+  put(key, tensors, cost, std::move(labels), admission_);
   if (load_or_compute_ != nullptr) {
     load_or_compute_->learn(EntryClass::kEncoderOutput, bytes_of(tensors), cost);
   }
-  if (outcome == PutOnce::Outcome::kThere) return;
+}
+
+void EncoderArchive::keep_returned(const EncoderKey& key, std::span<const TensorView> tensors,
+                                   Duration cost, std::vector<EntryLabel> labels) {
+  put(key, tensors, cost, std::move(labels), nullptr);
+}
+
+void EncoderArchive::put(const EncoderKey& key, std::span<const TensorView> tensors, Duration cost,
+                         std::vector<EntryLabel> labels, WriteAdmission* admission) {
+  const PutOnce::Outcome outcome =
+      kept_.put(place(key), tensors, cost, std::move(labels), admission);
   const MutexLock lock(mutex_);
-  ++(outcome == PutOnce::Outcome::kPut ? stats_.kept : stats_.refused);
+  switch (outcome) {
+    case PutOnce::Outcome::kThere:
+      break;
+    case PutOnce::Outcome::kPut:
+      ++stats_.kept;
+      break;
+    case PutOnce::Outcome::kRefused:
+      ++stats_.refused;
+      break;
+    case PutOnce::Outcome::kDeclined:
+      ++stats_.unwritten;
+      break;
+  }
 }
 
 std::optional<EncoderArchive::Loaded> EncoderArchive::load(const EncoderKey& key,
@@ -79,6 +101,7 @@ std::optional<EncoderArchive::Loaded> EncoderArchive::get(const EncoderKey& key,
     }
   }
   // An absent entry is a miss, and a failure only if the tier claimed to hold it.
+  if (loaded.has_value() && admission_ != nullptr) admission_->returned(place(key));
   const bool nothing = entry.has_value() && !entry->has_value() && !known;
   if (nothing) return std::nullopt;
   const MutexLock lock(mutex_);

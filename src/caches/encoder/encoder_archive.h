@@ -33,12 +33,24 @@ class EncoderArchive {
 
   /// All arguments outlive the archive. `transfer` is charged for outputs being loaded.
   /// `load_or_compute` decides whether loading is faster than encoding; nullptr: always load.
-  EncoderArchive(Tier& tier, MemoryBudget& transfer, LoadOrCompute* load_or_compute = nullptr)
-      : tier_(tier), kept_(tier), transfer_(transfer), load_or_compute_(load_or_compute) {}
+  /// `admission` decides whether a new output is worth a write; nullptr: each is.
+  EncoderArchive(Tier& tier, MemoryBudget& transfer, LoadOrCompute* load_or_compute = nullptr,
+                 WriteAdmission* admission = nullptr)
+      : tier_(tier),
+        kept_(tier),
+        transfer_(transfer),
+        load_or_compute_(load_or_compute),
+        admission_(admission) {}
 
-  /// Stores an output. Does nothing if the tier holds it already or a put of it is pending.
+  /// Stores a new output. Does nothing if the tier holds it already or a put of it is pending.
   void keep(const EncoderKey& key, std::span<const TensorView> tensors, Duration cost,
             std::vector<EntryLabel> labels = {});
+  /// An output in memory is used again. True: it was not worth a write when it was new; keep_returned().
+  [[nodiscard]] bool returned(const EncoderKey& key) {
+    return admission_ != nullptr && admission_->returned(place(key));
+  }
+  void keep_returned(const EncoderKey& key, std::span<const TensorView> tensors, Duration cost,
+                     std::vector<EntryLabel> labels);
   /// nullopt: encode it. `choice`, if given, tells whether a stored output was declined.
   std::optional<Loaded> load(const EncoderKey& key, LoadChoice* choice = nullptr);
   /// Looks up again although the tier recorded the key as absent: another process may have stored
@@ -51,6 +63,8 @@ class EncoderArchive {
   [[nodiscard]] EncoderArchiveStats stats() const;
 
  private:
+  void put(const EncoderKey& key, std::span<const TensorView> tensors, Duration cost,
+           std::vector<EntryLabel> labels, WriteAdmission* admission);
   [[nodiscard]] LoadStep step_of(const EncoderKey& key) const;
   std::optional<Loaded> get(const EncoderKey& key, const LoadStep& step, const LoadChoice& choice);
 
@@ -58,6 +72,7 @@ class EncoderArchive {
   PutOnce kept_;
   MemoryBudget& transfer_;
   LoadOrCompute* const load_or_compute_;
+  WriteAdmission* const admission_;
   mutable Mutex mutex_;
   EncoderArchiveStats stats_ AFI_GUARDED_BY(mutex_);
 };

@@ -22,7 +22,6 @@ using ascii::is_letter;
 using ascii::is_lower;
 using ascii::is_upper;
 using ascii::lowered;
-using english::holds;
 
 constexpr char32_t kApostrophe = U'\u2019';
 constexpr std::string_view kSpaces = " \t\n\r";
@@ -204,14 +203,21 @@ void add_word(Words& words, std::string_view gap, std::string_view chunk, bool i
   }
 }
 
-/// Whether the list holds the word in lower case.
-bool holds_lowered(std::span<const std::string_view> list, std::string_view word) {
-  std::array<char, 32> lower{};  // longer than every word of the lists
-  if (word.size() > lower.size()) return false;
-  std::ranges::transform(word, lower.begin(),
-                         [](char c) { return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c; });
-  return holds(list, {lower.data(), word.size()});
-}
+/// A word in lower case, without an allocation. Empty: it is longer than every word of the lists.
+class LoweredWord {
+ public:
+  explicit LoweredWord(std::string_view word)
+      : size_(word.size() <= lower_.size() ? word.size() : 0) {
+    std::ranges::transform(word.substr(0, size_), lower_.begin(), [](char c) {
+      return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c;
+    });
+  }
+  [[nodiscard]] std::string_view text() const { return {lower_.data(), size_}; }
+
+ private:
+  std::array<char, 32> lower_;
+  std::size_t size_;
+};
 
 /// nullopt: the text must not be folded.
 std::optional<Words> words_of(std::string_view text) {
@@ -235,7 +241,8 @@ std::optional<Words> words_of(std::string_view text) {
     at = stop;
     const std::string_view core = words.back().core;
     if (core.ends_with(':')) return std::nullopt;  // what follows is material, not the question
-    if (words.back().prose && holds_lowered(english::kAboutText, core)) return std::nullopt;
+    if (words.back().prose && english::kAboutText.contains(LoweredWord(core).text()))
+      return std::nullopt;
   }
   if (words.size() < kMinWords) return std::nullopt;
   if (!words.front().prose) words.front().gap = lead;
@@ -258,8 +265,8 @@ std::string_view core_at(const Words& words, std::size_t i) {
 
 /// Whether a text that begins with this word is a question, a request, or may be either.
 bool is_opener(std::string_view word) {
-  return holds(english::kQuestionOpeners, word) || holds(english::kRequestOpeners, word) ||
-         holds(english::kOtherOpeners, word);
+  return english::kQuestionOpeners.contains(word) || english::kRequestOpeners.contains(word) ||
+         english::kOtherOpeners.contains(word);
 }
 
 void fold_first_capital(Words& words) {
@@ -349,8 +356,8 @@ void erase_word(Words& words, std::size_t i) { words.erase(i, i + 1); }
 
 void drop_last_mark(Words& words) {
   const std::string_view opener = words.front().tail.empty() ? core_at(words, 0) : "";
-  const bool asks = holds(english::kQuestionOpeners, opener);
-  if (!asks && !holds(english::kRequestOpeners, opener)) return;
+  const bool asks = english::kQuestionOpeners.contains(opener);
+  if (!asks && !english::kRequestOpeners.contains(opener)) return;
   const auto ends_sentence = [](const Word& word) {
     return word.tail.find_first_of(".?!") != std::string_view::npos;
   };
@@ -391,7 +398,7 @@ bool is_english(const Words& words) {
     return std::ranges::none_of(word.core, ascii::is_beyond);
   };
   return std::ranges::all_of(words, all_ascii) && std::ranges::any_of(words, [](const Word& word) {
-           return word.prose && holds(english::kEnglish, word.core);
+           return word.prose && english::kEnglish.contains(word.core);
          });
 }
 
@@ -399,7 +406,7 @@ void drop_courtesy(Words& words) {
   if (words.size() <= kMinWords) return;
   const std::string_view first = core_at(words, 0);
   const auto is_please = [&](std::size_t i) { return core_at(words, i) == "please"; };
-  if (is_please(0) && words[0].bare() && holds(english::kRequestOpeners, core_at(words, 1))) {
+  if (is_please(0) && words[0].bare() && english::kRequestOpeners.contains(core_at(words, 1))) {
     erase_word(words, 0);
     words[0].gap = {};
   } else if ((first == "can" || first == "could" || first == "will" || first == "would") &&
@@ -412,7 +419,7 @@ void fold_ability(Words& words) {
   if (core_at(words, 0) != "how" || core_at(words, 1) != "can" || core_at(words, 2) != "I") return;
   const std::string_view verb = core_at(words, 3);
   if (words[0].bare() && words[1].bare() && words[2].bare() && all_lower(verb) && !verb.empty() &&
-      !holds(english::kStates, verb)) {
+      !english::kStates.contains(verb)) {
     words[1].core = "do";
   }
 }
@@ -427,13 +434,13 @@ bool is_plural(std::string_view noun) {
   if (noun.ends_with("ies") && noun.size() < 6) return false;  // ties, dies
   const std::string stem = singular(noun);
   return !std::string_view("aiosu").contains(stem.back()) &&
-         !holds(english::kFunctionWords, noun) && !holds(english::kFunctionWords, stem) &&
-         !holds(english::kNotPlural, noun);
+         !english::kFunctionWords.contains(noun) && !english::kFunctionWords.contains(stem) &&
+         !english::kNotPlural.contains(noun);
 }
 
 /// Whether a preceding name can modify this word: the Chilcot report.
 bool is_noun_like(std::string_view word) {
-  return word.size() >= 4 && all_lower(word) && !holds(english::kFunctionWords, word) &&
+  return word.size() >= 4 && all_lower(word) && !english::kFunctionWords.contains(word) &&
          !word.ends_with("ed") && !word.ends_with("s") && !word.ends_with("ly");
 }
 
@@ -442,7 +449,7 @@ void expand_is(Words& words) {
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     const std::string_view next = core_at(words, i + 1);
     if (!words[i].bare() || !words[i].core.contains('\'') || !all_lower(next) || next.empty() ||
-        holds(english::kDone, next) || next.ends_with("ed") || next.ends_with("en")) {
+        english::kDone.contains(next) || next.ends_with("ed") || next.ends_with("en")) {
       continue;
     }
     const auto known = std::ranges::find(kContractions, core_at(words, i), &Contraction::from);
@@ -463,8 +470,8 @@ void drop_some(Words& words) {
   const std::size_t the = of ? 4 : 3;
   const std::size_t praise =
       the + (of && core_at(words, the) == "the" && words[the].bare() ? 1 : 0);
-  if (!holds(english::kSuperlatives, core_at(words, praise)) &&
-      !holds(english::kPraise, core_at(words, praise))) {
+  if (!english::kSuperlatives.contains(core_at(words, praise)) &&
+      !english::kPraise.contains(core_at(words, praise))) {
     return;
   }
   words.erase(2, the);
@@ -487,7 +494,7 @@ void fold_number(Words& words) {
   if ((asked != "what" && asked != "which") || (verb != "is" && verb != "are")) return;
   if (!words[0].bare() || !words[1].bare()) return;
   const std::size_t noun = core_at(words, 2) == "the" && words[2].bare() ? 3 : 2;
-  if (holds(english::kSuperlatives, core_at(words, noun)) && words[noun].bare()) {
+  if (english::kSuperlatives.contains(core_at(words, noun)) && words[noun].bare()) {
     words[0].core = "what";
     words[1].core = "is";
   } else if (asked == "what" && core_at(words, noun).starts_with("difference") &&
@@ -504,7 +511,8 @@ void fold_capitals(Words& words) {
   const auto ordinary = [&](std::size_t i) {
     const std::string_view core = core_at(words, i);
     const std::string lower = lowered(core);
-    return core.substr(1) == std::string_view(lower).substr(1) && holds(english::kOrdinary, lower);
+    return core.substr(1) == std::string_view(lower).substr(1) &&
+           english::kOrdinary.contains(lower);
   };
   for (std::size_t i = 1; i < words.size();) {
     std::size_t end = i;
@@ -524,25 +532,25 @@ bool is_idle_article(const Words& words, std::size_t i) {
   if (!words[i].bare() || !words[i - 1].bare()) return false;
   const std::string_view before = core_at(words, i - 1);
   const std::string_view next = core_at(words, i + 1);
-  if (next.size() < 2 || holds(english::kFunctionWords, lowered(next))) return false;
-  if (holds(english::kBoundArticles, before)) return false;
+  if (next.size() < 2 || english::kFunctionWords.contains(lowered(next))) return false;
+  if (english::kBoundArticles.contains(before)) return false;
   const std::string_view then = words[i + 1].bare() ? core_at(words, i + 2) : "";
   if (!all_lower(next)) {  // the Oort cloud and the NASA, but not the Who, a Picasso, in the US
     const bool acronym = next.size() > 2 && std::ranges::all_of(next, is_upper);
     return acronym || (article == "the" && is_noun_like(then));
   }
-  const bool relational = holds(english::kRelational, next) ||
-                          (is_plural(next) && holds(english::kRelational, singular(next)));
-  if (article == "the" &&
-      (holds(english::kSuperlatives, next) || (relational && holds(english::kRelations, then)) ||
-       (next == "different" && is_plural(then)))) {
+  const bool relational = english::kRelational.contains(next) ||
+                          (is_plural(next) && english::kRelational.contains(singular(next)));
+  if (article == "the" && (english::kSuperlatives.contains(next) ||
+                           (relational && english::kRelations.contains(then)) ||
+                           (next == "different" && is_plural(then)))) {
     return true;
   }
-  if (article == "the" && holds(english::kBeing, before) && is_said_of(words, i + 1)) return true;
-  if (holds(english::kArticleMatters, next)) return false;
-  const bool verb = holds(english::kAuxiliaries, before);
-  if (!verb && holds(english::kQuestionOpeners, before)) return false;  // what a man wants
-  if (article != "the") return !holds(english::kLabelled, before);
+  if (article == "the" && english::kBeing.contains(before) && is_said_of(words, i + 1)) return true;
+  if (english::kArticleMatters.contains(next)) return false;
+  const bool verb = english::kAuxiliaries.contains(before);
+  if (!verb && english::kQuestionOpeners.contains(before)) return false;  // what a man wants
+  if (article != "the") return !english::kLabelled.contains(before);
   // "Is the water cold?" is about specific water, "do the cats purr?" about specific cats.
   return !verb && !is_plural(next);
 }
@@ -577,13 +585,21 @@ std::string folded(Words words, void (*fold)(Words&)) {
   }
 }
 
+/// Whether a word is English, or folding may make it English: capitals, contractions, plurals.
+bool may_become_english(const Word& word) {
+  if (!word.prose) return false;
+  if (word.core == "I" || word.core.contains('\'')) return true;
+  const LoweredWord lower(word.core);
+  const std::string_view stem = lower.text().substr(0, lower.text().find_last_not_of('s') + 1);
+  return english::kEnglish.contains(lower.text()) || english::kEnglish.contains(stem);
+}
+
 /// Whether the text has no near form, as its first word tells, which folding does not replace by
-/// another: most texts are neither questions nor requests.
+/// another, or all its words: most texts are neither questions nor requests, or in another language.
 bool is_surely_not_english(const Words& words) {
   const std::string_view first = core_at(words, 0);
-  return !holds_lowered(english::kQuestionOpeners, first) &&
-         !holds_lowered(english::kRequestOpeners, first) &&
-         !holds_lowered(english::kOtherOpeners, first) && !is_plural(first);
+  if (!is_opener(LoweredWord(first).text()) && !is_plural(first)) return true;
+  return std::ranges::none_of(words, may_become_english);
 }
 
 }  // namespace

@@ -165,12 +165,37 @@ void PrefixArchive::put(const TierKey& key, const TensorViews& views, Duration c
   ++(outcome == PutOnce::Outcome::kPut ? stats_.kept : stats_.refused);
 }
 
+std::vector<TierKey> PrefixArchive::whole_blocks(const ArchivedPrompt& prompt, TokenCount end) {
+  const std::size_t whole = std::min<std::size_t>(end.value() / kBlockTokens, prompt.keys_.size());
+  std::vector<TierKey> blocks;
+  for (const BlockKey& key : std::span(prompt.keys_).first(whole)) blocks.push_back(rows_key(key));
+  return blocks;
+}
+
+void PrefixArchive::note_request(const ArchivedPrompt& prompt) {
+  if (admission_ == nullptr) return;
+  admission_->returned(whole_blocks(prompt, TokenCount(UINT32_MAX)));
+}
+
+bool PrefixArchive::admits(const ArchivedPrompt& prompt, const KvSlice& kv) {
+  if (admission_ == nullptr) return true;
+  const std::vector<TierKey> blocks = whole_blocks(prompt, kv.end);
+  if (blocks.size() <= kv.begin.value() / kBlockTokens) return true;
+  if (tier_.is_pending(blocks.back()) || tier_.holds(blocks.back())) return true;
+  return admission_->admit(blocks);
+}
+
 void PrefixArchive::keep(const ArchivedPrompt& prompt, const KvSlice& kv) {
   const KvLayout& layout = *prompt.layout_;
   if (!check_captured(layout, *prompt.sequence_, kv).has_value()) return;
   const std::uint32_t computed = std::max(1U, (kv.end - kv.begin).value());
   if (load_or_compute_ != nullptr) {
     load_or_compute_->learn(EntryClass::kPrefixKv, Bytes(computed * row_bytes(layout)), kv.cost);
+  }
+  if (!admits(prompt, kv)) {
+    const MutexLock lock(mutex_);
+    ++stats_.unwritten;
+    return;
   }
   const std::vector<EntryLabel> media = prompt.media_labels();
   for (const std::uint32_t end : row_ends(*prompt.sequence_, kv)) {

@@ -93,12 +93,21 @@ class PrefixArchive {
 
   /// All arguments must outlive the archive. `transfer` is charged for bytes being promoted: half
   /// for the blocks that were read, a quarter for the next read. `load_or_compute` decides what is
-  /// faster to compute than to load; nullptr: everything found is loaded.
-  PrefixArchive(Tier& tier, MemoryBudget& transfer, LoadOrCompute* load_or_compute = nullptr)
-      : tier_(tier), put_once_(tier), transfer_(transfer), load_or_compute_(load_or_compute) {}
+  /// faster to compute than to load; nullptr: everything found is loaded. `admission` decides whether a
+  /// prompt with new blocks is worth a write; nullptr: each is.
+  PrefixArchive(Tier& tier, MemoryBudget& transfer, LoadOrCompute* load_or_compute = nullptr,
+                WriteAdmission* admission = nullptr)
+      : tier_(tier),
+        put_once_(tier),
+        transfer_(transfer),
+        load_or_compute_(load_or_compute),
+        admission_(admission) {}
 
   /// The first row that a run resuming at `resume` should capture, so that whole blocks are stored.
   static TokenCount capture_from(TokenCount resume);
+
+  /// A request asks for this prompt: what it continues has returned, wherever its KV is.
+  void note_request(const ArchivedPrompt& prompt);
 
   /// Writes what is neither stored nor being written. Skips rows before the first whole block.
   void keep(const ArchivedPrompt& prompt, const KvSlice& kv);
@@ -160,6 +169,10 @@ class PrefixArchive {
   std::uint32_t load_rows(const ArchivedPrompt& prompt, std::uint32_t from, const Chosen& chosen,
                           const Insert& insert, const std::stop_token& stop);
   bool load_snapshot(const ArchivedPrompt& prompt, const Chosen& chosen, const Insert& insert);
+  /// Whether a prompt whose KV [kv.begin, kv.end) was computed is worth a write: prompts are told
+  /// apart by the last of their whole blocks. One without a new block is.
+  static std::vector<TierKey> whole_blocks(const ArchivedPrompt& prompt, TokenCount end);
+  [[nodiscard]] bool admits(const ArchivedPrompt& prompt, const KvSlice& kv);
   void put(const TierKey& key, const TensorViews& views, Duration cost,
            std::vector<EntryLabel> labels);
 
@@ -167,6 +180,7 @@ class PrefixArchive {
   PutOnce put_once_;
   MemoryBudget& transfer_;
   LoadOrCompute* const load_or_compute_;
+  WriteAdmission* const admission_;
   mutable Mutex mutex_;
   PrefixArchiveStats stats_ AFI_GUARDED_BY(mutex_);
 };

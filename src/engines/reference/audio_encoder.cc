@@ -54,6 +54,14 @@ std::vector<float> resample(std::span<const float> samples, std::uint32_t rate_h
   return result;
 }
 
+std::vector<float> resample_for(const Samples& samples, std::size_t embeddings) {
+  const std::uint64_t reach = embeddings * kSamplesPerEmbedding + kAudioWindow;
+  const std::uint64_t needed = reach * samples.sample_rate_hz / kAudioRateHz + 2;
+  return resample(
+      std::span(samples.mono).first(std::min<std::uint64_t>(needed, samples.mono.size())),
+      samples.sample_rate_hz);
+}
+
 AudioEncoder::AudioEncoder(const AudioOptions& options, std::size_t hidden, const Kernels& kernels,
                            Rng rng)
     : kernels_(&kernels),
@@ -83,12 +91,10 @@ Matrix AudioEncoder::loudness(std::span<const float> samples, std::size_t frames
 }
 
 Matrix AudioEncoder::encode(const Samples& samples, std::size_t embeddings) const {
-  // Resample only what the embeddings cover, not the whole clip.
-  const std::uint64_t reach = embeddings * kSamplesPerEmbedding + kAudioWindow;
-  const std::uint64_t needed = reach * samples.sample_rate_hz / kAudioRateHz + 2;
-  const auto source =
-      std::span(samples.mono).first(std::min<std::uint64_t>(needed, samples.mono.size()));
-  const std::vector<float> heard = resample(source, samples.sample_rate_hz);
+  return encode(resample_for(samples, embeddings), embeddings);
+}
+
+Matrix AudioEncoder::encode(std::span<const float> heard, std::size_t embeddings) const {
   Matrix x = embedding_.times(
       loudness(heard, embeddings * kFramesPerEmbedding).merged(kFramesPerEmbedding), *kernels_);
   for (std::size_t i = 0; i < x.rows(); ++i) {

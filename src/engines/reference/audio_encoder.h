@@ -19,6 +19,8 @@ inline constexpr std::size_t kFramesPerEmbedding = 8;
 
 /// Linear interpolation to 16 kHz. No anti-aliasing filter.
 std::vector<float> resample(std::span<const float> samples, std::uint32_t rate_hz);
+/// Only what so many embeddings cover, not the whole clip.
+std::vector<float> resample_for(const Samples& samples, std::size_t embeddings);
 
 /// Computes a spectrum of 64 bands per frame of 25 ms, every 10 ms, as the fourth root of their
 /// energy. Eight consecutive frames form one row for a small encoder stack, and one embedding.
@@ -29,6 +31,8 @@ class AudioEncoder {
   /// Shape [embeddings, hidden]. Audio past the last embedding's window is dropped; shorter audio
   /// is padded with silence.
   [[nodiscard]] Matrix encode(const Samples& samples, std::size_t embeddings) const;
+  /// The same of samples at 16 kHz.
+  [[nodiscard]] Matrix encode(std::span<const float> heard, std::size_t embeddings) const;
   /// Shape [frames, 64]. `samples` are at 16 kHz.
   [[nodiscard]] Matrix loudness(std::span<const float> samples, std::size_t frames) const;
 

@@ -7,7 +7,9 @@
 #include <algorithm>
 
 #include "engines/reference/angle.h"
+#include "engines/reference/audio_parts.h"
 #include "engines/reference/kernel.h"
+#include "engines/reference/media_plan.h"
 #include "engines/reference/same_bits.h"
 
 namespace afterimage {
@@ -65,6 +67,33 @@ TEST(AudioEncoder, PadsWithSilenceAndDropsTheExcess) {
   clip.mono[1000] += 0.25F;
   EXPECT_FALSE(same_bits(encoder.encode(clip, 5), short_clip));
   EXPECT_EQ(encoder.encode({.sample_rate_hz = 16'000, .mono = {0.5F}}, 1).rows(), 1U);
+}
+
+TEST(AudioParts, AWindowIsEncodedAsIfItWereAlone) {
+  const AudioEncoder encoder = audio();
+  const std::vector<float> heard = tone(440, 6 * kSamplesPerEmbedding + 100);
+  const AudioParts windows(heard, 7, 3);
+  ASSERT_EQ(windows.parts().size(), 3U);
+  EXPECT_EQ(windows.parts()[1].rows, TokenCount(3));
+  EXPECT_EQ(windows.parts()[2].rows, TokenCount(1));
+  EXPECT_EQ(windows.samples(1).size(), 3 * kSamplesPerEmbedding);
+  EXPECT_EQ(windows.samples(2).size(), 100U);
+  const auto second = std::span(heard).subspan(3 * kSamplesPerEmbedding, 3 * kSamplesPerEmbedding);
+  EXPECT_TRUE(same_bits(encoder.encode(windows.samples(1), 3), encoder.encode(second, 3)));
+}
+
+TEST(AudioParts, AreNamedByTheirSamplesAlone) {
+  const std::vector<float> heard = tone(440, 4 * kSamplesPerEmbedding);
+  const AudioParts windows(heard, 4, 2);
+  std::vector<float> longer = heard;
+  longer.resize(6 * kSamplesPerEmbedding, 0.25F);
+  EXPECT_EQ(AudioParts(longer, 6, 2).parts()[1].input, windows.parts()[1].input);
+  EXPECT_EQ(AudioParts(longer, 4, 2).parts()[1].input, windows.parts()[1].input)
+      << "what is behind the last embedding is not heard";
+  longer[3 * kSamplesPerEmbedding] += 0.25F;
+  const AudioParts changed(longer, 4, 2);
+  EXPECT_EQ(changed.parts()[0].input, windows.parts()[0].input);
+  EXPECT_NE(changed.parts()[1].input, windows.parts()[1].input);
 }
 
 }  // namespace

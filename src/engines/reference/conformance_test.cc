@@ -352,6 +352,29 @@ TEST(PartsCheck, AcceptsTheReferenceEngineAndFindsThatItSplitsImagesIntoTiles) {
   EXPECT_LT(inputs.size(), parts - 20) << "tiles are the same wherever they are";
 }
 
+TEST(PartsCheck, AcceptsTheReferenceEngineAndFindsThatItSplitsAudioIntoWindows) {
+  const Engine& engine = tiled_engine();
+  Rng rng(1);
+  std::size_t split = 0;
+  const std::vector<MediaItem> items = overlapping_sounds();
+  EXPECT_EQ(parts_difference(engine, items, rng, &split), "");
+  EXPECT_EQ(split, items.size());
+  const auto inputs_of = [&](std::size_t item) {
+    std::vector<std::string> inputs;
+    const auto windows = engine.split(items.at(item)).value();
+    for (const MediaPart& part : windows->parts()) inputs.push_back(part.input.hex());
+    return inputs;
+  };
+  const std::vector<std::string> first = inputs_of(0);
+  ASSERT_EQ(first.size(), 4U);
+  EXPECT_EQ(std::set(first.begin(), first.end()).size(), 4U);
+  EXPECT_EQ(inputs_of(1), first) << "the same samples in another container";
+  EXPECT_EQ(inputs_of(3), std::vector(first.begin() + 1, first.end())) << "from the second window";
+  EXPECT_TRUE(std::ranges::none_of(inputs_of(4), [&](const std::string& input) {
+    return std::ranges::find(first, input) != first.end();
+  })) << "from within a window";
+}
+
 TEST(PartsCheck, RefusesEveryCheat) {
   for (const Cheat& cheat : cheats()) {
     const CheatingEngine engine(cheat.spoil, cheat.spoil_parts, cheat.in_the_whole);
@@ -361,6 +384,7 @@ TEST(PartsCheck, RefusesEveryCheat) {
     const CheatingEngine with_tiles(cheat.spoil, cheat.spoil_parts, cheat.in_the_whole,
                                     tiled_engine());
     EXPECT_NE(parts_difference(with_tiles, overlapping_pictures(), rng), "") << cheat.name;
+    EXPECT_NE(parts_difference(with_tiles, overlapping_sounds(), rng), "") << cheat.name;
   }
 }
 

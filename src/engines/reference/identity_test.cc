@@ -69,6 +69,7 @@ TEST(Identity, EveryOptionThatChangesTheResultIsInIdentityOrRecipe) {
       {"audio heads", [](auto& o) { o.audio.stack.width = 64, o.audio.stack.heads = 2; }},
       {"audio mlp", [](auto& o) { o.audio.stack.mlp = 96; }},
       {"max_embeddings", [](auto& o) { o.audio.max_embeddings = 17; }},
+      {"window_embeddings", [](auto& o) { o.audio.window_embeddings = 3; }},
       {"rounding", [](auto& o) { o.kernels = "baseline"; }},
   };
   std::vector<Facts> all{facts_of(ReferenceOptions::tiny())};

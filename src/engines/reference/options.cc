@@ -175,6 +175,7 @@ ReferenceOptions ReferenceOptions::tiny_tiled() {
   options.name = "afterimage-reference-tiny-tiled";
   options.vision.max_cells = 2;
   options.vision.max_tiles = 4;
+  options.audio.window_embeddings = 4;
   return options;
 }
 
@@ -183,6 +184,7 @@ ReferenceOptions ReferenceOptions::tiled() {
   options.name = "afterimage-reference-tiled";
   options.vision.max_cells = 8;
   options.vision.max_tiles = 12;
+  options.audio.window_embeddings = 25;  // two seconds
   return options;
 }
 

@@ -11,6 +11,7 @@
 
 #include "afterimage/identity.h"
 #include "engines/reference/audio_encoder.h"
+#include "engines/reference/audio_parts.h"
 #include "engines/reference/decoder.h"
 #include "engines/reference/identity.h"
 #include "engines/reference/kernel.h"
@@ -110,6 +111,12 @@ struct ReferenceEngine::Model {
   /// Of a video, or of an image of a model with tiles.
   [[nodiscard]] Result<VisionParts> parts_of(const MediaItem& item,
                                              const PreprocessPlan& plan) const;
+  /// Of audio, for a model that hears windows.
+  [[nodiscard]] Result<AudioParts> windows_of(const MediaItem& item,
+                                              const PreprocessPlan& plan) const;
+  [[nodiscard]] Result<EncoderOutput> encode_audio(const MediaItem& item,
+                                                   const PreprocessPlan& plan) const;
+  [[nodiscard]] Matrix encode(const AudioParts& of, std::size_t part) const;
   [[nodiscard]] std::vector<Matrix> encode(const Image& image, const VisionParts& of) const;
   [[nodiscard]] Result<EncoderOutput> encode_part(const PartToEncode& part) const;
   [[nodiscard]] Matrix prefill(DecoderState& state, const Sequence& prompt,
@@ -187,10 +194,7 @@ Result<EncoderOutput> ReferenceEngine::encode(const MediaItem& item) const {
   AFI_TRY(const PreprocessPlan plan, plan_of(item, model_->options));
   const MediaLimits& limits = model_->options.limits;
   if (item.modality == Modality::kAudio) {
-    AFI_TRY(const Samples samples, decode_audio(item, limits));
-    const Matrix rows = model_->audio.encode(samples, plan.embeddings.value());
-    const Matrix* const only = &rows;
-    return EncoderOutput{tensor_of({&only, 1})};
+    return model_->encode_audio(item, plan);
   }
   if (item.modality == Modality::kImage && plan.tiles == TileGrid{}) {
     AFI_TRY(const Image image, decode_image(item, limits));
@@ -208,9 +212,15 @@ Result<EncoderOutput> ReferenceEngine::encode(const MediaItem& item) const {
 }
 
 Result<std::shared_ptr<const SplitMedia>> ReferenceEngine::split(const MediaItem& item) const {
-  const bool has_tiles = model_->options.vision.max_tiles != 0 && item.modality == Modality::kImage;
-  if (item.modality != Modality::kVideo && !has_tiles) return std::shared_ptr<const SplitMedia>();
-  AFI_TRY(const PreprocessPlan plan, plan_of(item, model_->options));
+  const ReferenceOptions& options = model_->options;
+  const bool is_whole = (item.modality == Modality::kImage && options.vision.max_tiles == 0) ||
+                        (item.modality == Modality::kAudio && options.audio.window_embeddings == 0);
+  if (is_whole) return std::shared_ptr<const SplitMedia>();
+  AFI_TRY(const PreprocessPlan plan, plan_of(item, options));
+  if (item.modality == Modality::kAudio) {
+    AFI_TRY(AudioParts windows, model_->windows_of(item, plan));
+    return std::make_shared<const AudioParts>(std::move(windows));
+  }
   AFI_TRY(VisionParts parts, model_->parts_of(item, plan));
   return std::make_shared<const VisionParts>(std::move(parts));
 }
@@ -231,7 +241,44 @@ std::vector<Matrix> ReferenceEngine::Model::encode(const Image& image,
                                                 : vision.encode(image, of.grid());
 }
 
+Result<AudioParts> ReferenceEngine::Model::windows_of(const MediaItem& item,
+                                                      const PreprocessPlan& plan) const {
+  AFI_TRY(const Samples samples, decode_audio(item, options.limits));
+  const std::size_t embeddings = plan.embeddings.value();
+  return AudioParts(resample_for(samples, embeddings), embeddings, options.audio.window_embeddings);
+}
+
+Matrix ReferenceEngine::Model::encode(const AudioParts& of, std::size_t part) const {
+  return audio.encode(of.samples(part), of.parts()[part].rows.value());
+}
+
+Result<EncoderOutput> ReferenceEngine::Model::encode_audio(const MediaItem& item,
+                                                           const PreprocessPlan& plan) const {
+  std::vector<Matrix> encoded;
+  if (options.audio.window_embeddings == 0) {
+    AFI_TRY(const Samples samples, decode_audio(item, options.limits));
+    encoded.push_back(audio.encode(samples, plan.embeddings.value()));
+  } else {
+    AFI_TRY(const AudioParts windows, windows_of(item, plan));
+    for (std::size_t i = 0; i < windows.parts().size(); ++i) encoded.push_back(encode(windows, i));
+  }
+  std::vector<const Matrix*> parts;
+  for (const Matrix& part : encoded) parts.push_back(&part);
+  return EncoderOutput{tensor_of(parts)};
+}
+
 Result<EncoderOutput> ReferenceEngine::Model::encode_part(const PartToEncode& part) const {
+  if (const auto* const windows = dynamic_cast<const AudioParts*>(part.item)) {
+    if (part.part >= windows->parts().size()) {
+      return fail(ErrorCode::kInvalidArgument, "not a part of an item that this engine split");
+    }
+    if (windows->window() != options.audio.window_embeddings) {
+      return fail(ErrorCode::kInvalidArgument, "a part that an engine of other options split");
+    }
+    const Matrix rows = encode(*windows, part.part);
+    const Matrix* const only = &rows;
+    return EncoderOutput{tensor_of({&only, 1})};
+  }
   const auto* const of = dynamic_cast<const VisionParts*>(part.item);
   if (of == nullptr || part.part >= of->images().size()) {
     return fail(ErrorCode::kInvalidArgument, "not a part of an item that this engine split");

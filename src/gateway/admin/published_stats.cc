@@ -139,6 +139,9 @@ void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,
   total("afterimage_encoder_declined_total",
         "Of those, encodings that a tier below memory has and that were made again sooner",
         number(archive.declined));
+  total("afterimage_encoder_unwritten_total",
+        "New encoder outputs that were not written to a disk, since so few return",
+        number(archive.unwritten));
   total("afterimage_encoder_evictions_total", "Encoder outputs evicted for room",
         number(encoder.evictions));
   total("afterimage_encoder_saved_seconds_total",
@@ -160,6 +163,8 @@ void write_prefix(MetricsWriter& out, const PrefixCacheStats& prefix,
   total("afterimage_prefix_tokens_declined_total",
         "Tokens whose KV a tier below memory has and that were computed again sooner",
         archive.tokens_declined);
+  total("afterimage_prefix_unwritten_total",
+        "Prompts whose KV was not written to a disk, since so few return", archive.unwritten);
   total("afterimage_prefix_evictions_total", "Prefix segments evicted for room", prefix.evictions);
 }
 

@@ -79,6 +79,7 @@ struct MemorySettings {
   std::uint64_t max_kv_tokens = 0;  // 0: the budget decides
   std::string disk;                 // a folder; empty: memory only
   Bytes disk_size = 64_GiB;
+  bool disk_all = false;         // write new entries even where almost none is asked for again
   Bytes gpu_size = 0_B;          // 0: no GPU memory is used
   std::uint32_t gpu = 0;         // its index
   std::string encrypt_key_file;  // encrypts disk and remote entries; both empty: no encryption
@@ -197,8 +198,9 @@ struct LimitSettings {
   Bytes headers = 32_KiB;
   std::uint32_t connections = 10'000;
   std::uint32_t threads = 0;  // 0: one per core, at most 8
-  /// For how long an I/O thread polls before it sleeps, while work keeps coming; 0: never.
-  Duration busy_poll{0};
+  /// For how long an I/O thread polls before it sleeps, while work keeps coming; 0: never. Not beside a
+  /// built-in engine, which needs the cores.
+  Duration busy_poll = std::chrono::microseconds(50);
   Duration header_timeout = std::chrono::seconds(10);
   Duration body_timeout = std::chrono::seconds(60);
   Duration idle_timeout = std::chrono::seconds(75);   // between two requests of a connection

@@ -523,6 +523,9 @@ void add_memory_and_remote(std::vector<Setting<Settings>>& table) {
       kAtStart, memory(&MemorySettings::disk), or_empty(check_folder));
   add({"memory.disk_size", "Maximum size of the cache in memory.disk."}, kAtStart,
       memory(&MemorySettings::disk_size), between(1_MiB, Bytes(1ULL << 60U)));
+  add({"memory.disk_all",
+       "Write each new entry to memory.disk, even while almost none is asked for again."},
+      kAtStart, memory(&MemorySettings::disk_all), AnyValue());
   add({"memory.gpu_size",
        "Spare GPU memory for entries that do not fit in memory, given back when needed; 0: none.",
        R"("8 GiB")"},
@@ -725,7 +728,7 @@ void add_limits(std::vector<Setting<Settings>>& table) {
   add({"limits.threads", "Number of I/O threads; 0: one per core, at most 8."}, kAtStart,
       limits(&LimitSettings::threads), between(0U, 256U));
   add({"limits.busy_poll",
-       "Time an I/O thread polls before it sleeps, while work keeps coming so soon; 0 s: never."},
+       "Time an I/O thread polls for quick work before it sleeps; none with 0 s or a built-in engine."},
       kAtStart, limits(&LimitSettings::busy_poll), between<Duration>(0s, 10ms));
   add({"limits.header_timeout", "Timeout for receiving the headers of a request."}, kAtStart,
       limits(&LimitSettings::header_timeout), kTimeoutRange);

@@ -22,22 +22,11 @@ constexpr unsigned kCanSayUsage = 4;
 constexpr unsigned kCallsTools = 8;
 constexpr unsigned kAllFlags = 15;
 
-struct Gap {
-  std::size_t begin;
-  std::size_t end;
-  char mark;
-};
-
 /// Sorted by position.
 std::vector<Gap> gaps_of(const JsonValue& root) {
   std::vector<Gap> gaps;
-  const JsonValue id = root["id"];
-  if (id.is(JsonKind::kString) && !id.text().empty()) {
-    gaps.push_back({id.begin_offset(), id.end_offset(), kIdPlaceholder});
-  }
-  const JsonValue created = root["created"];
-  if (created.count().value_or(0) > 0) {
-    gaps.push_back({created.begin_offset(), created.end_offset(), kCreatedPlaceholder});
+  for (const Gap gap : {id_gap(root), created_gap(root)}) {
+    if (gap.end > 0) gaps.push_back(gap);
   }
   std::ranges::sort(gaps, {}, &Gap::begin);
   return gaps;
@@ -169,6 +158,18 @@ bool read_header(std::string_view bytes, RecordView& view) {
 
 }  // namespace
 
+Gap id_gap(const JsonValue& root) {
+  const JsonValue id = root["id"];
+  if (!id.is(JsonKind::kString) || id.text().empty()) return {};
+  return {id.begin_offset(), id.end_offset(), kIdPlaceholder};
+}
+
+Gap created_gap(const JsonValue& root) {
+  const JsonValue created = root["created"];
+  if (created.count().value_or(0) == 0) return {};
+  return {created.begin_offset(), created.end_offset(), kCreatedPlaceholder};
+}
+
 void RecordParts::add_event(const JsonValue& event, const JsonValue& cut, bool is_usage) {
   const std::vector<Gap> gaps = gaps_of(event);
   const bool is_cut = !cut.is(JsonKind::kAbsent);
@@ -200,6 +201,7 @@ std::string with_placeholders(const JsonValue& root) {
 }
 
 std::string on_one_line(std::string text) {
+  if (!text.contains('\n') && !text.contains('\r')) return text;  // nearly always
   for (char& c : text) {
     if (c == '\n' || c == '\r') c = ' ';
   }

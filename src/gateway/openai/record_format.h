@@ -54,6 +54,17 @@ struct RecordParts {
   void add_event(EventFrame frame, std::string inner, bool is_usage);
 };
 
+/// What a placeholder stands for: its place in the text of an object. `end` is 0: nothing.
+struct Gap {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  char mark = 0;
+};
+/// The id, if that is a non-empty string.
+[[nodiscard]] Gap id_gap(const JsonValue& root);
+/// The creation time, if that is a whole number other than 0.
+[[nodiscard]] Gap created_gap(const JsonValue& root);
+
 /// The JSON text of `root` with placeholders for its id, if that is a non-empty string, and for its
 /// creation time, if that is a whole number other than 0.
 [[nodiscard]] std::string with_placeholders(const JsonValue& root);

@@ -84,7 +84,7 @@ class WholeEvents {
   }
 
   void add() {
-    if (!begin_envelope()) return;
+    envelope_ = envelope();
     for (const JsonValue choice : whole_["choices"]) {
       if (parts_->operation == ApiOperation::kChat) {
         add_message(choice);
@@ -169,24 +169,20 @@ class WholeEvents {
     return text + "]";
   }
 
-  /// The members of every event, with placeholders, without the closing brace. False: the response
-  /// exceeds the JSON reader's limits.
-  bool begin_envelope() {
+  /// The members of every event, with placeholders, without the closing brace.
+  [[nodiscard]] std::string envelope() const {
+    const std::array<Gap, 2> gaps{id_gap(whole_), created_gap(whole_)};
     ObjectText event;
     for (const JsonValue field : whole_) {
-      if (is_shared(field.key())) event.add(field);
-      if (field.key() == "object") {
-        event.add("object", parts_->operation == ApiOperation::kChat ? "\"chat.completion.chunk\""
-                                                                     : field.source());
+      if (field.key() == "object" && parts_->operation == ApiOperation::kChat) {
+        event.add("object", "\"chat.completion.chunk\"");
+      } else if (is_shared(field.key()) || field.key() == "object") {
+        const auto gap = std::ranges::find(gaps, field.begin_offset(), &Gap::begin);
+        const bool is_gap = gap != gaps.end() && gap->end == field.end_offset();
+        event.add(field.key(), is_gap ? std::string_view(&gap->mark, 1) : field.source());
       }
     }
-    JsonReader reader;
-    const std::string text = event.text();
-    const auto read = reader.read(text);
-    if (!read.has_value()) return false;
-    envelope_ = with_placeholders(*read);
-    envelope_.pop_back();
-    return true;
+    return event.cut();
   }
 
   void add_usage(const JsonValue& usage) {

@@ -71,6 +71,7 @@ Result<void> Service::State::start() {
                                          ? UINT64_MAX
                                          : settings.memory.max_kv_tokens,
                     .tier = stores->tier(),
+                    .weigh_writes = !settings.memory.disk_all,
                     .leases = stores->leases()};
   // Also while answers.enabled is false: a reload may turn it on.
   kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
@@ -85,7 +86,9 @@ Result<void> Service::State::start() {
   } else if (reuse->answer_cache() != nullptr) {
     AFI_TRY_VOID(share_answers());
   }
-  threads = std::make_unique<IoThreads>(threads_of(settings.limits), settings.limits.busy_poll);
+  const Duration busy_poll =
+      options.engine == nullptr ? settings.limits.busy_poll : Duration(0);  // it needs the cores
+  threads = std::make_unique<IoThreads>(threads_of(settings.limits), busy_poll);
   caller = std::make_unique<HttpCaller>(
       HttpCaller::Options{.max_idle = settings.upstream.max_connections}, *threads);
   AFI_TRY_VOID(open_backend());

@@ -127,6 +127,11 @@ void add_disk(std::string& out, const RunReport& report) {
         "disk: {} and KV of {} recomputed, which was expected to be faster than loading\n",
         plural(encoder.declined, "encoder output"), plural(prefix.tokens_declined, "token"));
   }
+  if (encoder.unwritten + prefix.unwritten > 0) {
+    out += fmt::format(
+        "disk: {} and KV of {} not written, because almost none of the last was asked for again\n",
+        plural(encoder.unwritten, "encoder output"), plural(prefix.unwritten, "prompt"));
+  }
   const std::uint64_t lost = encoder.refused + prefix.refused;
   if (lost > 0) out += fmt::format("disk: {} rejected\n", plural(lost, "entry", "entries"));
   const std::uint64_t failed = encoder.failed + prefix.failed;
@@ -279,6 +284,8 @@ OrderedJson disk_json(const RunReport& report) {
           {"kv_entries_kept", prefix.kept},
           {"encoder_outputs_declined", encoder.declined},
           {"tokens_declined", prefix.tokens_declined},
+          {"encoder_outputs_unwritten", encoder.unwritten},
+          {"prompts_unwritten", prefix.unwritten},
           {"refused", encoder.refused + prefix.refused},
           {"failed", encoder.failed + prefix.failed},
           {"damaged", after.damaged},

@@ -95,7 +95,14 @@ Result<void> MediaPlan::commit(std::size_t at, EncoderOutput output, Duration co
 }
 
 void MediaPlan::State::load(Output& output) {
-  if (archive == nullptr || !is_leader(output)) return;
+  if (archive == nullptr) return;
+  if (const auto* const found = std::get_if<Embeddings>(&*output.claim)) {
+    if (!archive->returned(output.key)) return;
+    const auto entry = front->info(output.key);
+    if (!entry.has_value()) return;
+    archive->keep_returned(output.key, found->tensors(), entry->facts.cost, entry->facts.labels);
+  }
+  if (!is_leader(output)) return;
   LoadChoice choice{.steps = 1};
   publish_loaded(output, archive->load(output.key, &choice));
   output.declined = choice.steps == 0;

@@ -178,6 +178,25 @@ TEST(Parts, TheSamePixelsInAnotherContainerAreTheSameTiles) {
   EXPECT_EQ(copy.sources, (Sources{MediaSource::kReused}));
 }
 
+TEST(Parts, ARecordingThatGoesOnEncodesItsNewWindows) {
+  const Fixture f({}, tiled());
+  const std::size_t window = std::size_t{4} * 1'280;
+  std::vector<float> samples(3 * window + 900);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    samples[i] = static_cast<float>(i * 2'654'435'761U % 65'537) / 65'537.0F - 0.5F;
+  }
+  const auto heard_until = [&](std::size_t end) {
+    const std::vector<float> so_far(samples.begin(),
+                                    samples.begin() + static_cast<std::ptrdiff_t>(end));
+    return asking_about(testing::media_item(Modality::kAudio, testing::make_wav(so_far, 16'000)));
+  };
+  EXPECT_EQ(f.expect_exact(heard_until(2 * window)).encoded_parts, 2U);
+  const Served longer = f.expect_exact(heard_until(samples.size()));
+  EXPECT_EQ(longer.parts, 4U);
+  EXPECT_EQ(longer.encoded_parts, 2U);
+  EXPECT_EQ(longer.sources, (Sources{MediaSource::kPartly}));
+}
+
 TEST(Parts, AWindowThatStartsBetweenSlicesSharesNone) {
   const Fixture f;
   static_cast<void>(f.expect_exact(asking_about(window(0))));

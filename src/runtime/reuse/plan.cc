@@ -133,6 +133,7 @@ Result<void> Plan::add_prefix(const Sequence& prompt, const KvLayout& layout,
   if (state_->reuse->prefix_archive() != nullptr) {
     const RequestIdentity& identity = *state_->identity;
     AFI_TRY(state_->archived, ArchivedPrompt::of(identity.space, identity.root, layout, prompt));
+    state_->reuse->prefix_archive()->note_request(*state_->archived);
   }
   const PrefillRequest request{.space = state_->identity->root,
                                .layout = &layout,

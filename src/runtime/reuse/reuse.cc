@@ -96,9 +96,14 @@ struct Reuse::State {
     if (options.tier == nullptr) return;
     if (options.weigh_loads) load_or_compute = std::make_unique<LoadOrCompute>(clock);
     LoadOrCompute* const quicker = load_or_compute.get();
-    encoder_archive = std::make_unique<EncoderArchive>(*options.tier, transfer, quicker);
+    // Where several processes share a tier, each sees only its own part of the returns.
+    const bool weigh_writes = options.weigh_writes && options.leases == nullptr;
+    WriteAdmission* const of_outputs = weigh_writes ? &output_writes : nullptr;
+    encoder_archive =
+        std::make_unique<EncoderArchive>(*options.tier, transfer, quicker, of_outputs);
     if (options.prefixes) {
-      prefix_archive = std::make_unique<PrefixArchive>(*options.tier, transfer, quicker);
+      prefix_archive = std::make_unique<PrefixArchive>(*options.tier, transfer, quicker,
+                                                       weigh_writes ? &kv_writes : nullptr);
     }
   }
   AgentId agent_id(const std::string& agent);
@@ -130,6 +135,8 @@ struct Reuse::State {
   std::shared_ptr<WorkflowOrder> workflows = std::make_shared<WorkflowOrder>();
   std::shared_ptr<MemoryShares> shares;            // nullptr: no tenant has a share
   std::unique_ptr<LoadOrCompute> load_or_compute;  // nullptr: always load
+  WriteAdmission output_writes;
+  WriteAdmission kv_writes;
   std::unique_ptr<EncoderArchive> encoder_archive;
   std::unique_ptr<PrefixArchive> prefix_archive;
   std::unique_ptr<SplitMemory> splits;     // nullptr: media are cached as wholes

@@ -9,14 +9,19 @@
 namespace afterimage {
 
 PutOnce::Outcome PutOnce::put(const TierKey& key, std::span<const TensorView> tensors,
-                              Duration cost, std::vector<EntryLabel> labels) {
+                              Duration cost, std::vector<EntryLabel> labels,
+                              WriteAdmission* admission) {
   {
     const MutexLock lock(mutex_);
     if (!under_way_.insert(key).second) return Outcome::kThere;
   }
   Outcome outcome = Outcome::kThere;
   // In this order: an entry that stops being pending in between is then found by holds().
-  if (!tier_.is_pending(key) && !tier_.holds(key)) {
+  if (tier_.is_pending(key) || tier_.holds(key)) {
+    // There already.
+  } else if (admission != nullptr && !admission->admit(key)) {
+    outcome = Outcome::kDeclined;
+  } else {
     PackedTensors packed = pack(tensors);
     const EntryMeta meta{
         .tensors = std::move(packed.forms), .cost = cost, .labels = std::move(labels)};

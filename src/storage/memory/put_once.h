@@ -9,6 +9,7 @@
 #include "afterimage/tensor.h"
 #include "afterimage/tier.h"
 #include "foundation/platform/mutex.h"
+#include "storage/memory/write_admission.h"
 
 namespace afterimage {
 
@@ -22,16 +23,18 @@ namespace afterimage {
 class PutOnce {
  public:
   enum class Outcome : unsigned char {
-    kThere,    // already stored, pending, or being put by another thread
-    kPut,      // put by this call
-    kRefused,  // refused by the tier
+    kThere,     // already stored, pending, or being put by another thread
+    kPut,       // put by this call
+    kRefused,   // refused by the tier
+    kDeclined,  // by `admission`
   };
 
   /// `tier` must outlive the object.
   explicit PutOnce(Tier& tier) : tier_(tier) {}
 
+  /// `admission`: asked if the entry is not there yet; nullptr: everything is put.
   Outcome put(const TierKey& key, std::span<const TensorView> tensors, Duration cost,
-              std::vector<EntryLabel> labels = {});
+              std::vector<EntryLabel> labels = {}, WriteAdmission* admission = nullptr);
 
  private:
   Tier& tier_;
