@@ -321,6 +321,10 @@ TEST(CanonicalText, NearAppliesToEnglishOnly) {
   }
 }
 
+TEST(CanonicalText, NearAppliesToTextsThatFoldingMakesEnglish) {
+  EXPECT_EQ(fold_text("Explain if I'm wrong", MatchLevel::kNear), "explain if I am wrong");
+}
+
 TEST(CanonicalText, LeavesSomeTextsUnfolded) {
   for (const char* text :
        {"What  is this\nin the picture?", "What  is\tthis there?", "What  is `this` there?",
