@@ -4,11 +4,12 @@
 """What do cached slices of videos save in transformers? Windows of 32 frames move by 4 frames over a film; each is an MP4 file of its own.
 
     make bench-python          or, in an environment with afterimage[transformers] and torchvision:
-    bench/transformers_video.py [--film 104]
+    bench/transformers_video.py [--film 72]
 
 Qwen2-VL, Qwen2.5-VL and Qwen3-VL with random weights, float32, on a CPU; frames go through the models' own video processor. Prints one JSON
 object a model: seconds in get_video_features without and with EncodeOnce, on the same windows in turn, and whether each embedding is bit for bit
-the same. The windows after the first have 14 slices of 16 in common with the one before. Needs ffmpeg.
+the same. The windows after the first have 14 slices of 16 in common with the one before; finding those (digests of their pixels, copies of their
+embeddings) is in the time, and weighs the less the larger the encoder is. Needs ffmpeg.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from afterimage.transformers import EncodeOnce
 
 FRAMES, STEP, SIDE = 32, 4, 168
 SLICES, NEW = FRAMES // 2, STEP // 2
-VISION = {"patch_size": 14, "num_heads": 4}
+VISION = {"patch_size": 14, "num_heads": 4, "depth": 8}
 WIDER = {
-    "qwen2-vl": (small_models.qwen2_vl, {"depth": 4, "embed_dim": 160, "hidden_size": 64, "mlp_ratio": 3}),
-    "qwen2.5-vl": (small_models.qwen2_5_vl, {"depth": 4, "hidden_size": 160, "intermediate_size": 428, "window_size": 112, "fullatt_block_indexes": [1, 3]}),
-    "qwen3-vl": (small_models.qwen3_vl, {"depth": 4, "hidden_size": 160, "intermediate_size": 428, "deepstack_visual_indexes": [0, 1]}),
+    "qwen2-vl": (small_models.qwen2_vl, {"embed_dim": 320, "hidden_size": 64, "mlp_ratio": 3}),
+    "qwen2.5-vl": (small_models.qwen2_5_vl, {"hidden_size": 320, "intermediate_size": 856, "window_size": 112, "fullatt_block_indexes": [3, 7]}),
+    "qwen3-vl": (small_models.qwen3_vl, {"hidden_size": 320, "intermediate_size": 856, "deepstack_visual_indexes": [0, 1]}),
 }
 
 
@@ -86,7 +87,7 @@ def measure(name: str, windows: list[dict[str, torch.Tensor]]) -> dict[str, Any]
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--film", type=int, default=104, help="frames")
+    arguments.add_argument("--film", type=int, default=72, help="frames")
     film = arguments.parse_args().film
     if missing := video_files.missing():
         sys.exit(f"not installed: {missing} (scripts/install-deps.sh test)")

@@ -53,6 +53,7 @@ class Words {
   [[nodiscard]] auto end() const { return list_.end(); }
   [[nodiscard]] const std::vector<Word>& list() const { return list_; }
 
+  void reserve(std::size_t count) { list_.reserve(count); }
   void add(const Word& word) { list_.push_back(word); }
   void insert(std::size_t i, const Word& word) { list_.insert(at(i), word); }
   void erase(std::size_t from, std::size_t to) { list_.erase(at(from), at(to)); }
@@ -233,6 +234,7 @@ std::optional<Words> words_of(std::string_view text) {
   const bool is_ascii = (kinds & kBeyondAscii) == 0;
   const bool has_quotes = (kinds & kQuotes) != 0;
   Words words;
+  words.reserve(text.size() / 5 + 1);
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t start = text.find_first_not_of(' ', at);
     const std::size_t stop =
@@ -241,7 +243,8 @@ std::optional<Words> words_of(std::string_view text) {
     at = stop;
     const std::string_view core = words.back().core;
     if (core.ends_with(':')) return std::nullopt;  // what follows is material, not the question
-    if (words.back().prose && english::kAboutText.contains(LoweredWord(core).text()))
+    if (words.back().prose && english::kAboutText.may_contain(core) &&
+        english::kAboutText.contains(LoweredWord(core).text()))
       return std::nullopt;
   }
   if (words.size() < kMinWords) return std::nullopt;
@@ -250,11 +253,18 @@ std::optional<Words> words_of(std::string_view text) {
 }
 
 std::string joined(std::span<const Word> words) {
-  std::string text;
   std::size_t size = 0;
   for (const Word& word : words) size += word.gap.size() + word.core.size() + word.tail.size();
-  text.reserve(size);
-  for (const Word& word : words) text.append(word.gap).append(word.core).append(word.tail);
+  std::string text;
+  // libstdc++ 12 passes the capacity instead of the size.
+  text.resize_and_overwrite(size, [&](char* out, std::size_t /*capacity*/) {
+    for (const Word& word : words) {
+      for (const std::string_view part : {word.gap, word.core, word.tail}) {
+        out = std::ranges::copy(part, out).out;
+      }
+    }
+    return size;
+  });
   return text;
 }
 
@@ -577,11 +587,12 @@ void fold_wording(Words& words) {
 /// Applies `fold` until nothing changes. Each round shortens the text or rewrites a word that is
 /// not rewritten again, so there are few rounds.
 std::string folded(Words words, void (*fold)(Words&)) {
+  std::string before = joined(words.list());
   while (true) {
-    const std::vector<Word> before = words.list();
     fold(words);
-    if (words.list() == before || joined(words.list()) == joined(before))
-      return joined(words.list());
+    std::string after = joined(words.list());
+    if (after == before) return after;
+    before = std::move(after);
   }
 }
 

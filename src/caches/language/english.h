@@ -22,8 +22,11 @@ class WordList {
     if (!std::ranges::is_sorted(words_)) throw "the words are not sorted";
   }
   [[nodiscard]] constexpr bool contains(std::string_view word) const {
-    return !word.empty() && (ends_[row_of(word)] & column_of(word)) != 0 &&
-           std::ranges::binary_search(words_, word);
+    return may_contain(word) && std::ranges::binary_search(words_, word);
+  }
+  /// The same, whatever the case of the word's letters. False: certainly not.
+  [[nodiscard]] constexpr bool may_contain(std::string_view word) const {
+    return !word.empty() && (ends_[row_of(word)] & column_of(word)) != 0;
   }
 
  private:

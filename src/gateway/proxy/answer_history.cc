@@ -5,9 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "caches/identity/fields.h"
-#include "foundation/crypto/sha256.h"
-
 namespace afterimage {
 
 std::string_view to_string(MissReason reason) {
@@ -17,11 +14,11 @@ std::string_view to_string(MissReason reason) {
 }
 
 AnswerHistory::Key AnswerHistory::key_of(const Question& question) {
-  FieldWriter fields("afterimage/answer-history/1");
-  fields.bytes("space", question.scope().space.bytes)
-      .bytes("scope", question.scope().key.bytes)
-      .text("question", question.text());
-  return Key{sha256(fields.message())};
+  // The first two have one length each, so no two questions give the same bytes.
+  const std::array<std::span<const std::byte>, 3> pieces{question.scope().space.bytes,
+                                                         question.scope().key.bytes,
+                                                         std::as_bytes(std::span(question.text()))};
+  return Checksum::of(pieces);
 }
 
 void AnswerHistory::record(const Question& question, const Entry& entry, bool replaces) {

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "afterimage/answer.h"
-#include "afterimage/digest.h"
 #include "afterimage/question.h"
 #include "afterimage/units.h"
 #include "foundation/platform/mutex.h"
 #include "gateway/proxy/store_result.h"
+#include "storage/memory/checksum.h"
 
 namespace afterimage {
 
@@ -51,12 +51,16 @@ class AnswerHistory {
   [[nodiscard]] std::size_t size() const;
 
  private:
-  using Key = Digest<struct AnswerHistoryTag>;
+  /// No secret and no proof: who forges one, and has a key to another's scope, gets another explanation.
+  using Key = Checksum;
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const { return key.low; }
+  };
   static Key key_of(const Question& question);
 
   const std::size_t capacity_;
   mutable Mutex mutex_;
-  std::unordered_map<Key, Entry, DigestHash> entries_ AFI_GUARDED_BY(mutex_);
+  std::unordered_map<Key, Entry, KeyHash> entries_ AFI_GUARDED_BY(mutex_);
   std::deque<Key> oldest_first_ AFI_GUARDED_BY(mutex_);
 };
 
