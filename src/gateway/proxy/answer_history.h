@@ -51,7 +51,7 @@ class AnswerHistory {
   [[nodiscard]] std::size_t size() const;
 
  private:
-  /// No secret and no proof: who forges one, and has a key to another's scope, gets another explanation.
+  /// Not proof against forgery: two questions with one key would share an explanation, and nothing else.
   using Key = Checksum;
   struct KeyHash {
     std::size_t operator()(const Key& key) const { return key.low; }
