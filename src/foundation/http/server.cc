@@ -59,7 +59,7 @@ Awaitable<void> HttpServer::State::accept_all() {
       continue;
     }
     ++accepted;
-    if (open.fetch_add(1) >= current_limits()->connections) {
+    if (open >= current_limits()->connections) {  // only this coroutine adds to it
       ++refused;
       static constexpr std::string_view kFull =
           "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"
@@ -68,9 +68,9 @@ Awaitable<void> HttpServer::State::accept_all() {
       socket.non_blocking(true, ignored);
       socket.write_some(asio::buffer(kFull), ignored);
       socket.close(ignored);
-      closed();
       continue;
     }
+    ++open;
     asio::post(*loops[thread],
                [self, thread, taken = std::make_shared<net::Socket>(std::move(socket))] {
                  start_connection(self, std::move(*taken), thread);
