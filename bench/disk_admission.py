@@ -58,8 +58,11 @@ def case(name, program, numbers, rounds, processes):
         for round_ in range(rounds):
             for everything in (True, False):
                 disk = folder / f"disk-{round_}-{everything}"
+                written = 0  # by all processes
                 for _ in range(processes):
                     last = run(program, path, disk, everything)
+                    written += last["written"]
+                last["written"] = written
                 found[everything].append(last)
     def middle(everything, what):
         return statistics.median(one[what] for one in found[everything])
