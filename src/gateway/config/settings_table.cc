@@ -728,7 +728,8 @@ void add_limits(std::vector<Setting<Settings>>& table) {
   add({"limits.threads", "Number of I/O threads; 0: one per core, at most 8."}, kAtStart,
       limits(&LimitSettings::threads), between(0U, 256U));
   add({"limits.busy_poll",
-       "Time an I/O thread polls for quick work before it sleeps; none with 0 s or a built-in engine."},
+       "Time an I/O thread polls for quick work before it sleeps; none with 0 s or a built-in "
+       "engine."},
       kAtStart, limits(&LimitSettings::busy_poll), between<Duration>(0s, 10ms));
   add({"limits.header_timeout", "Timeout for receiving the headers of a request."}, kAtStart,
       limits(&LimitSettings::header_timeout), kTimeoutRange);
