@@ -87,9 +87,9 @@ struct ReuseOptions {
   std::uint64_t max_kv_tokens = UINT64_MAX;  // positions of KV in memory; at least 1
   /// Cache answers: answer once. nullopt: the engine answers every question.
   std::optional<AnswerReuse> answers = std::nullopt;
-  /// A second copy of everything, found again after eviction or by a later process with the same
-  /// secret. Outlives the object. nullptr: memory only. An eighth of the budget, at most 256 MiB,
-  /// then pays for entries in transit.
+  /// A second copy of everything that is worth a write (weigh_writes), found again after eviction or by
+  /// a later process with the same secret. Outlives the object. nullptr: memory only. An eighth of the
+  /// budget, at most 256 MiB, then pays for entries in transit.
   Tier* tier = nullptr;
   /// False: load from the tier even where computing is expected to be quicker.
   bool weigh_loads = true;
@@ -104,7 +104,8 @@ struct ReuseOptions {
   /// nullopt: off; every answer is exact, as far as the engine is.
   std::optional<MovedMediaOptions> moved = std::nullopt;
   /// With a gauge, `budget` is an upper limit, and governor.idle limits how long entries stay unused.
-  /// In critical modes, idle entries are evicted only if there is a tier, which has them.
+  /// In critical modes, idle entries are evicted only if there is a tier, which has those that were worth
+  /// a write.
   PressureOptions pressure;
 };
 

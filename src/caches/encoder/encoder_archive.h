@@ -18,8 +18,9 @@
 
 namespace afterimage {
 
-/// Encoder outputs in a tier below memory. Outputs are stored when they are encoded, so evicting
-/// one from memory moves no bytes. They are loaded on a later miss, also in another process.
+/// Encoder outputs in a tier below memory. Outputs are stored when they are encoded, or, if new ones
+/// seldom return, when they are used again; so evicting one from memory moves no bytes. They are loaded
+/// on a later miss, also in another process.
 ///
 /// Errors   None. An output that cannot be stored or read is encoded again, and counted.
 /// Threads  Any.

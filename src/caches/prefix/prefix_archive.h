@@ -67,8 +67,9 @@ struct PrefillLease {
   Duration longest_wait{0};  // for the leader's result; 0: the cost of computing is unknown
 };
 
-/// KV in a tier below memory. KV is written when it is computed, so that evicting it from memory
-/// moves no bytes; look-ups find the longest stored prefix, also in a later process.
+/// KV in a tier below memory. KV is written when it is computed, if prompts return often enough, so that
+/// evicting it from memory moves no bytes; look-ups find the longest stored prefix, also in a later
+/// process.
 ///
 /// Shape    Rows of full groups in blocks of 128 tokens. A shorter block ends at the sequence's
 ///          end, after each media item and at each snapshot, where prompts tend to diverge.

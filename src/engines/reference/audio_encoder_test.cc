@@ -89,7 +89,7 @@ TEST(AudioParts, AreNamedByTheirSamplesAlone) {
   longer.resize(6 * kSamplesPerEmbedding, 0.25F);
   EXPECT_EQ(AudioParts(longer, 6, 2).parts()[1].input, windows.parts()[1].input);
   EXPECT_EQ(AudioParts(longer, 4, 2).parts()[1].input, windows.parts()[1].input)
-      << "what is behind the last embedding is not heard";
+      << "samples after the last embedding do not count";
   longer[3 * kSamplesPerEmbedding] += 0.25F;
   const AudioParts changed(longer, 4, 2);
   EXPECT_EQ(changed.parts()[0].input, windows.parts()[0].input);

@@ -12,7 +12,7 @@ namespace afterimage {
 
 AudioParts::AudioParts(std::vector<float> heard, std::size_t embeddings, std::size_t window)
     : heard_(std::move(heard)), window_(window) {
-  // What lies behind the last embedding is of no window.
+  // Samples after the last embedding belong to no window.
   heard_.resize(std::min(heard_.size(), embeddings * kSamplesPerEmbedding));
   for (std::size_t first = 0; first < embeddings; first += window) {
     const AudioSamples heard_there{.sample_rate_hz = kAudioRateHz,

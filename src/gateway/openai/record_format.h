@@ -54,7 +54,7 @@ struct RecordParts {
   void add_event(EventFrame frame, std::string inner, bool is_usage);
 };
 
-/// What a placeholder stands for: its place in the text of an object. `end` is 0: nothing.
+/// The part of an object's text that a placeholder replaces. `end` is 0: it replaces nothing.
 struct Gap {
   std::size_t begin = 0;
   std::size_t end = 0;

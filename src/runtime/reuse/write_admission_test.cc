@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// What is written to a tier where almost nothing is asked for again.
+// Which entries Reuse writes to its tier while clients almost never repeat a picture or a prompt.
 #include <gtest/gtest.h>
 
 #include <cstring>
