@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -87,7 +88,8 @@ Result<RecordParts> read_whole(ApiOperation operation, std::string_view json) {
     return parts;
   }
   AFI_TRY_VOID(read_choices((*root)["choices"], parts));
-  add_events_of_whole(*root, parts);
+  parts.can_be_streamed = has_event_stream(operation, *root);
+  parts.can_stream_usage = parts.can_be_streamed && (*root)["usage"].is(JsonKind::kObject);
   return parts;
 }
 
@@ -98,8 +100,39 @@ std::string dump(const nlohmann::ordered_json& json) {
 }  // namespace
 
 struct ApiRecord::Content {
+  explicit Content(std::string of) : bytes(std::move(of)) {}
+
   std::string bytes;
   RecordView view;  // of the bytes
+
+  /// What holds the events. They are made of the whole when they are first asked for: few clients that
+  /// ask for a stream get the answer of one that did not. nullptr: there are none.
+  [[nodiscard]] const Content* with_events() const {
+    if (!view.can_be_streamed) return nullptr;
+    if (view.event_count > 0) return this;
+    std::call_once(asked, [this] { made = make_events(); });
+    return made.get();
+  }
+
+ private:
+  /// nullptr: the whole is not what it was when the record was made.
+  [[nodiscard]] std::unique_ptr<const Content> make_events() const {
+    std::string whole;
+    append_filled(whole, view.whole, Filling({.id = "-", .created = 1}));  // placeholders again
+    JsonReader reader;
+    const auto root = reader.read(whole);
+    if (!root.has_value()) return nullptr;
+    RecordParts parts{.operation = view.operation};
+    if (!read_choices((*root)["choices"], parts).has_value()) return nullptr;
+    if (!has_event_stream(view.operation, *root)) return nullptr;
+    add_events_of_whole(*root, parts);
+    auto content = std::make_unique<Content>(encode(parts));
+    content->view = decode(content->bytes).value();
+    return content;
+  }
+
+  mutable std::once_flag asked;
+  mutable std::unique_ptr<const Content> made;
 };
 
 Result<ApiRecord> ApiRecord::of_bytes(std::string bytes) {
@@ -121,7 +154,8 @@ Bytes ApiRecord::size() const { return Bytes(content_->bytes.size()); }
 bool ApiRecord::has_body() const { return content_->view.has_body; }
 
 bool ApiRecord::can_be_streamed(bool include_usage) const {
-  return include_usage ? content_->view.can_stream_usage : content_->view.can_be_streamed;
+  const Content* const content = content_->with_events();
+  return content != nullptr && (!include_usage || content->view.can_stream_usage);
 }
 
 std::string ApiRecord::body(const ResponseStamp& stamp) const {
@@ -136,7 +170,7 @@ std::string ApiRecord::body(const ResponseStamp& stamp) const {
 std::string ApiRecord::events(const ResponseStamp& stamp, bool include_usage) const {
   AFI_CHECK(can_be_streamed(include_usage));
   constexpr std::string_view kEnd = "data: [DONE]\n\n";
-  const RecordView& view = content_->view;
+  const RecordView& view = content_->with_events()->view;
   const Filling filling(stamp);
   struct Frame {
     std::string before;

@@ -209,9 +209,10 @@ std::string on_one_line(std::string text) {
 }
 
 std::string encode(const RecordParts& parts) {
-  const unsigned flags =
-      (parts.has_body ? kCanBeWhole : 0U) | (parts.events.empty() ? 0U : kCanBeStreamed) |
-      (parts.can_stream_usage ? kCanSayUsage : 0U) | (parts.facts.calls_tools ? kCallsTools : 0U);
+  const unsigned flags = (parts.has_body ? kCanBeWhole : 0U) |
+                         (parts.can_be_streamed || !parts.events.empty() ? kCanBeStreamed : 0U) |
+                         (parts.can_stream_usage ? kCanSayUsage : 0U) |
+                         (parts.facts.calls_tools ? kCallsTools : 0U);
   const std::string_view text = parts.whole.empty() ? parts.facts.text : std::string_view();
   std::string bytes{kVersion, static_cast<char>(parts.operation), static_cast<char>(flags), 0};
   append_u32(bytes, parts.facts.prompt_tokens);
@@ -239,10 +240,11 @@ std::string encode(const RecordParts& parts) {
 Result<RecordView> decode(std::string_view bytes) {
   RecordView view;
   const bool is_read = read_header(bytes, view) && read_sections(bytes, view);
-  const bool is_sound = is_read && (!view.has_body || !view.whole.empty()) &&
-                        view.can_be_streamed == (view.event_count > 0) &&
-                        (!view.can_stream_usage || view.can_be_streamed) &&
-                        (view.whole.empty() || view.text.empty());
+  const bool can_make_events = !view.whole.empty() && view.operation != ApiOperation::kEmbedding;
+  const bool is_sound =
+      is_read && (!view.has_body || !view.whole.empty()) &&
+      (view.can_be_streamed ? view.event_count > 0 || can_make_events : view.event_count == 0) &&
+      (!view.can_stream_usage || view.can_be_streamed) && (view.whole.empty() || view.text.empty());
   if (!is_sound) {
     return fail(ErrorCode::kCorruption,
                 std::to_string(bytes.size()) + " bytes are not an answer record");

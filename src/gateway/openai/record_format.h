@@ -46,8 +46,9 @@ struct RecordParts {
   std::string whole;  // the complete response, with placeholders; empty: unknown
   bool has_body = false;
   std::vector<EventFrame> frames;
-  std::vector<RecordedEvent> events;  // empty: the stream is unknown
-  bool can_stream_usage = false;      // the stream can end with a usage event
+  std::vector<RecordedEvent> events;
+  bool can_be_streamed = false;   // without events: they are made of the whole when asked for
+  bool can_stream_usage = false;  // the stream can end with a usage event
 
   /// Adds an event. `cut` is the delta inside it; absent: all of it is frame.
   void add_event(const JsonValue& event, const JsonValue& cut, bool is_usage);
@@ -83,7 +84,7 @@ struct RecordView {
   };
   ApiOperation operation = ApiOperation::kChat;
   bool has_body = false;
-  bool can_be_streamed = false;
+  bool can_be_streamed = false;  // without events: they are made of the whole
   bool can_stream_usage = false;
   bool calls_tools = false;
   std::uint32_t prompt_tokens = 0;

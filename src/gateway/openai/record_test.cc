@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <vector>
 
 #include "gateway/openai/testing/samples.h"
 #include "testing/seeds.h"
@@ -256,8 +258,62 @@ TEST(ApiRecordFormat, RefusesTruncatedAndTrailingBytes) {
   }
 }
 
+TEST(ApiRecordFormat, AWholeHasNoEventsUntilTheyAreAskedFor) {
+  const ApiRecord record =
+      ApiRecord::of_body(
+          ApiOperation::kChat,
+          R"({"id":"a","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{}})")
+          .value();
+  using namespace std::string_view_literals;
+  std::string expected(
+      "\x01\x00\x07\x00"                      // version, chat, whole or stream with usage
+      "\x00\x00\x00\x00\x00\x00\x00\x00"      // tokens
+      "\x00\x00\x00\x00\x00\x00\x00\x00"      // frames, events
+      "\x04\x00\x00\x00\x00\x00\x00\x00"      // finish reason, model
+      "\x00\x00\x00\x00\x53\x00\x00\x00"sv);  // text, whole
+  expected += "stop";
+  expected += "{\"id\":\x01,\"choices\":[{\"message\":{\"content\":\"hi\"},";
+  expected += "\"finish_reason\":\"stop\"}],\"usage\":{}}";
+  EXPECT_EQ(record.serialize(), expected);
+  std::vector<std::string> events(4);
+  {
+    std::vector<std::jthread> threads;
+    for (std::string& made : events) {
+      threads.emplace_back([&] { made = record.events({.id = "b", .created = 7}, true); });
+    }
+  }
+  const std::string said =
+      R"(data: {"id":"b","choices":[{"index":0,"delta":{"content":""},"finish_reason":null}]})"
+      "\n\n"
+      R"(data: {"id":"b","choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":null}]})"
+      "\n\n"
+      R"(data: {"id":"b","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]})"
+      "\n\n"
+      R"(data: {"id":"b","choices":[],"usage":{}})"
+      "\n\ndata: [DONE]\n\n";
+  for (const std::string& made : events) EXPECT_EQ(made, said);
+  EXPECT_EQ(record.serialize(), expected);
+}
+
+TEST(ApiRecordFormat, AWholeThatIsDamagedCannotBeStreamed) {
+  std::string bytes =
+      ApiRecord::of_body(ApiOperation::kChat,
+                         R"({"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]})")
+          .value()
+          .serialize();
+  EXPECT_TRUE(ApiRecord::parse(bytes).value().can_be_streamed(false));
+  EXPECT_FALSE(ApiRecord::parse(bytes).value().can_be_streamed(true)) << "it has no usage";
+  for (const std::string_view part : {"choices", "message", "finish_reason", "content"}) {
+    std::string damaged = bytes;
+    damaged.replace(bytes.find(part), 1, "\"");
+    const ApiRecord record = ApiRecord::parse(damaged).value();
+    EXPECT_FALSE(record.can_be_streamed(false)) << part;
+  }
+}
+
 TEST(ApiRecordFormat, ChecksHeaderFields) {
-  const std::string bytes = sample_records().front();
+  const std::string bytes =
+      record_of(ApiOperation::kChat, {.text = "hi", .finish_reason = "stop"}).serialize();
   const auto with = [&](std::size_t at, char value) {
     std::string changed = bytes;
     changed[at] = value;

@@ -64,25 +64,6 @@ class WholeEvents {
  public:
   WholeEvents(const JsonValue& whole, RecordParts& parts) : whole_(whole), parts_(&parts) {}
 
-  bool can_be_said() const {
-    if (parts_->operation != ApiOperation::kChat) return true;
-    for (const JsonValue choice : whole_["choices"]) {
-      for (const JsonValue field : choice["message"]) {
-        const std::string_view name = field.key();
-        if (is_spoken(name)) {
-          if (!field.is_none() && !field.is(JsonKind::kString)) return false;
-        } else if (name == "tool_calls") {
-          for (const JsonValue call : field) {
-            if (!call.is(JsonKind::kObject)) return false;
-          }
-        } else if (name != "role" && name != "function_call" && !field.is_empty()) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-
   void add() {
     envelope_ = envelope();
     for (const JsonValue choice : whole_["choices"]) {
@@ -217,9 +198,27 @@ class WholeEvents {
 
 }  // namespace
 
+bool has_event_stream(ApiOperation operation, const JsonValue& whole) {
+  if (operation != ApiOperation::kChat) return true;
+  for (const JsonValue choice : whole["choices"]) {
+    for (const JsonValue field : choice["message"]) {
+      const std::string_view name = field.key();
+      if (is_spoken(name)) {
+        if (!field.is_none() && !field.is(JsonKind::kString)) return false;
+      } else if (name == "tool_calls") {
+        for (const JsonValue call : field) {
+          if (!call.is(JsonKind::kObject)) return false;
+        }
+      } else if (name != "role" && name != "function_call" && !field.is_empty()) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 void add_events_of_whole(const JsonValue& whole, RecordParts& parts) {
-  WholeEvents events(whole, parts);
-  if (events.can_be_said()) events.add();
+  WholeEvents(whole, parts).add();
 }
 
 }  // namespace afterimage

@@ -7,9 +7,11 @@
 
 namespace afterimage {
 
-/// Adds to `parts` the event stream that is equivalent to a complete response: for each choice its
-/// role, all of its text in one event, and its finish reason; then the usage. Adds nothing if the
-/// response has fields, such as audio, whose stream form is unknown.
+/// Whether a complete response has an equivalent event stream: not if it has fields, such as audio,
+/// whose stream form is unknown. Precondition: it has choices.
+[[nodiscard]] bool has_event_stream(ApiOperation operation, const JsonValue& whole);
+/// Adds that stream to `parts`: for each choice its role, all of its text in one event, and its finish
+/// reason; then the usage, if there is one. Precondition: has_event_stream().
 void add_events_of_whole(const JsonValue& whole, RecordParts& parts);
 
 }  // namespace afterimage
