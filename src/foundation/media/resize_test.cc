@@ -87,5 +87,18 @@ TEST(ResizeProperty, AgreesWithItsDefinition) {
   });
 }
 
+// Rounding happens once, and exactly, however large the weights are.
+TEST(ResizeProperty, AnImageOfOneColourKeepsIt) {
+  for_each_seed(40, [](Rng& rng) {
+    const auto side = [&rng] { return static_cast<std::uint32_t>(1 + rng.below(3000)); };
+    const std::uint32_t thin = 1 + static_cast<std::uint32_t>(rng.below(3));
+    const int level = static_cast<int>(rng.below(256));
+    const std::uint32_t width = side();
+    const Image from = grey(width, thin, Levels(std::size_t{width} * thin, level));
+    const Image to = resize(from, side(), thin + 1);
+    ASSERT_EQ(levels_of(to), Levels(to.rgb.size() / 3, level));
+  });
+}
+
 }  // namespace
 }  // namespace afterimage
