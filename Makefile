@@ -206,11 +206,11 @@ fire: ## run the fault-injection suite, about 20 minutes (REPORT=FILE: write the
 	cmake --build --preset fire -j $(JOBS)
 	build/fire/tests/fire/afterimage_fire --proof --folder build/fire --markdown $(or $(REPORT),build/fire/faults.md)
 
-fuzz: ## run every fuzz target under libFuzzer (SECONDS_EACH=60) and print a table
+fuzz: ## run every fuzz target under libFuzzer (SECONDS_EACH=60; RUNS=n: at most n executions) and print a table
 	$(call install,clang)
 	cmake --preset fuzz
 	cmake --build --preset fuzz --target fuzz_targets -j $(JOBS)
-	fuzz/run.sh build/fuzz $(or $(SECONDS_EACH),60) $(JOBS)
+	RUNS=$(or $(RUNS),-1) fuzz/run.sh build/fuzz $(or $(SECONDS_EACH),60) $(JOBS)
 
 docs: build ## regenerate the program output in the README and the --help snapshots
 	scripts/update-docs.py build/release/afterimage

@@ -34,11 +34,11 @@ from afterimage.transformers import EncodeOnce
 
 FRAMES, STEP, SIDE = 32, 4, 168
 SLICES, NEW = FRAMES // 2, STEP // 2
-VISION = {"patch_size": 14, "num_heads": 4, "depth": 8}
+VISION = {"patch_size": 14, "num_heads": 8, "depth": 12}  # half as wide as the models' own, and less than half as deep
 WIDER = {
-    "qwen2-vl": (small_models.qwen2_vl, {"embed_dim": 320, "hidden_size": 64, "mlp_ratio": 3}),
-    "qwen2.5-vl": (small_models.qwen2_5_vl, {"hidden_size": 320, "intermediate_size": 856, "window_size": 112, "fullatt_block_indexes": [3, 7]}),
-    "qwen3-vl": (small_models.qwen3_vl, {"hidden_size": 320, "intermediate_size": 856, "deepstack_visual_indexes": [0, 1]}),
+    "qwen2-vl": (small_models.qwen2_vl, {"embed_dim": 640, "hidden_size": 64, "mlp_ratio": 3}),
+    "qwen2.5-vl": (small_models.qwen2_5_vl, {"hidden_size": 640, "intermediate_size": 1712, "window_size": 112, "fullatt_block_indexes": [5, 11]}),
+    "qwen3-vl": (small_models.qwen3_vl, {"hidden_size": 640, "intermediate_size": 1712, "deepstack_visual_indexes": [0, 1]}),
 }
 
 

@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 #
 # fuzz/run.sh BUILD SECONDS [JOBS] [TARGET…]: runs the targets of a `fuzz` build (default: all) for SECONDS
-# each, JOBS in parallel (default 1). Logs go to BUILD/corpus/TARGET.log, new inputs to
+# each, JOBS in parallel (default 1). RUNS=n in the environment ends a target after n executions. Logs go to BUILD/corpus/TARGET.log, new inputs to
 # BUILD/corpus/TARGET/, and the input of a crash beside them. Prints a table at the end; exit code 1 if
 # anything crashed.
 set -eu
@@ -17,7 +17,7 @@ run_one() {  # BUILD SECONDS TARGET
   [ -f "$dictionary" ] || dictionary=
   # With other threads running, every input looks like a leak, and looking for one takes long.
   case $3 in gateway | http_*) leaks=0 ;; *) leaks=1 ;; esac
-  "$1/fuzz/$3_fuzz" "$own" "$here/corpus/$3" -max_total_time="$2" -timeout=60 -detect_leaks=$leaks \
+  "$1/fuzz/$3_fuzz" "$own" "$here/corpus/$3" -max_total_time="$2" -runs="${RUNS:--1}" -timeout=60 -detect_leaks=$leaks \
     ${dictionary:+-dict="$dictionary"} -artifact_prefix="$own." -print_final_stats=1 \
     >"$own.log" 2>&1 || true
 }
