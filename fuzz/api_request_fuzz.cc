@@ -27,8 +27,10 @@ void check(ApiOperation operation, std::string_view body) {
   const std::vector<ContentDigest> contents(request->media.size());
   static_cast<void>(scope_of(*request, contents, {}));
   for (ApiMedia& media : request->media) {
-    AFI_CHECK(media.begin < media.end && media.end <= body.size());
-    AFI_CHECK(body[media.begin] == '"' && body[media.end - 1] == '"');
+    const bool is_document = media.end == 0;  // PDF files are in the body, and not by address
+    AFI_CHECK(is_document ? media.bytes != nullptr
+                          : media.begin < media.end && media.end <= body.size());
+    AFI_CHECK(is_document || (body[media.begin] == '"' && body[media.end - 1] == '"'));
     AFI_CHECK(media.address.empty() == (media.bytes != nullptr));
     if (!media.bytes) media.bytes = std::make_shared<const std::vector<std::byte>>(4);
   }

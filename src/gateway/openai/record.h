@@ -47,7 +47,7 @@ class ApiRecord {
 
   /// Whether body() and events() are possible. Not possible, for example: the body of a stream
   /// without usage, which every complete response has, or of deltas with unknown fields that cannot
-  /// be accumulated.
+  /// be accumulated. The events of a complete response are made when they are first asked for, here.
   [[nodiscard]] bool has_body() const;
   [[nodiscard]] bool can_be_streamed(bool include_usage) const;
 

@@ -40,7 +40,7 @@ struct ApiMedia {
   std::string name;                            // "messages[1].content[0].image_url": for messages
   std::map<std::string, std::string> options;  // detail, format, mime type, …
   /// The position of the URL's JSON string in the body, quotes included, where
-  /// with_fetched_media() puts a data URL.
+  /// with_fetched_media() puts a data URL. 0 and 0: a PDF file, which is never named by address.
   std::size_t begin = 0;
   std::size_t end = 0;
 };
