@@ -29,6 +29,13 @@ Levels levels_of(const Image& image) {
   return levels;
 }
 
+// 49 times the nearest double to 1/49 is less than 1.
+TEST(Resize, AQuotientThatIsNearlyWholeIsWhole) {
+  Levels levels(49, 0);
+  std::fill_n(levels.begin(), 25, 1);
+  EXPECT_EQ(levels_of(resize(grey(7, 7, levels), 1, 1)), Levels{1});
+}
+
 TEST(Resize, AveragesTheCoveredAreaDownAndInterpolatesUp) {
   const struct {
     const char* name;
