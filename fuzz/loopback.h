@@ -10,19 +10,24 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "afterimage/check.h"
 
 /// Sockets for targets that need a real connection.
 namespace afterimage::testing {
 
-/// One end of a connection on this machine. It resets instead of closing, so that millions of
-/// connections leave no port in TIME_WAIT.
+/// One end of a connection on this machine. It resets instead of closing, so that connections leave no
+/// port in TIME_WAIT unless the server has closed first.
 class LoopbackSocket {
  public:
+  static constexpr int kMostAttempts = 700;  // of 100 ms
+
   explicit LoopbackSocket(int socket) : socket_(socket) {
     AFI_CHECK(socket_ >= 0);
     const linger at_once{.l_onoff = 1, .l_linger = 0};
@@ -41,8 +46,15 @@ class LoopbackSocket {
     where.sin_family = AF_INET;
     where.sin_port = htons(port);
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    AFI_CHECK(::connect(socket, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0);
-    return socket;
+    // Such ports are taken for a minute, and thousands of executions a second take all there are.
+    for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+      if (::connect(socket, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0) {
+        return socket;
+      }
+      AFI_CHECK(errno == EADDRNOTAVAIL);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    AFI_CHECK(false);
   }
 
   void send(std::string_view bytes) const {

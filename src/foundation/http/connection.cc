@@ -274,6 +274,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
       ++server_->malformed;
       return Refusal{.status = 400, .why = "exactly one Host header is needed"};
     }
+    // RFC 9112 6.3 lets a server take equal ones for one; others on the way may not.
+    if (head.count(http::field::content_length) > 1) {
+      ++server_->malformed;
+      return Refusal{.status = 400, .why = "at most one Content-Length header is allowed"};
+    }
     if (!is_target(std::string_view(head.target()))) {
       ++server_->malformed;
       return Refusal{.status = 400, .why = "the request target must be a path in visible ASCII"};
