@@ -26,8 +26,6 @@ namespace afterimage::testing {
 /// port in TIME_WAIT unless the server has closed first.
 class LoopbackSocket {
  public:
-  static constexpr int kMostAttempts = 700;  // of 100 ms
-
   explicit LoopbackSocket(int socket) : socket_(socket) {
     AFI_CHECK(socket_ >= 0);
     const linger at_once{.l_onoff = 1, .l_linger = 0};
@@ -46,7 +44,9 @@ class LoopbackSocket {
     where.sin_family = AF_INET;
     where.sin_port = htons(port);
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    // Such ports are taken for a minute, and thousands of executions a second take all there are.
+    // A port in TIME_WAIT is taken for a minute, and thousands of executions a second take all there
+    // are.
+    constexpr int kMostAttempts = 700;
     for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
       if (::connect(socket, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0) {
         return socket;

@@ -4,9 +4,8 @@
 #
 # fuzz/run.sh BUILD SECONDS [JOBS] [TARGET…]: runs the targets of a `fuzz` build (default: all) for SECONDS
 # each, JOBS in parallel (default 1). RUNS=n in the environment ends a target after n executions. Logs go to
-# BUILD/corpus/TARGET.log, new inputs to
-# BUILD/corpus/TARGET/, and the input of a crash beside them. Prints a table at the end; exit code 1 if
-# anything crashed.
+# BUILD/corpus/TARGET.log, new inputs to BUILD/corpus/TARGET/, and the input of a crash beside them. Prints
+# a table at the end; exit code 1 if anything crashed.
 set -eu
 here=$(dirname "$0")
 

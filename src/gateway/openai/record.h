@@ -47,7 +47,8 @@ class ApiRecord {
 
   /// Whether body() and events() are possible. Not possible, for example: the body of a stream
   /// without usage, which every complete response has, or of deltas with unknown fields that cannot
-  /// be accumulated. The events of a complete response are made when they are first asked for, here.
+  /// be accumulated. can_be_streamed() makes the events of a complete response when it is
+  /// first asked.
   [[nodiscard]] bool has_body() const;
   [[nodiscard]] bool can_be_streamed(bool include_usage) const;
 
