@@ -7,7 +7,12 @@
 
 The pairs ({"a", "b", "duplicate"}, one a line, as for `afterimage pairs`) are split into folds so that no question is in two of them.
 For each fold all-MiniLM-L6-v2 is trained on the others, as a model that reads both questions at once. A fifth of these other pairs is
-kept from training, to choose the threshold: the lowest score above which 95 % of that fifth are right. The fold itself is only scored.
+kept from training, to choose the threshold: the lowest score above which 95 % of the kept pairs are right. The fold itself is only scored.
+
+    bench/cross_encoder.py pairs.jsonl build/cross-encoder --more similiar_qqp_full.json.gz --device cuda
+
+--more: further pairs to train on, of which a tenth is kept for the threshold, too. The same form, or GPTCache's: the file is
+examples/benchmark/similiar_qqp_full.json.gz of https://github.com/zilliztech/GPTCache. Pairs that a chain of questions joins to the fold are left out.
 
 OUT_DIR gets for each fold:
 
@@ -22,7 +27,7 @@ Prints precision and coverage of the cross-encoder alone, with 95 % intervals (W
     afterimage pairs build/cross-encoder/fold-0.jsonl --verifier build/cross-encoder/fold-0.gguf --verifier-threshold SCORE
 
 Needs the packages torch, transformers, tokenizers and safetensors. One core without AVX-512 takes a quarter of an hour for an epoch of
-20,000 pairs. Weights that are trained on the questions of Quora are subject to its terms: do not distribute them.
+20,000 pairs, a GPU a few seconds. Weights that are trained on the questions of Quora are subject to its terms: do not distribute them.
 """
 import argparse
 import importlib.util
@@ -32,6 +37,7 @@ import pathlib
 import random
 import re
 import sys
+import tarfile
 import tempfile
 import time
 
@@ -49,6 +55,15 @@ spec.loader.exec_module(fetch_embedder)
 PRECISION = 0.95
 SHARES = (0.01, 0.02, 0.05, 0.1)  # of the pairs held out
 LONGEST = 64  # tokens of a pair; longer questions are cut
+
+
+def read_pairs(path):
+    if not path.name.endswith(".gz"):
+        return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    with tarfile.open(path) as archive:
+        (member,) = [each for each in archive.getmembers() if each.isfile()]
+        rows = json.load(archive.extractfile(member))
+    return [{"a": row["text_a"], "b": row["text_b"], "duplicate": bool(row["label"])} for row in rows]
 
 
 def words(text):
@@ -117,10 +132,10 @@ class Encoder:
     def tokens(self, text):
         return self.tokenizer.encode(text, add_special_tokens=False).ids[: (LONGEST - 3) // 2]
 
-    def batch(self, pairs):
+    def batch(self, pairs, device):
         rows = [[self.cls, *a, self.sep, *b, self.sep] for a, b in pairs]
         longest = max(map(len, rows))
-        tokens = torch.tensor([row + [self.pad] * (longest - len(row)) for row in rows])
+        tokens = torch.tensor([row + [self.pad] * (longest - len(row)) for row in rows]).to(device)
         return tokens, (tokens != self.pad).long()
 
 
@@ -152,7 +167,7 @@ def train(model, encoder, tokens, labels, indices, args, seed, say):
             # Which question comes first says nothing.
             pairs = [tokens[i] if rng.random() < 0.5 else tokens[i][::-1] for i in batch]
             loss = torch.nn.functional.binary_cross_entropy_with_logits(
-                model(*encoder.batch(pairs)), torch.tensor([float(labels[i]) for i in batch])
+                model(*encoder.batch(pairs, args.device)), torch.tensor([float(labels[i]) for i in batch], device=args.device)
             )
             optimizer.zero_grad()
             loss.backward()
@@ -160,19 +175,19 @@ def train(model, encoder, tokens, labels, indices, args, seed, say):
             optimizer.step()
             schedule.step()
             done += 1
-            mean = loss.item() if mean is None else 0.98 * mean + 0.02 * loss.item()
             if done % 50 == 0:
+                mean = loss.item() if mean is None else 0.8 * mean + 0.2 * loss.item()
                 say(f"epoch {epoch + 1}, step {done} of {steps}, loss {mean:.3f}, {time.monotonic() - began:.0f} s")
 
 
 @torch.no_grad()
-def score(model, encoder, tokens, indices):
+def score(model, encoder, tokens, indices, device):
     model.eval()
     order = sorted(indices, key=lambda i: len(tokens[i][0]) + len(tokens[i][1]))
     scores = {}
     for at in range(0, len(order), 128):
         batch = order[at : at + 128]
-        scores |= dict(zip(batch, model(*encoder.batch([tokens[i] for i in batch])).tolist()))
+        scores |= dict(zip(batch, model(*encoder.batch([tokens[i] for i in batch], device)).tolist()))
     return [scores[i] for i in indices]
 
 
@@ -217,7 +232,7 @@ def write_gguf(model, files, out):
     state = {name.removeprefix("bert."): value.contiguous() for name, value in model.bert.state_dict().items() if "position_ids" not in name}
     state |= {"classifier.dense.weight": model.dense.weight, "classifier.dense.bias": model.dense.bias}
     state |= {"classifier.out_proj.weight": model.out.weight, "classifier.out_proj.bias": model.out.bias}
-    files = files | {"model.safetensors": safetensors.torch.save({k: v.detach().clone() for k, v in state.items()})}
+    files = files | {"model.safetensors": safetensors.torch.save({k: v.detach().cpu().clone() for k, v in state.items()})}
     fetch_embedder.convert(files, out, ranks=True)
 
 
@@ -225,16 +240,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pairs", type=pathlib.Path)
     parser.add_argument("out", metavar="OUT_DIR", type=pathlib.Path)
+    parser.add_argument("--more", type=pathlib.Path, help="further pairs to train on")
     parser.add_argument("--folds", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--rate", type=float, default=5e-5)
+    parser.add_argument("--device", type=torch.device, default="cpu", help="cpu, or cuda (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--max-pairs", type=int, help="of the file, to try it out")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     args.out.mkdir(parents=True, exist_ok=True)
-    pairs = [json.loads(line) for line in args.pairs.read_text().splitlines() if line.strip()][: args.max_pairs]
+    pairs = read_pairs(args.pairs)[: args.max_pairs]
+    own = len(pairs)
+    if args.more is not None:
+        known = {(pair["a"], pair["b"]) for pair in pairs}
+        pairs += [pair for pair in read_pairs(args.more)[: args.max_pairs] if (pair["a"], pair["b"]) not in known]
     labels = [int(pair["duplicate"]) for pair in pairs]
     component_of = components(pairs)
     with tempfile.TemporaryDirectory(dir=args.out) as folder:
@@ -242,21 +263,27 @@ def main():
     encoder = Encoder(files)
     tokens = [(encoder.tokens(pair["a"]), encoder.tokens(pair["b"])) for pair in pairs]
     say = lambda text: print(text, file=sys.stderr, flush=True)
-    folds = split(range(len(pairs)), component_of, args.folds, seed=1)
+    folds = split(range(own), component_of, args.folds, seed=1)
     chosen, best = [0, 0], [0, 0]
     for number, held_out in enumerate(folds):
         name = args.out / f"fold-{number}"
         others = [i for fold in folds if fold is not held_out for i in fold]
         validation, *rest = split(others, component_of, 5, seed=2)
-        training = [i for part in rest for i in part]
+        seen = {component_of[i] for i in held_out}
+        further = [i for i in range(own, len(pairs)) if component_of[i] not in seen]
+        in_validation = {component_of[i] for i in validation}
+        kept_further, *rest_further = split([i for i in further if component_of[i] not in in_validation], component_of, 10, seed=3)
+        validation += [i for i in further if component_of[i] in in_validation] + kept_further
+        in_validation = {component_of[i] for i in validation}
+        training = [i for part in rest + rest_further for i in part if component_of[i] not in in_validation]
         torch.manual_seed(number)
-        model = CrossEncoder(files)
+        model = CrossEncoder(files).to(args.device)
         say(f"fold {number}: {len(training)} pairs to train, {len(validation)} for the threshold, {len(held_out)} held out")
         train(model, encoder, tokens, labels, training, args, number, say)
         write_gguf(model, files, name.with_suffix(".gguf"))
-        kept = score(model, encoder, tokens, validation)
+        kept = score(model, encoder, tokens, validation, args.device)
         threshold = lowest_threshold(kept, [labels[i] for i in validation], PRECISION)
-        scores, truth = score(model, encoder, tokens, held_out), [labels[i] for i in held_out]
+        scores, truth = score(model, encoder, tokens, held_out, args.device), [labels[i] for i in held_out]
         for suffix, some in ((".jsonl", held_out), (".kept.jsonl", validation)):
             name.with_suffix(suffix).write_text("".join(json.dumps(pairs[i]) + "\n" for i in some))
         name.with_suffix(".json").write_text(json.dumps({"threshold": threshold, "scores": scores, "indices": held_out, "kept": kept, "kept_indices": validation}))
@@ -269,8 +296,8 @@ def main():
             print(row(f"fold {number}, {'chosen without it' if total is chosen else 'best in hindsight'}", matched, right, len(held_out)), flush=True)
         for share in SHARES:
             print(row(f"fold {number}, surest {100 * share:g} %", *surest(scores, truth, share), len(held_out)), flush=True)
-    print(row("all, chosen without each fold", *chosen, len(pairs)))
-    print(row("all, best in hindsight", *best, len(pairs)))
+    print(row("all, chosen without each fold", *chosen, own))
+    print(row("all, best in hindsight", *best, own))
 
 
 if __name__ == "__main__":

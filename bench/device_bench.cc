@@ -26,6 +26,7 @@
 #include "foundation/platform/shared_library.h"
 #include "measure.h"
 #include "storage/device/cuda_device.h"
+#include "storage/memory/checksum.h"
 
 namespace afterimage {
 namespace {
@@ -168,6 +169,17 @@ void between_host_and_gpu(Driver& driver, std::size_t size, std::uint32_t thread
     got = must(tier->get(key_of(1), room));
   });
   need(got.has_value() && std::ranges::equal(got->bytes, bytes), "WRONG BYTES");
+  const double checked = rate(size, [&] {
+    std::vector<std::thread> checking;
+    for (std::uint32_t n = 0; n < threads; ++n) {
+      checking.emplace_back([&region, threads, n] {
+        const std::size_t part = region.size() / threads;
+        need(Checksum::of(region.subspan(n * part, part)) != Checksum{}, "no checksum");
+      });
+    }
+    for (std::thread& thread : checking) thread.join();
+  });
+  row(fmt::format("checksums alone, {} threads", threads), size, checked, up);
   row(fmt::format("put from pinned memory, {} threads", threads), size, put_pinned, up);
   row(fmt::format("get to pinned memory, {} threads", threads), size, get_pinned, down);
   row(fmt::format("put from other memory, {} threads", threads), size, put, up);

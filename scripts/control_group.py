@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""A control group with a memory limit, or a folder that looks like one, and a hog that fills it: for drills."""
+"""A control group with a memory limit, a folder that looks like one, or a GPU, and a hog that fills it: for drills."""
+import ctypes
 import json
 import mmap
 import os
@@ -23,6 +24,13 @@ class CannotRun(Exception):
 class Group:
     """A control group with a memory limit, of either version."""
 
+    chunk = CHUNK
+
+    def take(self):
+        block = mmap.mmap(-1, self.chunk)
+        block.write(b"\xa5" * self.chunk)
+        return block
+
     def __init__(self, folder, version):
         self.folder, self.version, self.name = folder, version, f"control group v{version} {folder}"
         self.governor = "auto"
@@ -44,6 +52,10 @@ class Group:
 
     def join(self):
         self.write("cgroup.procs", os.getpid())
+
+    def begin_hog(self):
+        """In its process."""
+        self.join()
 
     def add(self, pid):
         pass
@@ -121,6 +133,66 @@ class SimulatedGroup(Group):
         self.temporary.cleanup()
 
 
+class GpuMemory:
+    """The memory of one NVIDIA GPU. NVML counts it here, and CUDA in the process of the hog."""
+
+    class Info(ctypes.Structure):
+        _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+
+    chunk = 64 * MIB
+
+    def __init__(self, index):
+        self.index, self.cuda, self.peak, self.refused = index, None, 0, 0
+        self.name, self.governor = f"memory of GPU {index}", f"nvml:{index}"
+        try:
+            self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        except OSError as error:
+            raise CannotRun(f"there is no NVIDIA GPU here: {error}") from error
+        self.handle = ctypes.c_void_p()
+        if self.nvml.nvmlInit_v2() != 0 or self.nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(self.handle)) != 0:
+            raise CannotRun(f"NVML does not know GPU {index}")
+        self.size = self.info().total
+
+    def info(self):
+        info = self.Info()
+        if self.nvml.nvmlDeviceGetMemoryInfo(self.handle, ctypes.byref(info)) != 0:
+            raise CannotRun("NVML does not say how much memory is used")
+        return info
+
+    def join(self):
+        pass
+
+    def begin_hog(self):
+        self.cuda, device, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
+        failed = self.cuda.cuInit(0) or self.cuda.cuDeviceGet(ctypes.byref(device), self.index)
+        failed = failed or self.cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) or self.cuda.cuCtxSetCurrent(context)
+        if failed:
+            raise CannotRun(f"CUDA cannot use GPU {self.index} (code {failed})")
+
+    def add(self, pid):
+        pass
+
+    def take(self):
+        memory = ctypes.c_ulonglong()
+        if self.cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(self.chunk)) != 0:
+            raise MemoryError
+        return memory
+
+    def used(self):
+        if self.cuda is None:
+            self.peak = max(self.peak, self.info().used)
+            return self.info().used
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self.cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+        return self.size - free.value
+
+    def kills(self):
+        return self.refused  # allocations of the hog
+
+    def close(self):
+        pass
+
+
 def make_group(size):
     """A group below ours or beside it, where we have been delegated permission."""
     why = []
@@ -154,14 +226,15 @@ def hog(group, size, reserve):
     held, pushed_at = [], None
     while True:
         free = size - group.used()
-        if pushed_at is None and free < reserve + CHUNK:
+        if pushed_at is None and free < reserve + group.chunk:
             pushed_at = time.monotonic()
             print(json.dumps({"pushed_at": pushed_at}), flush=True)
-        if free > reserve * 3 // 4 + CHUNK:
-            block = mmap.mmap(-1, CHUNK)
-            block.write(b"\xa5" * CHUNK)
-            held.append(block)
-            print(json.dumps({"held": len(held) * CHUNK, "at": time.monotonic()}), flush=True)
+        if free > reserve * 3 // 4 + group.chunk:
+            try:
+                held.append(group.take())
+                print(json.dumps({"held": len(held) * group.chunk, "at": time.monotonic()}), flush=True)
+            except MemoryError:
+                print(json.dumps({"refused": 1}), flush=True)
         if pushed_at is not None:
             time.sleep(0.01)  # 400 MB/s at most: less than the reserve between two samples
 
@@ -171,7 +244,7 @@ def spawn_hog(group, size, reserve):
     pid = os.fork()
     if pid == 0:
         try:
-            group.join()
+            group.begin_hog()
             os.dup2(write_end, 1)
             sys.stdout = os.fdopen(1, "w")
             hog(group, size, reserve)

@@ -5,6 +5,7 @@
 
     scripts/serve-drill.py build/release/afterimage                              the reference engine
     scripts/serve-drill.py build/release/afterimage --engine llama --model M.gguf --mmproj M.mmproj.gguf
+    scripts/serve-drill.py build/release/afterimage --gpu 0                      in GPU memory, of which the hog takes all
 
 Every question is first answered by a gateway that has nothing cached. Then a gateway with memory.governor = "auto" runs in the group:
 
@@ -14,7 +15,8 @@ Every question is first answered by a gateway that has nothing cached. Then a ga
 
 The drill passes if every answer is the one without reuse, character for character; the group never exceeds its limit and nothing
 is killed; 80 % of what is cached is given back within half a second; the mode does not go up and down again while the hog stays; and the
-caches save at least 90 % as many prompt tokens afterwards as before. Answers themselves are not cached, or no engine would be asked.
+caches save at least 90 % as many prompt tokens afterwards as before. With --gpu most entries are kept in GPU memory (memory.gpu_size), and no
+allocation of the hog may fail. Answers themselves are not cached, or no engine would be asked.
 Exit code: 0 passed, 1 failed, 2 could not run.
 """
 import argparse
@@ -31,7 +33,7 @@ import sys
 import threading
 import time
 
-from control_group import MIB, CannotRun, SimulatedGroup, in_group, make_group, spawn_hog
+from control_group import MIB, CannotRun, GpuMemory, SimulatedGroup, in_group, make_group, spawn_hog
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WITHIN = 0.5  # seconds
@@ -44,8 +46,10 @@ MODES = ("relaxed", "normal", "pressure", "critical", "emergency")
 class Gateway:
     def __init__(self, call, group, folder, budget):
         governor = "" if group is None else group.governor
+        self.gpu = isinstance(group, GpuMemory)
+        gpu = f'gpu_size = "{group.size // 2 // MIB} MiB"\ngpu = {group.index}\n' if self.gpu else ""
         config = pathlib.Path(folder, "drill.toml")
-        config.write_text(f'[listen]\nport = 0\n[admin]\nport = 0\n[answers]\nenabled = false\nmax_answer = "1 MiB"\n[memory]\nbudget = "{budget} MiB"\ngovernor = "{governor}"\n')
+        config.write_text(f'[listen]\nport = 0\n[admin]\nport = 0\n[answers]\nenabled = false\nmax_answer = "1 MiB"\n[memory]\nbudget = "{budget} MiB"\ngovernor = "{governor}"\n{gpu}')
         engine = ["--engine", "llama", "--model", call.model, *(["--mmproj", call.mmproj] if call.mmproj else [])] if call.engine == "llama" else ["--size", call.size]
         self.process = subprocess.Popen([call.program, "serve", "--config", config, *engine], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                         preexec_fn=None if group is None else group.join)
@@ -80,8 +84,17 @@ class Gateway:
         connection.close()
         found = {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", text, re.M)}
         mode = next((mode for mode in MODES if found.get(f'afterimage_pressure_mode{{mode="{mode}"}}') == 1), "?")
-        return {"used": found["afterimage_memory_used_bytes"], "mode": mode, "saved": found["afterimage_prefix_tokens_reused_total"],
+        return {"used": self.in_gpu() if self.gpu else found["afterimage_memory_used_bytes"], "mode": mode, "saved": found["afterimage_prefix_tokens_reused_total"],
                 "transitions": found["afterimage_pressure_transitions_total"]}
+
+    def in_gpu(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.ports["admin"], timeout=60)
+        connection.request("GET", "/admin/api/stats")
+        tiers = json.loads(connection.getresponse().read())["tiers"]
+        connection.close()
+        if [tier["tier"] for tier in tiers] != ["gpu"]:
+            raise CannotRun("the gateway does not use the GPU")
+        return tiers[0]["bytes"]
 
     def end(self):
         self.process.terminate()
@@ -134,7 +147,7 @@ def under_pressure(gateway, group, call, asked, expected):
     seen, stopped = [], threading.Event()
     watcher = threading.Thread(target=watch, args=(gateway, seen, stopped))
     watcher.start()
-    hog_pid, told = spawn_hog(group, call.limit, call.limit // 16)
+    hog_pid, told = spawn_hog(group, call.limit, 512 * MIB if gateway.gpu else call.limit // 16)
     group.add(hog_pid)
     wrong, ends = 0, time.monotonic() + call.seconds
     peak = threading.Thread(target=lambda: [(group.used(), time.sleep(0.005)) for _ in iter(lambda: not stopped.is_set(), False)], daemon=True)
@@ -149,6 +162,8 @@ def under_pressure(gateway, group, call, asked, expected):
         watcher.join()
         peak.join()
     words = [json.loads(line) for line in told.read().splitlines()]
+    if gateway.gpu:
+        group.refused = sum("refused" in word for word in words)
     pushed_at = next((word["pushed_at"] for word in words if "pushed_at" in word), None)
     if pushed_at is None:
         raise CannotRun("the hog did not fill the group; try more --seconds")
@@ -165,13 +180,14 @@ def judge(seen, pushed_at, saved, wrong, group, call, code):
     rises = sum(a < b for a, b in zip(levels, levels[1:]))
     again = saved[1] / saved[0] if saved[0] else 0
     mib = lambda size: f"{size / MIB:.1f} MiB"
+    gpu = isinstance(group, GpuMemory)  # its own governor has no metrics
     return all([
         line("answers", wrong == 0, f"{wrong} differ from those without reuse"),
         line("memory", group.kills() == 0 and group.peak <= call.limit, f"at most {mib(group.peak)} of {mib(call.limit)}, {group.kills()} times out of memory"),
         line(f"time to {100 * PART:.0f} %", bool(reached) and max(reached[0], 0) <= WITHIN,
              f"{max(reached[0], 0) * 1000:.0f} ms" if reached else "never" + f" of {mib(full)} (down to {mib(least)})"),
         line("given back", least <= 0.02 * full, f"{100 * (full - least) / full if full else 0:.0f} % of {mib(full)}"),
-        line("mode", rises <= 4 and falls <= 4, f"up {rises} and down {falls} times while the hog stayed"),
+        gpu or line("mode", rises <= 4 and falls <= 4, f"up {rises} and down {falls} times while the hog stayed"),
         line("saved again", again >= AGAIN, f"{saved[1]:.0f} prompt tokens, {saved[0]:.0f} before ({100 * again:.0f} %)"),
         line("exit code", code == 0, str(code))])
 
@@ -186,7 +202,7 @@ def run_drill(call, group, folder):
     failed = next((answer for answer in expected if re.match(r"\d{3}: ", answer)), None)
     if failed:
         raise CannotRun(f"the engine does not answer: {failed}")
-    gateway = Gateway(call, group, folder, call.limit // MIB)
+    gateway = Gateway(call, group, folder, call.memory if isinstance(group, GpuMemory) else call.limit // MIB)
     try:
         before, wrong = saved_in_two_rounds(gateway, asked, expected, call.clients)
         seen, pushed_at, more = under_pressure(gateway, group, call, asked, expected)
@@ -215,6 +231,8 @@ def main():
     parser.add_argument("--tokens", type=int, default=4, help="tokens of an answer (default 4)")
     parser.add_argument("--clients", type=int, default=2, help="clients at a time (default 2)")
     parser.add_argument("--seconds", type=float, default=12, help="how long the hog stays (default 12)")
+    parser.add_argument("--gpu", type=int, metavar="N", help="keep entries in the memory of GPU N, and fill that")
+    parser.add_argument("--memory", type=int, default=4, help="host memory of the gateway with --gpu, MiB (default 4)")
     parser.add_argument("--scripted", action="store_true", help="simulate the control group, even if a real one could be used")
     call = parser.parse_args()
     call.limit *= MIB
@@ -226,7 +244,15 @@ def main():
         print("drill: --engine llama needs --model: build/models/seer.gguf of `make llama`, with --mmproj build/models/seer.mmproj.gguf", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # so that cleanup runs
-    group = SimulatedGroup("--scripted was given") if call.scripted else make_group(call.limit)
+    if call.gpu is not None:
+        try:
+            group = GpuMemory(call.gpu)
+        except CannotRun as error:
+            print(f"drill: {error}", file=sys.stderr)
+            return 2
+        call.limit = group.size
+    else:
+        group = SimulatedGroup("--scripted was given") if call.scripted else make_group(call.limit)
     if isinstance(group, SimulatedGroup):
         group.limit(call.limit)
         print(f"*** THIS IS NOT THE REAL DRILL: no control group was used ***\n*** {group.why} ***")

@@ -2,13 +2,16 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstddef>
+
 namespace afterimage {
 
-inline constexpr unsigned kCopyThreads = 256;  // of one block of the kernel
+inline constexpr unsigned kCopyThreads = 512;          // of one block of the kernel
+inline constexpr std::size_t kCopySize = 64UL << 10U;  // most bytes of a copy
 
-/// Block n of the grid does copy n of a table of DeviceCopy. Four loads of 16 bytes are in flight in
-/// each thread, past the first-level cache. Addresses are multiples of 16; sizes are any. PTX, so that the driver compiles it
-/// for the GPU that is there.
+/// Block n of the grid does copy n of a table of DeviceCopy in host memory. Four loads of 16 bytes are in flight in
+/// each thread, past the first-level cache. Addresses are multiples of 16; sizes are any. PTX, so that the
+/// driver compiles it for the GPU that is there.
 inline constexpr const char* kCopyKernel = R"ptx(
 .version 7.4
 .target sm_70
@@ -35,20 +38,20 @@ inline constexpr const char* kCopyKernel = R"ptx(
   mul.wide.u32 %d5, %r1, 16;
 
 FOUR:
-  add.u64 %d6, %d5, 12304;
+  add.u64 %d6, %d5, 24592;
   setp.gt.u64 %p0, %d6, %d4;
   @%p0 bra ONE;
   add.u64 %d7, %d2, %d5;
   add.u64 %d8, %d3, %d5;
   ld.global.L1::no_allocate.v4.u32 {%r2, %r3, %r4, %r5}, [%d7];
-  ld.global.L1::no_allocate.v4.u32 {%r6, %r7, %r8, %r9}, [%d7+4096];
-  ld.global.L1::no_allocate.v4.u32 {%r10, %r11, %r12, %r13}, [%d7+8192];
-  ld.global.L1::no_allocate.v4.u32 {%r14, %r15, %r16, %r17}, [%d7+12288];
+  ld.global.L1::no_allocate.v4.u32 {%r6, %r7, %r8, %r9}, [%d7+8192];
+  ld.global.L1::no_allocate.v4.u32 {%r10, %r11, %r12, %r13}, [%d7+16384];
+  ld.global.L1::no_allocate.v4.u32 {%r14, %r15, %r16, %r17}, [%d7+24576];
   st.global.L1::no_allocate.v4.u32 [%d8], {%r2, %r3, %r4, %r5};
-  st.global.L1::no_allocate.v4.u32 [%d8+4096], {%r6, %r7, %r8, %r9};
-  st.global.L1::no_allocate.v4.u32 [%d8+8192], {%r10, %r11, %r12, %r13};
-  st.global.L1::no_allocate.v4.u32 [%d8+12288], {%r14, %r15, %r16, %r17};
-  add.u64 %d5, %d5, 16384;
+  st.global.L1::no_allocate.v4.u32 [%d8+8192], {%r6, %r7, %r8, %r9};
+  st.global.L1::no_allocate.v4.u32 [%d8+16384], {%r10, %r11, %r12, %r13};
+  st.global.L1::no_allocate.v4.u32 [%d8+24576], {%r14, %r15, %r16, %r17};
+  add.u64 %d5, %d5, 32768;
   bra FOUR;
 
 ONE:
@@ -59,7 +62,7 @@ ONE:
   add.u64 %d8, %d3, %d5;
   ld.global.L1::no_allocate.v4.u32 {%r2, %r3, %r4, %r5}, [%d7];
   st.global.L1::no_allocate.v4.u32 [%d8], {%r2, %r3, %r4, %r5};
-  add.u64 %d5, %d5, 4096;
+  add.u64 %d5, %d5, 8192;
   bra ONE;
 
 REST:

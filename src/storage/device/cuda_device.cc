@@ -14,14 +14,13 @@
 namespace afterimage {
 namespace {
 
-constexpr int kOutOfMemory = 2;                                // CUDA_ERROR_OUT_OF_MEMORY
-constexpr int kMemoryType = 2;                                 // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-constexpr unsigned kHostMemory = 1;                            // CU_MEMORYTYPE_HOST
-constexpr unsigned kForEveryContext = 1;                       // CU_MEMHOSTALLOC_PORTABLE
-constexpr unsigned kOwnOrder = 1;                              // CU_STREAM_NON_BLOCKING
-constexpr std::uint64_t kCopySize = std::uint64_t{64} << 10U;  // of one block of the kernel
-
-constexpr std::size_t kMostRows = 65'536;  // of one launch of the kernel
+constexpr int kOutOfMemory = 2;           // CUDA_ERROR_OUT_OF_MEMORY
+constexpr int kMemoryType = 2;            // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+constexpr unsigned kHostMemory = 1;       // CU_MEMORYTYPE_HOST
+constexpr unsigned kForEveryContext = 1;  // CU_MEMHOSTALLOC_PORTABLE
+constexpr unsigned kOwnOrder = 1;         // CU_STREAM_NON_BLOCKING
+constexpr std::size_t kFirstRows = 1024;  // of the first launch of the kernel
+constexpr std::size_t kMostRows = 65'536;
 static_assert(kMostRows * sizeof(DeviceCopy) <= CudaDevice::Lane::kPinned);
 
 }  // namespace
@@ -187,8 +186,6 @@ Result<std::unique_ptr<CudaDevice::Lane>> CudaDevice::Lane::create(CudaDevice& d
   AFI_TRY_VOID(calls.checked(calls.allocate_host(&pinned, kPinned, kForEveryContext),
                              "allocating pinned host memory"));
   lane->pinned_ = static_cast<std::byte*>(pinned);
-  AFI_TRY_VOID(calls.checked(calls.allocate(&lane->table_, kMostRows * sizeof(DeviceCopy)),
-                             "allocating memory"));
   return lane;
 }
 
@@ -197,13 +194,16 @@ CudaDevice::Lane::~Lane() {
   const Current current(calls);
   if (stream_ != nullptr) calls.destroy_stream(stream_);
   if (pinned_ != nullptr) calls.free_host(pinned_);
-  if (table_ != 0) calls.free(table_);
 }
 
-/// After a failure nothing is in flight: the caller's memory may go.
+/// After a failure nothing is in flight or listed: the memory of this work may go.
 Result<void> CudaDevice::Lane::started(int code, const char* what) {
   const Calls& calls = *device_.calls_;
-  if (code != 0) calls.wait_for(stream_);
+  if (code != 0) {
+    calls.wait_for(stream_);
+    rows_ = 0;
+    launched_ = 0;
+  }
   return calls.checked(code, what);
 }
 
@@ -234,7 +234,11 @@ Result<void> CudaDevice::Lane::start_download(std::span<const DeviceSpan> from,
 Result<void> CudaDevice::Lane::wait() {
   const Calls& calls = *device_.calls_;
   const Current current(calls);
-  return calls.checked(calls.wait_for(stream_), "waiting for a copy");
+  const auto last = launch();
+  rows_ = 0;
+  launched_ = 0;
+  const auto done = calls.checked(calls.wait_for(stream_), "waiting for a copy");
+  return last.has_value() ? done : last;
 }
 
 Result<void> CudaDevice::Lane::clear(std::span<const DeviceSpan> spans) {
@@ -246,38 +250,54 @@ Result<void> CudaDevice::Lane::clear(std::span<const DeviceSpan> spans) {
   return calls.checked(calls.wait_for(stream_), "clearing memory");
 }
 
-Result<void> CudaDevice::Lane::copy(std::span<const DeviceCopy> copies) {
+/// The copies that are listed and not launched. The GPU reads the list in host memory: sending it would be a copy before each launch.
+Result<void> CudaDevice::Lane::launch() {
+  if (launched_ == rows_) return {};
   const Calls& calls = *device_.calls_;
-  const Current current(calls);
-  auto* const table = reinterpret_cast<DeviceCopy*>(pinned_);
-  std::size_t rows = 0;
-  const auto launch = [&]() -> Result<void> {
-    if (rows > 0) {
-      AFI_TRY_VOID(calls.checked(calls.to_device(table_, table, rows * sizeof(DeviceCopy), stream_),
-                                 "listing copies"));
-      std::array<void*, 1> arguments = {&table_};
-      AFI_TRY_VOID(
-          calls.checked(calls.launch(device_.calls_->kernel, static_cast<unsigned>(rows), 1, 1,
-                                     kCopyThreads, 1, 1, 0, stream_, arguments.data(), nullptr),
-                        "copying within the device"));
-      rows = 0;
-    }
-    return calls.checked(calls.wait_for(stream_), "copying within the device");
-  };
-  for (const DeviceCopy& copy : copies) {
-    if ((copy.from | copy.to) % 16 != 0) {
-      AFI_TRY_VOID(calls.checked(calls.within(copy.to, copy.from, copy.size, stream_),
-                                 "copying within the device"));
-      continue;
-    }
-    for (std::uint64_t done = 0; done < copy.size; done += kCopySize) {
-      if (rows == kMostRows) AFI_TRY_VOID(launch());
-      table[rows++] = {.from = copy.from + done,
-                       .to = copy.to + done,
-                       .size = std::min(kCopySize, copy.size - done)};
+  const auto rows = static_cast<unsigned>(rows_ - launched_);
+  auto first = reinterpret_cast<DeviceAddress>(pinned_ + launched_ * sizeof(DeviceCopy));
+  launched_ = rows_;
+  std::array<void*, 1> arguments = {&first};
+  return started(calls.launch(calls.kernel, rows, 1, 1, kCopyThreads, 1, 1, 0, stream_,
+                              arguments.data(), nullptr),
+                 "copying within the device");
+}
+
+Result<void> CudaDevice::Lane::start_copy(DeviceCopy copy) {
+  const Calls& calls = *device_.calls_;
+  if ((copy.from | copy.to) % 16 != 0) {
+    return started(calls.within(copy.to, copy.from, copy.size, stream_),
+                   "copying within the device");
+  }
+  while (copy.size > 0) {
+    if (rows_ == kMostRows) AFI_TRY_VOID(wait());
+    const std::uint64_t here = std::min<std::uint64_t>(copy.size, kCopySize);
+    reinterpret_cast<DeviceCopy*>(pinned_)[rows_++] = {
+        .from = copy.from, .to = copy.to, .size = here};
+    // As many as before, so that there are few launches, and the first is soon.
+    if (rows_ - launched_ >= std::max(kFirstRows, launched_)) AFI_TRY_VOID(launch());
+    copy = {.from = copy.from + here, .to = copy.to + here, .size = copy.size - here};
+  }
+  return {};
+}
+
+Result<void> CudaDevice::Lane::start_copy(std::span<const DeviceSpan> from,
+                                          std::span<const DeviceSpan> to) {
+  const Current current(*device_.calls_);
+  std::size_t target = 0;
+  std::size_t done = 0;  // of that target
+  for (DeviceSpan source : from) {
+    while (source.size > 0) {
+      const std::size_t here = std::min(source.size, to[target].size - done);
+      AFI_TRY_VOID(start_copy({.from = source.at, .to = to[target].at + done, .size = here}));
+      source = {.at = source.at + here, .size = source.size - here};
+      done += here;
+      if (done < to[target].size) continue;
+      ++target;
+      done = 0;
     }
   }
-  return launch();
+  return {};
 }
 
 }  // namespace afterimage

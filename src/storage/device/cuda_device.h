@@ -14,7 +14,7 @@
 
 namespace afterimage {
 
-/// One copy within device memory, as the kernel reads it.
+/// One copy within device memory, as the kernel reads it; at most 64 KiB.
 struct DeviceCopy {
   DeviceAddress from = 0;
   DeviceAddress to = 0;
@@ -41,7 +41,8 @@ class CudaDevice {
   /// Whether the GPU can read this host memory by itself: allocated or registered through CUDA.
   [[nodiscard]] bool is_pinned(const std::byte* memory) const;
 
-  /// A stream with pinned host memory. Every call returns when the GPU is done, except start_….
+  /// A stream with pinned host memory. Every call returns when the GPU is done, except start_…: what they
+  /// started ends in wait(), also after a failure.
   class Lane {
    public:
     static constexpr std::size_t kPinned = std::size_t{4} << 20U;
@@ -56,18 +57,23 @@ class CudaDevice {
     Result<void> start_upload(std::span<const std::byte> from, std::span<const DeviceSpan> to);
     /// To pinned memory, where the bytes are after wait().
     Result<void> start_download(std::span<const DeviceSpan> from, std::span<std::byte> to);
+    /// From spans to others of as many bytes together, within the device. Lists the copies in pinned memory, which must not
+    /// be used until wait(); the GPU begins with the first while others are listed.
+    Result<void> start_copy(std::span<const DeviceSpan> from, std::span<const DeviceSpan> to);
     Result<void> wait();
-    Result<void> copy(std::span<const DeviceCopy> copies);
     Result<void> clear(std::span<const DeviceSpan> spans);
 
    private:
     explicit Lane(CudaDevice& device) : device_(device) {}
     Result<void> started(int code, const char* what);
+    Result<void> start_copy(DeviceCopy copy);
+    Result<void> launch();
 
     CudaDevice& device_;
     void* stream_ = nullptr;
     std::byte* pinned_ = nullptr;
-    DeviceAddress table_ = 0;  // copies that the kernel reads
+    std::size_t rows_ = 0;      // listed in pinned memory since wait()
+    std::size_t launched_ = 0;  // of them
   };
 
  private:

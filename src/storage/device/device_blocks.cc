@@ -9,6 +9,15 @@
 
 namespace afterimage {
 
+namespace {
+
+/// A set with blocks 0 to `count` - 1.
+std::bitset<DeviceBlocks::kMostBlocks> first(std::size_t count) {
+  return ~std::bitset<DeviceBlocks::kMostBlocks>() >> (DeviceBlocks::kMostBlocks - count);
+}
+
+}  // namespace
+
 DeviceBlocks::DeviceBlocks(CudaDevice& device, MemoryBudget& budget, Bytes keep_free)
     : device_(device),
       budget_(budget),
@@ -37,6 +46,15 @@ Result<void> DeviceBlocks::grow() {
 void DeviceBlocks::take_from(Slabs::iterator slab, std::size_t& blocks,
                              std::vector<DeviceSpan>& spans) {
   auto& used = slab->second.used;
+  if (used.none() && blocks >= blocks_) {
+    used = first(blocks_);
+    blocks -= blocks_;
+    free_blocks_ -= blocks_;
+    used_blocks_ += blocks_;
+    spans.push_back({.at = slab->first, .size = blocks_ * kBlock});
+    open_.erase(slab->first);
+    return;
+  }
   for (std::size_t i = 0; i < blocks_ && blocks > 0; ++i) {
     if (used[i]) continue;
     used.set(i);
@@ -77,11 +95,10 @@ void DeviceBlocks::give_back(std::span<const DeviceSpan> spans) {
   for (const DeviceSpan& span : spans) {
     const DeviceAddress at = slab_of(span.at)->first;
     Slab& slab = slabs_.find(at)->second;
-    for (std::size_t i = 0; i < blocks_of(span.size); ++i) {
-      slab.used.reset((span.at - at) / kBlock + i);
-      --used_blocks_;
-      if (!slab.closed) ++free_blocks_;
-    }
+    const std::size_t blocks = blocks_of(span.size);
+    slab.used &= ~(first(blocks) << (span.at - at) / kBlock);
+    used_blocks_ -= blocks;
+    if (!slab.closed) free_blocks_ += blocks;
     if (!slab.closed) open_.insert(at);
   }
 }

@@ -25,6 +25,9 @@ namespace {
 
 using Lane = CudaDevice::Lane;
 
+constexpr std::size_t kChecked = std::size_t{512} << 10U;  // bytes of each checksum
+static_assert(Lane::kPinned % kChecked == 0);
+
 /// The bytes [from, from + size) of what `spans` hold together.
 std::vector<DeviceSpan> part_of(std::span<const DeviceSpan> spans, std::size_t from,
                                 std::size_t size) {
@@ -47,25 +50,6 @@ std::size_t size_of(std::span<const DeviceSpan> spans) {
   std::size_t size = 0;
   for (const DeviceSpan& span : spans) size += span.size;
   return size;
-}
-
-/// From the bytes of `from` to those of `to`, which are as many.
-void append_copies(std::span<const DeviceSpan> from, std::span<const DeviceSpan> to,
-                   std::vector<DeviceCopy>& copies) {
-  copies.reserve(copies.size() + from.size() + to.size());
-  std::size_t target = 0;
-  std::size_t done = 0;  // of that target
-  for (DeviceSpan source : from) {
-    while (source.size > 0) {
-      const std::size_t here = std::min(source.size, to[target].size - done);
-      copies.push_back({.from = source.at, .to = to[target].at + done, .size = here});
-      source = {.at = source.at + here, .size = source.size - here};
-      done += here;
-      if (done < to[target].size) continue;
-      ++target;
-      done = 0;
-    }
-  }
 }
 
 /// The bytes [from, from + size) of the pieces if they lie in one place; empty: they do not.
@@ -155,10 +139,22 @@ struct DeviceTier::State {
     Stored(const Stored&) = delete;
     Stored& operator=(const Stored&) = delete;
 
+    /// Keeps the checksums of the bytes from `from` on, a multiple of kChecked.
+    void check(std::size_t from, std::span<const std::byte> bytes) {
+      for (std::size_t at = 0; at < bytes.size(); at += kChecked) {
+        checksums[(from + at) / kChecked] =
+            Checksum::of(bytes.subspan(at, std::min(bytes.size() - at, kChecked)));
+      }
+    }
+    /// The bytes from `from` on, a multiple of kChecked; at most kChecked.
+    [[nodiscard]] bool is_intact(std::size_t from, std::span<const std::byte> bytes) const {
+      return checksums.empty() || Checksum::of(bytes) == checksums[from / kChecked];
+    }
+
     State& state;
     const std::vector<DeviceSpan> spans;
     const std::size_t size;
-    std::vector<Checksum> checksums;  // of each Lane::kPinned bytes; none: it came from the device
+    std::vector<Checksum> checksums;  // of each kChecked bytes; none: it came from the device
     std::atomic<bool> clear = false;  // when it goes
   };
   struct Entry {
@@ -243,17 +239,30 @@ Result<void> DeviceTier::State::for_pieces(
 }
 
 Result<void> DeviceTier::State::upload(Stored& stored, BytePieces pieces) {
-  stored.checksums.resize((stored.size + Lane::kPinned - 1) / Lane::kPinned);
+  stored.checksums.resize((stored.size + kChecked - 1) / kChecked);
+  const auto whole = in_one_place(pieces, 0, stored.size);
+  if (!whole.empty() && device->is_pinned(whole.data()) && device->is_pinned(&whole.back())) {
+    return lanes.use([&](Lane& lane) -> Result<void> {
+      AFI_TRY_VOID(lane.start_upload(whole, stored.spans));
+      // While the GPU copies. Several at a time, so that helpers are not asked too often.
+      const std::size_t pieces_of_it = (stored.size + Lane::kPinned - 1) / Lane::kPinned;
+      parallel_for(helpers, width, pieces_of_it, [&](std::size_t piece) {
+        const std::size_t from = piece * Lane::kPinned;
+        stored.check(from, whole.subspan(from, std::min(Lane::kPinned, whole.size() - from)));
+      });
+      return lane.wait();
+    });
+  }
   return for_pieces(stored.size, [&](Lane& lane, std::size_t piece) -> Result<void> {
     const std::size_t from = piece * Lane::kPinned;
     const std::size_t size = std::min(stored.size - from, Lane::kPinned);
-    std::span<const std::byte> bytes = in_one_place(pieces, from, size);
-    if (bytes.empty() || !device->is_pinned(bytes.data())) {
-      copy_part(pieces, from, lane.pinned().first(size));
-      bytes = lane.pinned().first(size);
+    const auto spans = part_of(stored.spans, from, size);
+    for (std::size_t at = 0; at < size; at += kChecked) {  // which a core's cache holds
+      const auto part = lane.pinned().subspan(at, std::min(size - at, kChecked));
+      copy_part(pieces, from + at, part);
+      AFI_TRY_VOID(lane.start_upload(part, part_of(spans, at, part.size())));
+      stored.check(from + at, part);
     }
-    AFI_TRY_VOID(lane.start_upload(bytes, part_of(stored.spans, from, size)));
-    stored.checksums[piece] = Checksum::of(bytes);  // while the GPU copies
     return lane.wait();
   });
 }
@@ -269,9 +278,10 @@ Result<bool> DeviceTier::State::download(const Stored& stored, std::span<std::by
     const auto landed = direct ? target : lane.pinned().first(size);
     AFI_TRY_VOID(lane.start_download(part_of(stored.spans, from, size), landed));
     AFI_TRY_VOID(lane.wait());
-    if (!direct) std::memcpy(target.data(), landed.data(), size);
-    if (!stored.checksums.empty() && Checksum::of(target) != stored.checksums[piece]) {
-      intact = false;
+    for (std::size_t at = 0; at < size; at += kChecked) {
+      const auto part = target.subspan(at, std::min(size - at, kChecked));
+      if (!direct) std::memcpy(part.data(), landed.data() + at, part.size());
+      if (!stored.is_intact(from + at, part)) intact = false;
     }
     return {};
   }));
@@ -326,9 +336,10 @@ Result<void> DeviceTier::put_from_device(const TierKey& key, const EntryMeta& me
   return state_->keep(key, meta, [&]() -> Result<std::shared_ptr<State::Stored>> {
     AFI_TRY_VOID(may_put(meta));
     AFI_TRY(auto stored, state_->make_room(size_of(from)));
-    std::vector<DeviceCopy> copies;
-    append_copies(from, stored->spans, copies);
-    AFI_TRY_VOID(state_->lanes.use([&](Lane& lane) { return lane.copy(copies); }));
+    AFI_TRY_VOID(state_->lanes.use([&](Lane& lane) -> Result<void> {
+      AFI_TRY_VOID(lane.start_copy(from, stored->spans));
+      return lane.wait();
+    }));
     return stored;
   }());
 }
@@ -406,7 +417,6 @@ Result<std::vector<bool>> DeviceTier::get_to_device(std::span<const DevicePlace>
     }
   }
   std::vector<bool> there(places.size());
-  std::vector<DeviceCopy> copies;
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (found[i] == nullptr) continue;
     if (size_of(places[i].to) != found[i]->size) {
@@ -414,10 +424,14 @@ Result<std::vector<bool>> DeviceTier::get_to_device(std::span<const DevicePlace>
                   fmt::format("place {} has {} bytes and its entry {}", i, size_of(places[i].to),
                               found[i]->size));
     }
-    append_copies(found[i]->spans, places[i].to, copies);
     there[i] = true;
   }
-  const auto copied = state_->lanes.use([&](Lane& lane) { return lane.copy(copies); });
+  const auto copied = state_->lanes.use([&](Lane& lane) -> Result<void> {
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (there[i]) AFI_TRY_VOID(lane.start_copy(found[i]->spans, places[i].to));
+    }
+    return lane.wait();
+  });
   if (!copied.has_value()) {
     state_->note(copied.error());
     return std::unexpected(copied.error());
@@ -504,9 +518,10 @@ Result<void> DeviceTier::State::move(Entry& entry) {
   AFI_TRY(auto spans, blocks.take(entry.stored->size, false));
   auto moved = std::make_shared<Stored>(*this, std::move(spans));
   moved->checksums = entry.stored->checksums;
-  std::vector<DeviceCopy> copies;
-  append_copies(entry.stored->spans, moved->spans, copies);
-  AFI_TRY_VOID(lanes.use([&](Lane& lane) { return lane.copy(copies); }));
+  AFI_TRY_VOID(lanes.use([&](Lane& lane) -> Result<void> {
+    AFI_TRY_VOID(lane.start_copy(entry.stored->spans, moved->spans));
+    return lane.wait();
+  }));
   entry.stored = std::move(moved);
   return {};
 }

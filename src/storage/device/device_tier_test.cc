@@ -364,6 +364,27 @@ TEST_F(DeviceTierTest, GathersPagesAndScattersThemAgain) {
   EXPECT_EQ(engine.read(0, 100), std::vector<std::byte>(100));
 }
 
+// Copies that were listed before a failure must not be done by the next that uses the lane.
+TEST_F(DeviceTierTest, AFailedCopyLeavesNothingBehind) {
+  auto opened = CudaDevice::open(0, fake_cuda::library());
+  ASSERT_TRUE(opened.has_value());
+  auto created = CudaDevice::Lane::create(**opened);
+  ASSERT_TRUE(created.has_value());
+  auto& lane = **created;
+  EngineMemory engine(4'096);
+  const auto bytes = tier_bytes(1, 4'096);
+  engine.write(bytes);
+  const std::vector<DeviceSpan> from = {{.at = engine.at, .size = 16},
+                                        {.at = engine.at + 17, .size = 16}};
+  const std::vector<DeviceSpan> to = {{.at = engine.at + 1'024, .size = 16},
+                                      {.at = engine.at + 2'048, .size = 16}};
+  fake_cuda::fail_function("cuMemcpyDtoDAsync_v2", 999);
+  EXPECT_FALSE(lane.start_copy(from, to).has_value());
+  fake_cuda::reset();
+  ASSERT_TRUE(lane.wait().has_value());
+  EXPECT_EQ(engine.read(0, 4'096), bytes);
+}
+
 TEST_F(DeviceTierTest, APlaceOfAnotherSizeGetsNothing) {
   open();
   EngineMemory engine(4'096);

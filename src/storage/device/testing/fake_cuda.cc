@@ -198,8 +198,9 @@ int cuModuleGetFunction(void** function, void*, const char* name) {
 int cuLaunchKernel(void*, unsigned rows, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                    void*, void** arguments, void**) {
   FAKE_CUDA_CALL(cuLaunchKernel);
-  const std::byte* const table = at(*static_cast<Address*>(arguments[0]), rows * sizeof(Copy));
-  if (table == nullptr) return kInvalidValue;
+  const auto* const table =
+      reinterpret_cast<const std::byte*>(*static_cast<Address*>(arguments[0]));
+  if (!is_pinned(table, rows * sizeof(Copy))) return 700;  // CUDA_ERROR_ILLEGAL_ADDRESS
   for (unsigned row = 0; row < rows; ++row) {
     Copy copy{};
     std::memcpy(&copy, table + row * sizeof(Copy), sizeof(Copy));
