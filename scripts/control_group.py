@@ -139,7 +139,7 @@ class GpuMemory:
     class Info(ctypes.Structure):
         _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
 
-    chunk = 64 * MIB
+    chunk = 512 * MIB
 
     def __init__(self, index):
         self.index, self.cuda, self.peak, self.refused = index, None, 0, 0

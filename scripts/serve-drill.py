@@ -230,12 +230,13 @@ def main():
     parser.add_argument("--pictures", type=int, default=5, help="number of pictures (default 5)")
     parser.add_argument("--tokens", type=int, default=4, help="tokens of an answer (default 4)")
     parser.add_argument("--clients", type=int, default=2, help="clients at a time (default 2)")
-    parser.add_argument("--seconds", type=float, default=12, help="how long the hog stays (default 12)")
+    parser.add_argument("--seconds", type=float, help="how long the hog stays (default 12, with --gpu 40)")
     parser.add_argument("--gpu", type=int, metavar="N", help="keep entries in the memory of GPU N, and fill that")
-    parser.add_argument("--memory", type=int, default=4, help="host memory of the gateway with --gpu, MiB (default 4)")
+    parser.add_argument("--memory", type=int, default=24, help="host memory of the gateway with --gpu, MiB (default 24)")
     parser.add_argument("--scripted", action="store_true", help="simulate the control group, even if a real one could be used")
     call = parser.parse_args()
     call.limit *= MIB
+    call.seconds = call.seconds or (12 if call.gpu is None else 40)
     call.program = str(pathlib.Path(call.program).resolve())
     if not os.access(call.program, os.X_OK):
         print(f"drill: cannot find the program {call.program}", file=sys.stderr)

@@ -9,12 +9,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <set>
 #include <span>
 #include <utility>
 
 #include "foundation/text/ascii.h"
+#include "foundation/text/edit_distance.h"
 #include "gateway/config/budget_setting.h"
 #include "gateway/config/host_pattern.h"
 #include "gateway/config/replica_setting.h"
@@ -24,28 +24,24 @@ namespace afterimage {
 namespace {
 
 constexpr Bytes kMaxFileSize = 1_MiB;
-constexpr double kRounding = 1e-9;  // ten shares of 0.1 are the whole
-
-/// Levenshtein distance.
-std::size_t edit_distance(std::string_view one, std::string_view other) {
-  std::vector<std::size_t> row(other.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (std::size_t i = 0; i < one.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < other.size(); ++j) {
-      const std::size_t substituted = diagonal + (one[i] == other[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, diagonal + 1, substituted});
-    }
-  }
-  return row.back();
-}
+constexpr std::size_t kLongestKey = 64;  // what is longer is no typo of a key
+constexpr double kRounding = 1e-9;       // ten shares of 0.1 are the whole
 
 /// The likeliest correction: a typo, or a valid key in the wrong section.
 std::string_view nearest_key(std::string_view key, std::span<const std::string_view> keys) {
-  return *std::ranges::min_element(keys, {}, [&](std::string_view known) {
-    return std::min(edit_distance(key, known), edit_distance(leaf_of(key), leaf_of(known)) + 1);
-  });
+  key = key.substr(0, kLongestKey);
+  std::string_view nearest = keys.front();
+  std::size_t least = kLongestKey;
+  for (const std::string_view known : keys) {
+    if (least == 0) break;
+    const std::size_t distance =
+        std::min(edit_distance(key, known, least - 1),
+                 edit_distance(leaf_of(key), leaf_of(known), least - 1) + 1);
+    if (distance >= least) continue;
+    least = distance;
+    nearest = known;
+  }
+  return nearest;
 }
 
 std::vector<std::string_view> known_keys() {

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "afterimage/secret.h"
+#include "foundation/text/edit_distance.h"
 
 namespace afterimage {
 namespace {
@@ -165,22 +165,6 @@ std::vector<ExplainedMedia> explained_media(const PlannedRequest& asked, const S
                    .first_asked_by = by == first.end() ? "" : by->second});
   }
   return all;
-}
-
-/// Levenshtein distance.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
 }
 
 std::string quoted_list(const std::vector<std::string>& names) {
