@@ -250,7 +250,8 @@ Result<void> CudaDevice::Lane::clear(std::span<const DeviceSpan> spans) {
   return calls.checked(calls.wait_for(stream_), "clearing memory");
 }
 
-/// The copies that are listed and not launched. The GPU reads the list in host memory: sending it would be a copy before each launch.
+/// The copies that are listed and not launched. The GPU reads the list in host memory: sending it
+/// would be a copy before each launch.
 Result<void> CudaDevice::Lane::launch() {
   if (launched_ == rows_) return {};
   const Calls& calls = *device_.calls_;

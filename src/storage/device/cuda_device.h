@@ -57,8 +57,8 @@ class CudaDevice {
     Result<void> start_upload(std::span<const std::byte> from, std::span<const DeviceSpan> to);
     /// To pinned memory, where the bytes are after wait().
     Result<void> start_download(std::span<const DeviceSpan> from, std::span<std::byte> to);
-    /// From spans to others of as many bytes together, within the device. Lists the copies in pinned memory, which must not
-    /// be used until wait(); the GPU begins with the first while others are listed.
+    /// From spans to others of as many bytes together, within the device. Lists the copies in pinned
+    /// memory, which must not be used until wait(); the GPU begins while others are listed.
     Result<void> start_copy(std::span<const DeviceSpan> from, std::span<const DeviceSpan> to);
     Result<void> wait();
     Result<void> clear(std::span<const DeviceSpan> spans);

@@ -385,6 +385,30 @@ TEST_F(DeviceTierTest, AFailedCopyLeavesNothingBehind) {
   EXPECT_EQ(engine.read(0, 4'096), bytes);
 }
 
+// More copies than a lane lists at a time.
+TEST_F(DeviceTierTest, CopiesAnyNumberOfPlaces) {
+  auto opened = CudaDevice::open(0, fake_cuda::library());
+  ASSERT_TRUE(opened.has_value());
+  auto created = CudaDevice::Lane::create(**opened);
+  ASSERT_TRUE(created.has_value());
+  constexpr std::size_t kPlaces = 70'000;
+  constexpr std::size_t kHalf = kPlaces * 16;
+  EngineMemory engine(2 * kHalf);
+  const auto bytes = tier_bytes(1, kHalf);
+  engine.write(bytes);
+  std::vector<DeviceSpan> from;
+  std::vector<std::byte> expected;
+  for (std::size_t n = kPlaces; n-- > 0;) {
+    from.push_back({.at = engine.at + n * 16, .size = 16});
+    const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(n * 16);
+    expected.insert(expected.end(), begin, begin + 16);
+  }
+  const DeviceSpan to{.at = engine.at + kHalf, .size = kHalf};
+  ASSERT_TRUE((*created)->start_copy(from, {&to, 1}).has_value());
+  ASSERT_TRUE((*created)->wait().has_value());
+  EXPECT_EQ(engine.read(kHalf, kHalf), expected);
+}
+
 TEST_F(DeviceTierTest, APlaceOfAnotherSizeGetsNothing) {
   open();
   EngineMemory engine(4'096);
