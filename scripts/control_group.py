@@ -235,23 +235,23 @@ def hog(group, size, reserve):
                 print(json.dumps({"held": len(held) * group.chunk, "at": time.monotonic()}), flush=True)
             except MemoryError:
                 print(json.dumps({"refused": 1}), flush=True)
+                time.sleep(0.01)
         if pushed_at is not None:
             time.sleep(0.01)  # 400 MB/s at most: less than the reserve between two samples
 
 
 def spawn_hog(group, size, reserve):
-    read_end, write_end = os.pipe()
+    """Its process, and a file to read what it said, once it has ended. Not a pipe: nobody reads while it works, and a full one stops it."""
+    told = tempfile.TemporaryFile("w+")
     pid = os.fork()
     if pid == 0:
         try:
             group.begin_hog()
-            os.dup2(write_end, 1)
-            sys.stdout = os.fdopen(1, "w")
+            sys.stdout = told
             hog(group, size, reserve)
         finally:
             os._exit(1)
-    os.close(write_end)
-    return pid, os.fdopen(read_end)
+    return pid, told
 
 
 def in_group(group, drill):

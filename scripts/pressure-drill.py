@@ -122,6 +122,7 @@ def run_drill(call, group, folder):
         if hog_pid is not None:
             os.kill(hog_pid, signal.SIGKILL)
             os.waitpid(hog_pid, 0)
+    told.seek(0)
     words = [json.loads(line) for line in told.read().splitlines()]
     pushed_at = next((word["pushed_at"] for word in words if "pushed_at" in word), None)
     held = max((word.get("held", 0) for word in words), default=0)

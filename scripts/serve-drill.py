@@ -161,6 +161,7 @@ def under_pressure(gateway, group, call, asked, expected):
         stopped.set()
         watcher.join()
         peak.join()
+    told.seek(0)
     words = [json.loads(line) for line in told.read().splitlines()]
     if gateway.gpu:
         group.refused = sum("refused" in word for word in words)

@@ -8,8 +8,8 @@
 
 namespace afterimage {
 
-/// How many bytes must be inserted, removed or replaced to make `other` of `one` (Levenshtein). More than
-/// `most`: any number above it.
+/// How many bytes must be inserted, removed or replaced to turn `one` into `other` (Levenshtein). If
+/// that is more than `most`, it returns any number above `most`.
 ///
 /// Cost  The product of the sizes; less where the beginnings or ends are the same, or `most` is small.
 std::size_t edit_distance(std::string_view one, std::string_view other,

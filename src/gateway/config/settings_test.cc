@@ -227,6 +227,13 @@ TEST(Settings, ReportsAllProblemsInTheOrderOfTheFile) {
             "a.toml:5: answers.enabled: this is a number; write true or false");
 }
 
+TEST(Settings, TheNearestOfALongKeyIsFoundByItsBeginning) {
+  const std::string key = "listen.address" + std::string(100'000, 'x');
+  EXPECT_TRUE(
+      complaint(key + " = 1").ends_with("x: unknown key; the nearest known key is listen.address"))
+      << complaint(key + " = 1").substr(100'000);
+}
+
 TEST(Settings, RefusesSettingsThatConflict) {
   const std::string acme =
       "[[tenancy.tenants]]\nname = \"acme\"\nkey_sha256 = [\"" + kDigest + "\"]\n";
