@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
 // Whatever a model's server sends, whole or as a stream cut anywhere, becomes valid JSON or events of
-// valid JSON, or an error.
+// valid JSON, or an error. The first byte selects the client's API and whether it streams.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -12,11 +12,13 @@
 
 #include "afterimage/check.h"
 #include "afterimage/clock.h"
+#include "fuzz_input.h"
 #include "gateway/anthropic/messages_translation.h"
 #include "gateway/responses/responses_translation.h"
 #include "json_check.h"
 
 using namespace afterimage;
+using testing::FuzzInput;
 
 namespace {
 
@@ -68,12 +70,16 @@ void check(std::string_view bytes, bool streams, const Make& make) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  ManualClock clock;
-  ResponseStore store(1_MiB, std::chrono::hours(1), clock);
-  for (const bool streams : {false, true}) {
-    check(bytes, streams, [] { return std::make_unique<MessagesTranslation>("7"); });
-    check(bytes, streams, [&] { return std::make_unique<ResponsesTranslation>("7", 1, store); });
+  FuzzInput input(data, size);
+  const unsigned which = input.u8();
+  const bool streams = (which & 1U) != 0;
+  if ((which & 2U) == 0) {
+    check(input.rest(), streams, [] { return std::make_unique<MessagesTranslation>("7"); });
+  } else {
+    ManualClock clock;
+    ResponseStore store(1_MiB, std::chrono::hours(1), clock);
+    check(input.rest(), streams,
+          [&] { return std::make_unique<ResponsesTranslation>("7", 1, store); });
   }
   return 0;
 }

@@ -139,7 +139,7 @@ class GpuMemory:
     class Info(ctypes.Structure):
         _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
 
-    chunk = 512 * MIB
+    chunk = 64 * MIB
 
     def __init__(self, index):
         self.index, self.cuda, self.peak, self.refused = index, None, 0, 0
@@ -246,9 +246,11 @@ def spawn_hog(group, size, reserve):
     pid = os.fork()
     if pid == 0:
         try:
-            group.begin_hog()
             sys.stdout = told
+            group.begin_hog()
             hog(group, size, reserve)
+        except BaseException as error:
+            print(json.dumps({"failed": repr(error)}), flush=True)
         finally:
             os._exit(1)
     return pid, told

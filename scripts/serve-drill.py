@@ -166,8 +166,12 @@ def under_pressure(gateway, group, call, asked, expected):
     if gateway.gpu:
         group.refused = sum("refused" in word for word in words)
     pushed_at = next((word["pushed_at"] for word in words if "pushed_at" in word), None)
+    failed = next((word["failed"] for word in words if "failed" in word), None)
+    if failed is not None:
+        raise CannotRun(f"the hog ended: {failed}")
     if pushed_at is None:
-        raise CannotRun("the hog did not fill the group; try more --seconds")
+        held = max((word.get("held", 0) for word in words), default=0)
+        raise CannotRun(f"the hog took {held // MIB} MiB and did not fill the group; try more --seconds")
     return seen, pushed_at, wrong
 
 

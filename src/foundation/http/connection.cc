@@ -283,8 +283,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
       ++server_->malformed;
       return Refusal{.status = 400, .why = "the request target must be a path in visible ASCII"};
     }
+    const std::size_t codings = head.count(http::field::transfer_encoding);
     const std::string_view coding(head[http::field::transfer_encoding]);
-    if (!coding.empty() && !same_header(coding, "chunked")) {
+    if (codings > 1 || (codings == 1 && !same_header(coding, "chunked"))) {
       ++server_->malformed;
       return Refusal{.status = 501, .why = "the only supported Transfer-Encoding is chunked"};
     }
@@ -292,7 +293,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (length.has_value() && *length > server_->current_limits()->body.value()) {
       return refusal_of(http::error::body_limit);
     }
+    keep_headers();
     return std::nullopt;
+  }
+
+  /// Before the body: the parser adds trailers to the headers, where they could pass for a second Host or a key.
+  void keep_headers() {
+    headers_ = {};
+    for (const auto& field : parser_->get()) {
+      headers_.add(std::string(std::string_view(field.name_string())),
+                   std::string(std::string_view(field.value())));
+    }
   }
 
   Awaitable<std::optional<Refusal>> read_body(const HttpLimits& limits, BodyShare& share) {
@@ -390,13 +401,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     auto& message = parser_->get();
     HttpRequest request{.method = std::string(std::string_view(message.method_string())),
                         .target = std::string(std::string_view(message.target())),
-                        .headers = {},
+                        .headers = std::exchange(headers_, {}),
                         .body = std::make_shared<const std::string>(std::move(message.body())),
                         .peer = peer_};
-    for (const auto& field : message) {
-      request.headers.add(std::string(std::string_view(field.name_string())),
-                          std::string(std::string_view(field.value())));
-    }
     exchange_ = std::make_shared<Exchange>(weak_from_this(), stream_.socket().get_executor());
     try {
       server_->handler(std::move(request),
@@ -594,6 +601,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool too_late_ = false;
   net::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
+  HttpHeaders headers_;  // of the current request
   std::string peer_;
   std::shared_ptr<Exchange> exchange_;  // of the current request
   std::optional<HttpReply> reply_;

@@ -14,9 +14,9 @@ namespace afterimage {
 
 /// One request as a server received it: complete, within the limits, and well-formed.
 struct HttpRequest {
-  std::string method;  // "GET", as sent
-  std::string target;  // path and query, as sent; begins with '/'
-  HttpHeaders headers;
+  std::string method;                       // "GET", as sent
+  std::string target;                       // path and query, as sent; begins with '/'
+  HttpHeaders headers;                      // without trailers
   std::shared_ptr<const std::string> body;  // never nullptr
   std::string peer;                         // the client's numeric address
 };

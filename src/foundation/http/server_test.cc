@@ -16,6 +16,7 @@ namespace afterimage {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::RawClient;
@@ -79,6 +80,23 @@ TEST(HttpServer, ReadsChunkedBodiesInPiecesOfOneByte) {
     ASSERT_TRUE(client.send({&c, 1}));
   }
   EXPECT_TRUE(client.read_until("\r\n\r\nabcde"));
+}
+
+TEST(HttpServer, TrailersAreNoHeaders) {
+  Served served([](const HttpRequest& request, const Responder& responder) {
+    std::string said;
+    for (const auto& [name, value] : request.headers) said += name + "=" + value + ";";
+    responder.reply({.body = said});
+  });
+  RawClient client(served.port());
+  client.send(
+      "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nX-Tenant: a\r\n\r\n3\r\nabc\r\n"
+      "0\r\nHost: other\r\nX-Tenant: b\r\nAuthorization: Bearer stolen\r\n\r\n"
+      "GET /2 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+  const std::string& received = client.read_all();
+  EXPECT_THAT(received,
+              HasSubstr("\r\n\r\nHost=h;Transfer-Encoding=chunked;X-Tenant=a;HTTP/1.1 200"));
+  EXPECT_THAT(received, EndsWith("\r\n\r\nHost=h;Connection=close;"));
 }
 
 TEST(HttpServer, BodiesOfAnyLengthAreReadWholeAndNoFurther) {
@@ -167,6 +185,12 @@ TEST(HttpServer, RefusesInvalidHttpWithoutAffectingOthers) {
       {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
        "400"},
       {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n", "501"},
+      {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding:\r\n\r\n", "501"},
+      {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding:\r\nTransfer-Encoding: chunkd\r\n\r\n",
+       "501"},
+      {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding:\r\nTransfer-Encoding: "
+       "chunked\r\n\r\n0\r\n\r\n",
+       "501"},
       {"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "400"},
       {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 999999999999\r\n\r\n", "413"},
   };

@@ -25,7 +25,7 @@ namespace {
 class LoggedRun {
  public:
   explicit LoggedRun(const CsvRow& row) {
-    const CsvRow columns = sweep_columns();
+    static const CsvRow columns = sweep_columns();
     for (std::size_t i = 0; i < std::min(row.size(), columns.size()); ++i) {
       cells_[columns[i]] = row[i];
     }

@@ -261,6 +261,7 @@ Result<void> read_line(std::string_view line, PressureScript& script) {
     AFI_TRY(script.below, bytes(words.next()));
   } else if (first == "run") {
     AFI_TRY(script.runs, duration(words.next()));
+    if (script.runs <= Duration(0)) return wrong("run must be above 0");
   } else if (first == "load") {
     AFI_TRY_VOID(read_load(words, script));
   } else if (first == "governor") {

@@ -62,6 +62,7 @@ TEST(PressureScript, ReportsEveryErrorWithItsLine) {
       {"memory 9999999999TiB", "too large for a memory size"},
       {"run 2 s", "10min"},
       {"run 9000min", "longer than a day"},
+      {"run .0s", "run must be above 0"},
       {"load objects=0", "a load needs objects"},
       {"load objects=1e9", "at most 100000"},
       {"load colour=1", "unknown 'colour'"},
