@@ -39,27 +39,30 @@ class LoopbackSocket {
   LoopbackSocket& operator=(const LoopbackSocket&) = delete;
 
   static int connected_to(std::uint16_t port) {
-    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in where{};
     where.sin_family = AF_INET;
     where.sin_port = htons(port);
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     // A port in TIME_WAIT is taken for a minute, and thousands of executions a second take all there
-    // are.
+    // are. libFuzzer's clock is a signal, which interrupts what waits.
     constexpr int kMostAttempts = 700;
     for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+      const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
       if (::connect(socket, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0) {
         return socket;
       }
-      AFI_CHECK(errno == EADDRNOTAVAIL);
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      const int failed = errno;
+      ::close(socket);
+      AFI_CHECK(failed == EADDRNOTAVAIL || failed == EINTR);
+      if (failed != EINTR) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     AFI_CHECK(false);
   }
 
   void send(std::string_view bytes) const {
     while (!bytes.empty()) {
-      const auto sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const auto sent =
+          again([&] { return ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL); });
       if (sent <= 0) return;
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     }
@@ -70,13 +73,22 @@ class LoopbackSocket {
   [[nodiscard]] std::string read_all() const {
     std::string all;
     std::array<char, 16384> piece{};
-    for (ssize_t got = 0; (got = ::recv(socket_, piece.data(), piece.size(), 0)) > 0;) {
+    const auto receive = [&] { return ::recv(socket_, piece.data(), piece.size(), 0); };
+    for (ssize_t got = 0; (got = again(receive)) > 0;) {
       all.append(piece.data(), static_cast<std::size_t>(got));
     }
     return all;
   }
 
  private:
+  template <typename Call>
+  static ssize_t again(const Call& call) {
+    while (true) {
+      const ssize_t result = call();
+      if (result >= 0 || errno != EINTR) return result;
+    }
+  }
+
   int socket_;
 };
 
