@@ -393,8 +393,18 @@ class Smuggling(HostileTestCase):
 
     def test_repeated_codings(self):
         for headers in (b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
-                        b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n"):
+                        b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n",
+                        b"Transfer-Encoding:\r\nTransfer-Encoding: chunked\r\n", b"Transfer-Encoding: chunked\r\nTransfer-Encoding:\r\n"):
             self.assertIn(self.attack(headers, b"0\r\n\r\n" + self.INNER), ([400], [501]))
+
+    def test_trailers_reach_nobody(self):
+        asked = json.dumps(chat("trailers?")).encode()
+        chunk = b"%x\r\n%s\r\n" % (len(asked), asked)
+        trailers = b"Host: smuggled\r\nX-Smuggled: smuggled\r\nAuthorization: Bearer smuggled\r\n"
+        self.assertEqual(self.attack(b"Transfer-Encoding: chunked\r\nConnection: close\r\n", chunk + b"0\r\n" + trailers + b"\r\n"), [200])
+        _, _, headers, body = self.mock.calls[-1]
+        self.assertIn(b"trailers?", body)
+        self.assertNotIn("smuggled", str(list(headers.items())))
 
     def test_header_names_that_look_alike(self):
         for headers in (b"Transfer-Encoding : chunked\r\n", b" Transfer-Encoding: chunked\r\n", b"Transfer\0-Encoding: chunked\r\n",
