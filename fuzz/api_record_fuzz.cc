@@ -4,12 +4,12 @@
 // Any bytes are a record, a stream, a body or an error. Replaying what was parsed gives JSON; the
 // result for a stream does not depend on how it is cut.
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "afterimage/check.h"
 #include "gateway/openai/record.h"
+#include "json_check.h"
 
 using namespace afterimage;
 
@@ -35,7 +35,7 @@ void check_good(ApiOperation operation, const ApiRecord& record) {
   if (record.has_body()) {
     const auto again = ApiRecord::of_body(operation, record.body(kStamp));
     AFI_CHECK(again.has_value() && again->text() == record.text());
-    AFI_CHECK(nlohmann::json::accept(record.body(kStamp)));
+    AFI_CHECK(testing::is_json(record.body(kStamp)));
   }
   if (!record.can_be_streamed(true)) return;
   StreamRecorder recorder(operation);
