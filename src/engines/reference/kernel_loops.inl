@@ -88,20 +88,25 @@ inline void tile(const float* a, std::size_t a_stride, const float* b, std::size
   }
 }
 
+constexpr std::size_t kPanelVecs = kPanelColumns / kWidth;
+// One or two rows have registers for more columns, and so more sums that do not wait for each other.
+constexpr std::size_t kFewRowsVecs = kPanelVecs < 4 ? kPanelVecs : 4;
+
 // Rows [0, kRows) of the result, columns [0, 32) of one panel.
 template <std::size_t kRows>
 void panel_rows(const float* a, std::size_t a_stride, const float* panel, std::size_t row_stride,
                 std::size_t inner, std::size_t columns, float* out, std::size_t out_stride) {
-  constexpr std::size_t kStep = kTileVecs * kWidth;
+  constexpr std::size_t kVecs = kRows <= 2 ? kFewRowsVecs : kTileVecs;
+  constexpr std::size_t kStep = kVecs * kWidth;
   if (columns == kPanelColumns) {
     for (std::size_t c = 0; c < kPanelColumns; c += kStep) {
-      tile<kRows, kTileVecs>(a, a_stride, panel + c, row_stride, inner, out + c, out_stride);
+      tile<kRows, kVecs>(a, a_stride, panel + c, row_stride, inner, out + c, out_stride);
     }
     return;
   }
   float whole[kRows * kPanelColumns];
   for (std::size_t c = 0; c < kPanelColumns; c += kStep) {
-    tile<kRows, kTileVecs>(a, a_stride, panel + c, row_stride, inner, whole + c, kPanelColumns);
+    tile<kRows, kVecs>(a, a_stride, panel + c, row_stride, inner, whole + c, kPanelColumns);
   }
   for (std::size_t r = 0; r < kRows; ++r) {
     for (std::size_t c = 0; c < columns; ++c) {

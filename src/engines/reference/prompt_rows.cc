@@ -77,9 +77,9 @@ Result<void> check_tensors(const std::string& name, const TensorViews& tensors, 
   return {};
 }
 
-std::vector<float> copied(const TensorView& tensor) {
-  std::vector<float> numbers(tensor.bytes().size() / sizeof(float));
-  std::memcpy(numbers.data(), tensor.bytes().data(), tensor.bytes().size());
+std::vector<float> first_numbers(const TensorView& tensor, std::size_t count) {
+  std::vector<float> numbers(count);
+  std::memcpy(numbers.data(), tensor.bytes().data(), count * sizeof(float));
   return numbers;
 }
 
@@ -106,16 +106,17 @@ Result<PromptRows> PromptRows::of(const Sequence& prompt, std::span<const Tensor
   const std::size_t hidden = wanted.hidden;
   for (std::size_t i = 0; i < prompt.spans.size(); ++i) {
     const MediaSpan& span = prompt.spans[i];
-    const bool taken = std::ranges::any_of(wanted.moved, [i](const MovedMedia& item) {
-      return item.span == i && item.recomputed.value() == 0;
-    });
-    if (span.end() <= wanted.covered || taken) continue;
+    const auto moved = std::ranges::find(wanted.moved, i, &MovedMedia::span);
+    const std::size_t computed =
+        (moved == wanted.moved.end() ? span.length : moved->recomputed).value();
+    if (span.end() <= wanted.covered || computed == 0) continue;
     const std::size_t tensors = span.modality == Modality::kAudio ? 1 : 1 + wanted.planes;
     AFI_TRY_VOID(check_tensors(name_of(prompt, i), embeddings[i], tensors,
                                Shape{span.length.value(), hidden}));
     for (std::size_t t = 0; t < tensors; ++t) {
-      const std::vector<float>& numbers = result.copies_.emplace_back(copied(embeddings[i][t]));
-      for (std::size_t row = 0; row < span.length.value(); ++row) {
+      const std::vector<float>& numbers =
+          result.copies_.emplace_back(first_numbers(embeddings[i][t], computed * hidden));
+      for (std::size_t row = 0; row < computed; ++row) {
         InputRow& input = result.rows_[span.offset.value() + row];
         (t == 0 ? input.media : input.planes[t - 1]) = numbers.data() + row * hidden;
       }
