@@ -17,8 +17,8 @@ run_one() {  # BUILD SECONDS TARGET
   [ -f "$dictionary" ] || dictionary=
   # With other threads running, every input looks like a leak, and looking for one takes long.
   case $3 in gateway | http_*) leaks=0 ;; *) leaks=1 ;; esac
-  # Stacks of allocations and memory that is never used again cost a fifth of the time; whoever looks into a
-  # crash runs its input without these.
+  # Stacks of allocations and much memory that is not used again cost time; whoever looks into a crash runs
+  # its input without these options.
   ASAN_OPTIONS=malloc_context_size=0:quarantine_size_mb=16 "$1/fuzz/$3_fuzz" "$own" "$here/corpus/$3" -max_total_time="$2" -runs="${RUNS:--1}" -timeout=60 -detect_leaks=$leaks \
     ${dictionary:+-dict="$dictionary"} -artifact_prefix="$own." -print_final_stats=1 \
     >"$own.log" 2>&1 || true

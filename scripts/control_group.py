@@ -256,6 +256,16 @@ def spawn_hog(group, size, reserve):
     return pid, told
 
 
+def words_of(told):
+    """What the hog said, in order."""
+    told.seek(0)
+    words = [json.loads(line) for line in told.read().splitlines()]
+    failed = next((word["failed"] for word in words if "failed" in word), None)
+    if failed is not None:
+        raise CannotRun(f"the hog ended: {failed}")
+    return words
+
+
 def in_group(group, drill):
     """Runs a drill, which gets a folder of its own. Returns the exit code."""
     try:

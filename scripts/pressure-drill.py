@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 
-from control_group import MIB, CannotRun, SimulatedGroup, in_group, make_group, spawn_hog
+from control_group import MIB, CannotRun, SimulatedGroup, in_group, make_group, spawn_hog, words_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WITHIN = 2.0  # seconds
@@ -122,8 +122,7 @@ def run_drill(call, group, folder):
         if hog_pid is not None:
             os.kill(hog_pid, signal.SIGKILL)
             os.waitpid(hog_pid, 0)
-    told.seek(0)
-    words = [json.loads(line) for line in told.read().splitlines()]
+    words = words_of(told)
     pushed_at = next((word["pushed_at"] for word in words if "pushed_at" in word), None)
     held = max((word.get("held", 0) for word in words), default=0)
     lived = program.returncode == 0

@@ -186,6 +186,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     BodyShare share(server_->bodies);
     std::optional<Refusal> wrong = co_await read_head(*limits);
     if (!wrong.has_value() && !gone_) wrong = check_head();
+    keep_headers();
     if (!wrong.has_value() && !gone_) wrong = co_await read_body(*limits, share);
     if (gone_) co_return false;
     if (wrong.has_value()) {
@@ -293,7 +294,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (length.has_value() && *length > server_->current_limits()->body.value()) {
       return refusal_of(http::error::body_limit);
     }
-    keep_headers();
     return std::nullopt;
   }
 

@@ -24,9 +24,8 @@ namespace afterimage {
 namespace {
 
 constexpr Bytes kMaxFileSize = 1_MiB;
-constexpr std::size_t kLongestKey =
-    64;                             // bytes of an unknown key that are compared with known ones
-constexpr double kRounding = 1e-9;  // ten shares of 0.1 are the whole
+constexpr std::size_t kLongestKey = 64;  // bytes of an unknown key that are compared
+constexpr double kRounding = 1e-9;       // ten shares of 0.1 are the whole
 
 /// The likeliest correction: a typo, or a valid key in the wrong section.
 std::string_view nearest_key(std::string_view key, std::span<const std::string_view> keys) {

@@ -25,9 +25,9 @@ namespace {
 class LoggedRun {
  public:
   explicit LoggedRun(const CsvRow& row) {
-    static const CsvRow columns = sweep_columns();
-    for (std::size_t i = 0; i < std::min(row.size(), columns.size()); ++i) {
-      cells_[columns[i]] = row[i];
+    static const CsvRow kColumns = sweep_columns();
+    for (std::size_t i = 0; i < std::min(row.size(), kColumns.size()); ++i) {
+      cells_[kColumns[i]] = row[i];
     }
   }
   [[nodiscard]] const std::string& text(const std::string& column) const {
