@@ -106,13 +106,25 @@ class Browser:
     def all(self, selector):
         return [e[ELEMENT] for e in self.ask("POST", "/elements", {"using": "css selector", "value": selector})]
 
+    def on(self, selector, act):
+        """`act` on the element's id. The page may draw itself anew between the look-up and the act: then looks it up again."""
+        for _ in range(20):
+            element = self.find(selector)
+            try:
+                return act(element)
+            except BrowserError as problem:
+                if not str(problem).startswith("stale element reference"):
+                    raise
+        raise BrowserError(f"{selector} was redrawn between 20 look-ups and what was to be done with it")
+
     def click(self, selector):
-        element = self.find(selector)
-        self.run("arguments[0].scrollIntoView({block: 'center'})", {ELEMENT: element})  # not below the sticky header
-        self.ask("POST", f"/element/{element}/click", {})
+        def act(element):
+            self.run("arguments[0].scrollIntoView({block: 'center'})", {ELEMENT: element})  # not below the sticky header
+            self.ask("POST", f"/element/{element}/click", {})
+        self.on(selector, act)
 
     def type(self, selector, text):
-        self.ask("POST", f"/element/{self.find(selector)}/value", {"text": text})
+        self.on(selector, lambda element: self.ask("POST", f"/element/{element}/value", {"text": text}))
 
     def press(self, *keys):
         """Sends keys to the focused element."""
@@ -122,11 +134,14 @@ class Browser:
     # What the user sees.
 
     def text(self, selector):
-        return self.ask("GET", f"/element/{self.find(selector)}/text")
+        return self.on(selector, lambda element: self.ask("GET", f"/element/{element}/text"))
+
+    def each(self, selector, script):
+        """What `script` (a function of one element) says of every element found, all at the same instant."""
+        return self.run(f"return [...document.querySelectorAll(arguments[0])].map({script})", selector)
 
     def visible(self, selector):
-        found = self.all(selector)
-        return bool(found) and self.ask("GET", f"/element/{found[0]}/displayed")
+        return bool(self.all(selector)) and self.on(selector, lambda element: self.ask("GET", f"/element/{element}/displayed"))
 
     def run(self, script, *arguments):
         return self.ask("POST", "/execute/sync", {"script": script, "args": list(arguments)})

@@ -120,7 +120,7 @@ class Page(unittest.TestCase):
         row = "tr[data-outcome=hit] .explain"
         w.click(row)
         w.wait(lambda: w.all("#sheet .ladder li"), "an explanation")
-        self.assertEqual([w.run("return arguments[0].textContent", {browser.ELEMENT: e}) for e in w.all("#sheet .ladder b")], ["text:exact", "text:canonical"])
+        self.assertEqual(w.each("#sheet .ladder b", "(rung) => rung.textContent"), ["text:exact", "text:canonical"])
         said = w.text("#sheet-body")
         self.assertIn("Nothing like it is kept.", said)
         self.assertIn("Found, and served. The model was not asked.", said)
@@ -309,7 +309,7 @@ class FleetPage(unittest.TestCase):
         w.open(admin + "/")
         w.wait(lambda: w.all("#replica-rows tr"), "the replicas")
         fleet = (g.api("stats") if isinstance(g.admin, str) else g.admin("GET", "/admin/api/stats").json)["fleet"]
-        rows = [w.run("return [...arguments[0].cells].map((cell) => cell.textContent)", {browser.ELEMENT: row}) for row in w.all("#replica-rows tr")]
+        rows = w.each("#replica-rows tr", "(row) => [...row.cells].map((cell) => cell.textContent)")
         self.assertEqual([(row[0], row[1], row[3].replace(",", "")) for row in rows], [(r["name"], r["state"], str(r["requests"])) for r in fleet["replicas"]])
         by_content = [row[4] for row in rows if row[4] not in ("–", "0 %")]
         self.assertTrue(by_content, "the next turns went where the conversation was")
