@@ -1,25 +1,36 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""How often is an answer that was served to a similar question wrong, and is a trap ever served?
+r"""How often is an answer that was served to a similar question wrong, and is a trap ever served?
 
     bench/unsafe_served.py build/release/afterimage                    # three seeds of 300,000 questions, about two minutes
-    bench/unsafe_served.py build/release/afterimage --engine build/models/seer.gguf --data build/seer-questions --samples 200
 
 Generated questions with known answers go through all rungs of the answer cache, and traps among them: questions that look like an
 earlier one and have another answer. An engine that is always right answers what the cache does not, so every wrong answer is caused
 by reuse. Goals: at least 2,000 similarity hits, of which at most 1 % are unsafe, at most 1.5 % by the upper end of the 95 % interval
 (Wilson); none of at least 9,000 traps served. Exit code 1: a goal is missed.
 
-With --engine, a model also answers --samples questions of a folder in GQA's format (models/write_questions.py), and what the cache
-served is compared with what the model itself says. No goal: a model takes seconds for each. Each run has --limit seconds.
+With --engine, a model also answers the questions of folders in GQA's format (models/write_questions.py), with a new cache for each.
+What the cache served is unsafe if the model itself says something else; the goals are those above. A trap is a
+question that differs in at most two words from an earlier one about the same picture, and has another answer. The small model that
+sees, behind a server that encodes each picture once and prefills each prompt once, answers some dozens a second:
+
+    for seed in 1 2 3; do models/write_questions.py build/similar-$seed --seed $seed --pictures 150 --once --skills attribute position count; done
+    printf '[answers]\nenabled = false\n' > build/no-answers.toml
+    build/release/afterimage serve --config build/no-answers.toml --engine llama --model build/models/seer.gguf --mmproj build/models/seer.mmproj.gguf
+    bench/unsafe_served.py build/release/afterimage --seeds 0 --engine http://127.0.0.1:8080/v1 --model seer \
+        --index-encoder build/models/all-minilm-l6-v2.gguf --data build/similar-1 build/similar-2 build/similar-3
+
+Each run has --limit seconds.
 """
 import argparse
+import collections
 import json
 import math
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 HITS, UNSAFE, UNSAFE_UPPER, TRAPS = 2000, 0.01, 0.015, 9000
@@ -58,23 +69,14 @@ def row(name: str, served: int, unsafe: int, traps: int, asked: int) -> None:
     print(f"{name:<10}{served:>14,}{unsafe:>10,}   {share:<26}{traps:>13,}{asked:>11,}", flush=True)
 
 
-def generated(arguments: argparse.Namespace) -> bool:
-    print(f"{'seed':<10}{'similarity hits':>14}{'unsafe':>9}   {'share (95 %)':<26}{'traps served':>13}{'of':>11}")
-    total = [0, 0, 0, 0]
-    for seed in range(1, arguments.seeds + 1):
-        said = run([arguments.program, "experiment", "--questions", arguments.questions, "--seed", seed, "--json"], arguments.limit)
-        similarity = said["similarity"]
-        counts = [similarity["served"], similarity["unsafe"],
-                  similarity["traps_served"] + sum(trap["served"] for trap in said["traps"]),
-                  sum(trap["asked"] for trap in said["traps"])]  # fmt: skip
-        row(str(seed), *counts)
-        total = [a + b for a, b in zip(total, counts)]
-        others = sum(rung["wrong"] for rung in said["rungs"])
-        if others:
-            print(f"{others} wrong answers were served by the rungs without a model")
-            return False
-    row("all", *total)
-    hits, unsafe, traps, asked = total
+def head(kind: str) -> None:
+    print(f"{kind:<10}{'similarity hits':>14}{'unsafe':>9}   {'share (95 %)':<26}{'traps served':>13}{'of':>11}")
+
+
+def all_rows(rows: list[list[int]]) -> bool:
+    """Prints the sum and whether the goals are met."""
+    hits, unsafe, traps, asked = (sum(column) for column in zip(*rows, strict=True))
+    row("all", hits, unsafe, traps, asked)
     goals = {f"at least {HITS:,} similarity hits": hits >= HITS,
              "at most 1 % unsafe, at most 1.5 % at 95 %": hits > 0 and unsafe / hits <= UNSAFE and interval(unsafe, hits)[1] <= UNSAFE_UPPER,
              f"no trap of at least {TRAPS:,} served": traps == 0 and asked >= TRAPS}  # fmt: skip
@@ -83,16 +85,62 @@ def generated(arguments: argparse.Namespace) -> bool:
     return all(goals.values())
 
 
-def with_engine(arguments: argparse.Namespace) -> None:
-    said = run([arguments.program, "experiment", "--dataset", "gqa", "--data", arguments.data, "--max-samples", arguments.samples,
-                "--chunk-source", "question", "--prompt-template", "{question}", "--engine", arguments.engine, "--cache-mode", "live",
-                "--similarity", "learned", "--json"], arguments.limit)  # fmt: skip
-    served, wrong = int(said["served"]), int(said["wrong_served"])
-    low, high = interval(wrong, served)
-    share = f"{100 * wrong / served:.2f} % ({100 * low:.2f} to {100 * high:.2f} %)" if served else "-"
-    print(f"\n{arguments.engine}: {int(said['missed']) + served:,} questions, {served:,} served, {wrong:,} not what the model says: {share}")
-    for source, count in said["match_breakdown"].items():
-        print(f"  {source:<20}{count}")
+def generated(arguments: argparse.Namespace) -> bool:
+    head("seed")
+    rows = []
+    for seed in range(1, arguments.seeds + 1):
+        said = run([arguments.program, "experiment", "--questions", arguments.questions, "--seed", seed, "--json"], arguments.limit)
+        similarity = said["similarity"]
+        rows.append([similarity["served"], similarity["unsafe"],
+                     similarity["traps_served"] + sum(trap["served"] for trap in said["traps"]),
+                     sum(trap["asked"] for trap in said["traps"])])  # fmt: skip
+        row(str(seed), *rows[-1])
+        others = sum(rung["wrong"] for rung in said["rungs"])
+        if others:
+            print(f"{others} wrong answers were served by the rungs without a model")
+            return False
+    return all_rows(rows)
+
+
+def traps(samples: list[dict]) -> list[bool]:
+    """Of each question: whether an earlier one about the same picture has nearly its words and another answer."""
+    earlier: dict[str, list[tuple[collections.Counter, str]]] = {}
+    found = []
+    for sample in samples:
+        words = collections.Counter(sample["question"].lower().strip("?.").split())
+        before = earlier.setdefault(sample["image_id"], [])
+        found.append(any(((words - other) + (other - words)).total() <= 2 and answer != sample["reference"] for other, answer in before))
+        before.append((words, sample["reference"]))
+    return found
+
+
+def with_engine(arguments: argparse.Namespace) -> bool:
+    head("folder")
+    rows, asked, right, hits_right = [], 0, 0, 0
+    for folder in arguments.data:
+        with tempfile.TemporaryDirectory() as scratch:
+            log = pathlib.Path(scratch) / "samples.jsonl"
+            said = run([arguments.program, "experiment", "--dataset", "gqa", "--data", folder, "--max-samples", arguments.samples,
+                        "--shuffle-seed", -1, "--chunk-source", "question", "--prompt-template", "{question}",
+                        "--engine", arguments.engine, *(["--model", arguments.model] if arguments.model else []),
+                        *(["--index-encoder", arguments.index_encoder] if arguments.index_encoder else []),
+                        "--cache-mode", "live", "--similarity", "learned", "--samples-jsonl", log, "--json"], arguments.limit)  # fmt: skip
+            samples = [json.loads(line) for line in log.read_text().splitlines()]
+        if int(said["failed"]):
+            sys.exit(f"{arguments.engine} did not answer {said['failed']} of {len(samples):,} questions")
+        trapped = traps(samples)
+        hits = [(s, trap) for s, trap in zip(samples, trapped, strict=True) if s["hit"] and not s["hit_source"].startswith("text:")]
+        wrong = [(s, trap) for s, trap in hits if s["is_wrong"]]  # the model itself says something else
+        rows.append([len(hits), len(wrong), sum(trap for _, trap in wrong), sum(trapped)])
+        row(folder.name, *rows[-1])
+        asked += len(samples)
+        right += sum(s["is_correct"] for s in samples)
+        hits_right += sum(s["is_correct"] for s, _ in hits)
+    met = all_rows(rows)
+    low, high = interval(hits_right, sum(hits for hits, *_ in rows))
+    print(f"{asked:,} questions; by the data set {100 * right / asked:.2f} % of all answers are right, and "
+          f"{hits_right:,} of the similarity hits (95 %: {100 * low:.2f} to {100 * high:.2f} %)")
+    return met
 
 
 def main() -> None:
@@ -101,15 +149,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--questions", type=int, default=300_000, help="of each seed (default: %(default)s)")
     parser.add_argument("--engine", help="a model: a GGUF file, the URL of a server, or reference")
-    parser.add_argument("--data", type=pathlib.Path, help="its questions, in GQA's format")
-    parser.add_argument("--samples", type=int, default=200, help="asked of the model (default: %(default)s)")
+    parser.add_argument("--model", help="its name, if it is behind a server")
+    parser.add_argument("--data", type=pathlib.Path, nargs="+", help="its questions, in GQA's format")
+    parser.add_argument("--samples", type=int, default=-1, help="asked of the model, of each folder (default: all)")
+    parser.add_argument("--index-encoder", help="what makes the vectors of its questions: a GGUF file or a URL (default: built-in)")
     parser.add_argument("--limit", type=float, default=1200, help="seconds for each run (default: %(default)s)")
     arguments = parser.parse_args()
     if (arguments.engine is None) != (arguments.data is None):
         parser.error("--engine and --data belong together")
     fine = generated(arguments) if arguments.seeds > 0 else True
     if arguments.engine is not None:
-        with_engine(arguments)
+        fine = with_engine(arguments) and fine
     sys.exit(0 if fine else 1)
 
 

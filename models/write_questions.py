@@ -29,6 +29,8 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=100, help="default: %(default)s")
     parser.add_argument("--questions", type=int, default=60, help="about each picture (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--once", action="store_true", help="no question twice about a picture, so that only other words ask the same again")
+    parser.add_argument("--skills", nargs="+", choices=list(ONE_PICTURE), default=list(ONE_PICTURE), help="what is asked about (default: all)")
     arguments = parser.parse_args()
     images = arguments.folder / "images"
     images.mkdir(parents=True, exist_ok=True)
@@ -38,10 +40,14 @@ def main() -> None:
         scene = make_scene(rng)
         Image.fromarray(draw(scene)).save(images / f"{number}.png")
         asked = 0
-        while asked < arguments.questions:
-            question = ask(rng, [scene], rng.choice(list(ONE_PICTURE)))
-            if question is None:
+        texts = set()
+        for _ in range(20 * arguments.questions):  # of some pictures nothing of these skills can be asked
+            if asked == arguments.questions:
+                break
+            question = ask(rng, [scene], rng.choice(arguments.skills))
+            if question is None or (arguments.once and question.text in texts):
                 continue
+            texts.add(question.text)
             records[f"{number}-{asked}"] = {
                 "imageId": str(number),
                 "question": question.text,

@@ -42,12 +42,14 @@ class Martingale {
   double mixture_;
 };
 
-/// Words that do not distinguish questions.
+/// Words that do not distinguish questions. Evidence is counted by what they leave: whoever changes
+/// them begins a new version of stored evidence (similar_page.cc).
 bool is_filler(const std::string& word) {
   static const std::set<std::string, std::less<>> kFillers{
-      "a",      "an",     "the",  "is",  "are",  "was",   "were",  "be",   "do",   "does",
-      "did",    "of",     "it",   "its", "this", "that",  "there", "here", "what", "which",
-      "what's", "please", "tell", "me",  "can",  "could", "would", "have", "has",  "to"};
+      "a",      "an",     "the",  "is",  "are",  "was",   "were",    "be",   "do",   "does",
+      "did",    "of",     "it",   "its", "this", "that",  "there",   "here", "what", "which",
+      "what's", "please", "tell", "me",  "can",  "could", "would",   "have", "has",  "to",
+      "you",    "see",    "some", "so",  "any",  "exactly", "really"};
   return kFillers.contains(word);
 }
 
@@ -55,8 +57,10 @@ std::vector<std::string> content_words(std::string_view text) {
   std::vector<std::string> words;
   std::string word;
   const auto end_word = [&] {
-    if (word.size() > 3 && word.ends_with('s') && !word.ends_with("ss")) word.pop_back();
-    if (!word.empty() && !is_filler(word)) words.push_back(word);
+    if (!word.empty() && !is_filler(word)) {
+      if (word.size() > 3 && word.ends_with('s') && !word.ends_with("ss")) word.pop_back();
+      words.push_back(word);
+    }
     word.clear();
   };
   for (const char c : ascii::lowered(text)) {

@@ -18,7 +18,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "vectors are written as they lie");
 constexpr std::string_view kPage = "afterimage/similar-questions/1";
-constexpr std::string_view kEvidence = "afterimage/similarity-evidence/1";
+constexpr std::string_view kEvidence = "afterimage/similarity-evidence/2";
 constexpr std::uint64_t kMostCount = std::numeric_limits<std::uint32_t>::max();
 
 std::unexpected<Error> not_valid(std::span<const std::byte> bytes, const char* what) {

@@ -212,7 +212,7 @@ Result<std::vector<Proposal>> SimilarityRung::propose(const ScopeId& scope,
   return proposals;
 }
 
-/// The verdict on the first proposal without a veto.
+/// The verdict on the judged proposal.
 Verdict SimilarityRung::decide(const Question& question, SimilarityLookup& found) {
   const Proposal& proposal = found.proposals[*found.judged];
   if (options_.mode == SimilarityMode::kWatch) return Verdict::kNotAllowed;
@@ -254,10 +254,8 @@ Result<void> SimilarityRung::judge_proposals(const Question& question,
   AFI_TRY(found.proposals, propose(question.scope(), vectors));
   found.judged = choose(question, found);
   if (!found.judged.has_value()) return {};
-  Proposal& judged = found.proposals[*found.judged];
-  judged.change = word_change(question.text(), judged.candidate);
   found.verdict = decide(question, found);
-  found.source = options_.layers[judged.layer].name;
+  found.source = options_.layers[found.proposals[*found.judged].layer].name;
   return {};
 }
 

@@ -51,7 +51,8 @@ struct SimilarityOptions {
   std::size_t nearest = 8;  // neighbours examined per layer
   bool vetoes = true;       // false: for experiments
   /// Reads the question and each neighbour without a veto; of those with at least this score the
-  /// surest is judged. nullptr: the most similar one is. Outlives the rung.
+  /// surest is judged. nullptr: the one whose words differ least is (WordChange), and of those the
+  /// most similar. Outlives the rung.
   Verifier* verifier = nullptr;
   float verifier_threshold = 0.5F;
   std::uint64_t seed = 1;  // of the exploration
@@ -68,7 +69,7 @@ struct Proposal {
   std::size_t layer = 0;          // the layer closest to its threshold
   std::vector<Veto> vetoes;
   std::optional<float> score = {};            // the verifier's, if it was asked
-  WordChange change = WordChange::kReplaced;  // of the judged proposal
+  WordChange change = WordChange::kReplaced;  // of one without a veto
 };
 
 /// What the verifier said of the proposals without a veto.
@@ -93,7 +94,7 @@ struct SimilarityLookup {
   /// kExplored: SimilarityMode::kLearned. Others, like kTooOld, come from the answer cache.
   Verdict verdict = Verdict::kMissed;
   std::vector<Proposal> proposals;    // most similar first
-  std::optional<std::size_t> judged;  // the first proposal without a veto, or the surest verified
+  std::optional<std::size_t> judged;  // a proposal without a veto: SimilarityOptions::verifier
   Verification verification = Verification::kNone;
   std::string verifier_error;          // Verification::kUnavailable: why
   std::optional<Judgement> judgement;  // SimilarityMode::kLearned

@@ -116,6 +116,21 @@ TEST(Similarity, JudgesTheNextNeighbourAfterAVeto) {
   EXPECT_EQ(found.answer->text, "like that");
 }
 
+// By vectors "cup" is nearer to "cap" than "where is" to "where do you see".
+TEST(Similarity, OfSeveralTheOneWithTheSameWordsIsJudged) {
+  Fixture f(text_layer(SimilarityMode::kThreshold, 0.3F));
+  f.put(scope(1), "Where is the red cap?", "left");
+  f.put(scope(1), "Where do you see the red cup?", "right");
+  f.put(scope(1), "Where is the red cop?", "below");
+  const SimilarityLookup found = f.find(scope(1), "Where is the red cup?");
+  ASSERT_EQ(found.proposals.size(), 3U);
+  EXPECT_NE(found.judged, 0U);
+  EXPECT_EQ(found.proposals[*found.judged].change, WordChange::kNone);
+  EXPECT_EQ(found.answer->text, "right");
+  // Of equally different ones the most similar.
+  EXPECT_EQ(f.find(scope(1), "Where is the red cap now?").answer->text, "left");
+}
+
 // Seed 6: a watched match is no hit.
 TEST(Similarity, WatchModeServesNothingAndGathersEvidence) {
   Fixture f(text_layer(SimilarityMode::kWatch));

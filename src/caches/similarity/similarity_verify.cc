@@ -19,15 +19,16 @@ std::string SimilarityRung::verified_by() const {
 
 std::optional<std::size_t> SimilarityRung::choose(const Question& question,
                                                   SimilarityLookup& found) {
-  bool any = false;
+  std::optional<std::size_t> first;
   for (std::size_t i = 0; i < found.proposals.size(); ++i) {
     Proposal& proposal = found.proposals[i];
     if (options_.vetoes) proposal.vetoes = vetoes(question.text(), proposal.candidate);
     if (!proposal.vetoes.empty()) continue;
-    if (options_.verifier == nullptr) return i;
-    any = true;
+    proposal.change = word_change(question.text(), proposal.candidate);
+    if (!first.has_value() || proposal.change < found.proposals[*first].change) first = i;
   }
-  return any ? verify(question, found) : std::nullopt;
+  if (options_.verifier == nullptr) return first;
+  return first.has_value() ? verify(question, found) : std::nullopt;
 }
 
 /// The surest of the proposals without a veto; of equally sure ones the most similar.

@@ -157,11 +157,12 @@ class Runner {
     if (world_.engine.is_oracle()) return given.text == own.text;
     return same_answer(given.text, own.text) == SameAnswer::kSame;
   }
-  /// Whether the engine's own answer differs. An oracle's is known without asking it.
+  /// Whether the engine's own answer differs; also if it gives none. An oracle's is known without
+  /// asking it.
   bool differs(const Answer& given, const Sample& sample, const std::string& prompt) {
     const Result<Answer> own = world_.engine.is_oracle() ? OracleEngine().answer(sample, prompt)
                                                          : world_.engine.answer(sample, prompt);
-    return own.has_value() && !same(given, *own);
+    return !own.has_value() || !same(given, *own);
   }
 
   void insert_answer(Question& question, const Answer& answer, SampleResult& result) {
