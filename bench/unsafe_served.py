@@ -12,10 +12,11 @@ by reuse. Goals: at least 2,000 similarity hits, of which at most 1 % are unsafe
 
 With --engine, a model also answers the questions of folders in GQA's format (models/write_questions.py), with a new cache for each.
 What the cache served is unsafe if the model itself says something else; the goals are those above. A trap is a
-question that differs in at most two words from an earlier one about the same picture, and has another answer. The small model that
+question that differs in at most two words from an earlier one about the same picture, and has another answer; it is served if the answer
+came from a question that has another. The small model that
 sees, behind a server that encodes each picture once and prefills each prompt once, answers some dozens a second:
 
-    for seed in 1 2 3; do models/write_questions.py build/similar-$seed --seed $seed --pictures 150 --once --skills attribute position count; done
+    for seed in 1 2 3; do models/write_questions.py build/similar-$seed --seed $seed --pictures 190 --once --skills attribute position count; done
     printf '[answers]\nenabled = false\n' > build/no-answers.toml
     build/release/afterimage serve --config build/no-answers.toml --engine llama --model build/models/seer.gguf --mmproj build/models/seer.mmproj.gguf
     bench/unsafe_served.py build/release/afterimage --seeds 0 --engine http://127.0.0.1:8080/v1 --model seer \
@@ -102,14 +103,14 @@ def generated(arguments: argparse.Namespace) -> bool:
     return all_rows(rows)
 
 
-def traps(samples: list[dict]) -> list[bool]:
-    """Of each question: whether an earlier one about the same picture has nearly its words and another answer."""
+def traps(samples: list[dict]) -> int:
+    """Questions that have nearly the words of an earlier one about the same picture, and another answer."""
     earlier: dict[str, list[tuple[collections.Counter, str]]] = {}
-    found = []
+    found = 0
     for sample in samples:
         words = collections.Counter(sample["question"].lower().strip("?.").split())
         before = earlier.setdefault(sample["image_id"], [])
-        found.append(any(((words - other) + (other - words)).total() <= 2 and answer != sample["reference"] for other, answer in before))
+        found += any(((words - other) + (other - words)).total() <= 2 and answer != sample["reference"] for other, answer in before)
         before.append((words, sample["reference"]))
     return found
 
@@ -128,14 +129,14 @@ def with_engine(arguments: argparse.Namespace) -> bool:
             samples = [json.loads(line) for line in log.read_text().splitlines()]
         if int(said["failed"]):
             sys.exit(f"{arguments.engine} did not answer {said['failed']} of {len(samples):,} questions")
-        trapped = traps(samples)
-        hits = [(s, trap) for s, trap in zip(samples, trapped, strict=True) if s["hit"] and not s["hit_source"].startswith("text:")]
-        wrong = [(s, trap) for s, trap in hits if s["is_wrong"]]  # the model itself says something else
-        rows.append([len(hits), len(wrong), sum(trap for _, trap in wrong), sum(trapped)])
+        answers = {(s["image_id"], s["question"]): s["reference"] for s in samples}
+        hits = [s for s in samples if s["hit"] and not s["hit_source"].startswith("text:")]
+        confused = [s for s in hits if answers[s["image_id"], s["candidate"]] != s["reference"]]
+        rows.append([len(hits), sum(s["is_wrong"] for s in hits), len(confused), traps(samples)])
         row(folder.name, *rows[-1])
         asked += len(samples)
         right += sum(s["is_correct"] for s in samples)
-        hits_right += sum(s["is_correct"] for s, _ in hits)
+        hits_right += sum(s["is_correct"] for s in hits)
     met = all_rows(rows)
     low, high = interval(hits_right, sum(hits for hits, *_ in rows))
     print(f"{asked:,} questions; by the data set {100 * right / asked:.2f} % of all answers are right, and "

@@ -43,7 +43,7 @@ Result<LlamaAdapter> read_adapter(const std::string& text) {
 void draw_loading(std::string_view what, float share) {
   constexpr int kWidth = 30;
   const int filled = static_cast<int>(share * kWidth);
-  fmt::print(stderr, "\rloading {:<7} [{:=<{}}{:{}}] {:3.0f} %\033[K", what, "", filled, "",
+  fmt::print(stderr, "\rloading: {:<10} [{:=<{}}{:{}}] {:3.0f} %\033[K", what, "", filled, "",
              kWidth - filled, share * 100);
   if (share >= 1) fmt::print(stderr, "\r\033[K");
   std::fflush(stderr);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -221,6 +222,18 @@ constexpr auto kQuestionWords = std::to_array<Pair>({
     {"how's", "how"},
 });
 
+/// Words that relate what stands before them to what stands after, and not the other way round.
+constexpr auto kRelations = std::to_array<std::string_view>(
+    {"above", "after", "against", "before", "behind", "below", "by", "from", "into", "left", "over",
+     "right", "than", "to", "under", "versus", "vs"});
+
+/// Words that may stand on either side without a change of meaning.
+constexpr auto kSideless = std::to_array<std::string_view>(
+    {"a",    "an",    "and",   "are",   "be",     "can",   "did",  "do",  "does", "for",
+     "how",  "i",     "in",    "is",    "it",     "its",   "me",   "my",  "of",   "on",
+     "or",   "our",   "shall", "the",   "that",   "there", "this", "was", "we",   "were",
+     "what", "which", "will",  "would", "should", "you",   "your"});
+
 Features numbers(const Cut& text) {
   Features found;
   for (const std::string& word : text.lower) {
@@ -303,6 +316,44 @@ bool names_missing(const Features& names, const Cut& text) {
                              [&](const std::string& name) { return !has(text.lower, name); });
 }
 
+/// What a text has before and after the first place of a relation.
+struct Sides {
+  std::set<std::string_view> before;
+  std::set<std::string_view> after;
+};
+
+std::optional<Sides> sides_of(const Terms& words, std::string_view relation) {
+  const auto at = std::ranges::find(words, relation);
+  if (at == words.end()) return std::nullopt;
+  Sides sides;
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    if (std::ranges::find(kSideless, *word) != kSideless.end()) continue;
+    if (std::ranges::find(kRelations, *word) != kRelations.end()) continue;
+    (word < at ? sides.before : sides.after).insert(*word);
+  }
+  return sides;
+}
+
+/// Whether a word of `here` is only on the other side, `there`, in the other text.
+bool moves(const std::set<std::string_view>& here, const std::set<std::string_view>& not_here,
+           const std::set<std::string_view>& there, const std::set<std::string_view>& not_there) {
+  return std::ranges::any_of(here, [&](std::string_view word) {
+    return there.contains(word) && !not_here.contains(word) && !not_there.contains(word);
+  });
+}
+
+/// Whether words change places around a relation. One that only moves to the other side, as in
+/// "In Rome, is it hotter than here?", does not.
+bool exchanged(const Terms& a, const Terms& b) {
+  return std::ranges::any_of(kRelations, [&](std::string_view relation) {
+    const auto one = sides_of(a, relation);
+    if (!one.has_value()) return false;
+    const auto other = sides_of(b, relation);
+    return other.has_value() && moves(one->before, one->after, other->after, other->before) &&
+           moves(one->after, one->before, other->before, other->after);
+  });
+}
+
 bool fires(Veto veto, const Cut& a, const Cut& b) {
   switch (veto) {
     case Veto::kNumber:
@@ -317,6 +368,8 @@ bool fires(Veto veto, const Cut& a, const Cut& b) {
       return symbols(a) != symbols(b);
     case Veto::kQuestionWord:
       return question_words(a) != question_words(b);
+    case Veto::kOrder:
+      return exchanged(a.lower, b.lower);
   }
   return true;
 }
@@ -325,7 +378,7 @@ bool fires(Veto veto, const Cut& a, const Cut& b) {
 
 std::string_view to_string(Veto veto) {
   constexpr std::array<std::string_view, kVetoes.size()> kNames{
-      "number", "negation", "antonym", "entity", "symbol", "question_word"};
+      "number", "negation", "antonym", "entity", "symbol", "question_word", "order"};
   return kNames[static_cast<std::size_t>(veto)];
 }
 

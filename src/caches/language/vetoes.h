@@ -18,9 +18,11 @@ enum class Veto : unsigned char {
   kEntity,        // Paris, Rome: capitalized words other than the first
   kSymbol,        // C, C++; --max-cost, --max-heads; "quoted"
   kQuestionWord,  // who, what; how, how many
+  kOrder,         // miles to kilometers, kilometers to miles; a taller than b, b taller than a
 };
 inline constexpr std::array kVetoes{Veto::kNumber, Veto::kNegation, Veto::kAntonym,
-                                    Veto::kEntity, Veto::kSymbol,   Veto::kQuestionWord};
+                                    Veto::kEntity, Veto::kSymbol,   Veto::kQuestionWord,
+                                    Veto::kOrder};
 /// "number", "negation", …
 std::string_view to_string(Veto veto);
 

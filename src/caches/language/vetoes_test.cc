@@ -89,5 +89,25 @@ TEST(Vetoes, QuestionWords) {
                                       {"How many move?", "How do they move?"}});
 }
 
+TEST(Vetoes, Order) {
+  expect_vetoed(
+      Veto::kOrder,
+      {{"Is the pink bar taller than the green bar?", "Is the green bar taller than the pink bar?"},
+       {"How do I convert miles to kilometers?", "How do you convert kilometers to miles?"},
+       {"Is the ring left of the cross?", "Is the cross left of the ring?"},
+       {"Was Ann seen by Bob?", "Was Bob seen by Ann?"},
+       {"Are there more rings than cups?", "Are there more cups than rings here?"}});
+  // Nothing changes places with the word that moves.
+  const Pair kPairs[] = {
+      {"In Rome, what is higher than the dome?", "What is higher than the dome in Rome?"},
+      {"What color is the cup to the left of the fork?",
+       "The cup to the left of the fork: what color is it?"},
+      {"Is the cup left of the fork, or the fork left of the cup?",
+       "Is the fork left of the cup, or the cup left of the fork?"}};
+  for (const Pair& pair : kPairs) {
+    EXPECT_THAT(vetoes(pair.a, pair.b), IsEmpty()) << pair.a << " | " << pair.b;
+  }
+}
+
 }  // namespace
 }  // namespace afterimage

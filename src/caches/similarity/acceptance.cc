@@ -46,34 +46,11 @@ class Martingale {
 /// them begins a new version of stored evidence (similar_page.cc).
 bool is_filler(const std::string& word) {
   static const std::set<std::string, std::less<>> kFillers{
-      "a",      "an",     "the",  "is",  "are",  "was",   "were",    "be",   "do",   "does",
-      "did",    "of",     "it",   "its", "this", "that",  "there",   "here", "what", "which",
-      "what's", "please", "tell", "me",  "can",  "could", "would",   "have", "has",  "to",
+      "a",      "an",     "the",  "is",  "are",  "was",     "were",  "be",   "do",   "does",
+      "did",    "of",     "it",   "its", "this", "that",    "there", "here", "what", "which",
+      "what's", "please", "tell", "me",  "can",  "could",   "would", "have", "has",  "to",
       "you",    "see",    "some", "so",  "any",  "exactly", "really"};
   return kFillers.contains(word);
-}
-
-std::vector<std::string> content_words(std::string_view text) {
-  std::vector<std::string> words;
-  std::string word;
-  const auto end_word = [&] {
-    if (!word.empty() && !is_filler(word)) {
-      if (word.size() > 3 && word.ends_with('s') && !word.ends_with("ss")) word.pop_back();
-      words.push_back(word);
-    }
-    word.clear();
-  };
-  for (const char c : ascii::lowered(text)) {
-    const bool between = c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '?' || c == '!' ||
-                         c == '.' || c == ',' || c == ';' || c == ':';
-    if (between) {
-      end_word();
-    } else {
-      word.push_back(c);
-    }
-  }
-  end_word();
-  return words;
 }
 
 }  // namespace
@@ -99,6 +76,29 @@ std::string_view to_string(WordChange change) {
   constexpr std::array<std::string_view, kWordChanges> kNames{"none", "reordered", "added",
                                                               "replaced"};
   return kNames[static_cast<std::size_t>(change)];
+}
+
+std::vector<std::string> content_words(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  const auto end_word = [&] {
+    if (!word.empty() && !is_filler(word)) {
+      if (word.size() > 3 && word.ends_with('s') && !word.ends_with("ss")) word.pop_back();
+      words.push_back(word);
+    }
+    word.clear();
+  };
+  for (const char c : ascii::lowered(text)) {
+    const bool between = c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '?' || c == '!' ||
+                         c == '.' || c == ',' || c == ';' || c == ':';
+    if (between) {
+      end_word();
+    } else {
+      word.push_back(c);
+    }
+  }
+  end_word();
+  return words;
 }
 
 WordChange word_change(std::string_view a, std::string_view b) {

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "afterimage/units.h"
 
@@ -38,6 +40,8 @@ inline constexpr std::size_t kWordChanges = 4;
 /// "none", "reordered", "added", "replaced".
 std::string_view to_string(WordChange change);
 [[nodiscard]] WordChange word_change(std::string_view a, std::string_view b);
+/// What it compares: the words without fillers and without plurals, in their order.
+[[nodiscard]] std::vector<std::string> content_words(std::string_view text);
 
 /// The features of a match by which evidence is grouped.
 struct SimilarityKind {

@@ -254,8 +254,10 @@ Result<void> SimilarityRung::judge_proposals(const Question& question,
   AFI_TRY(found.proposals, propose(question.scope(), vectors));
   found.judged = choose(question, found);
   if (!found.judged.has_value()) return {};
+  Proposal& judged = found.proposals[*found.judged];
+  judged.change = word_change(question.text(), judged.candidate);
   found.verdict = decide(question, found);
-  found.source = options_.layers[found.proposals[*found.judged].layer].name;
+  found.source = options_.layers[judged.layer].name;
   return {};
 }
 

@@ -51,8 +51,7 @@ struct SimilarityOptions {
   std::size_t nearest = 8;  // neighbours examined per layer
   bool vetoes = true;       // false: for experiments
   /// Reads the question and each neighbour without a veto; of those with at least this score the
-  /// surest is judged. nullptr: the one whose words differ least is (WordChange), and of those the
-  /// most similar. Outlives the rung.
+  /// surest is judged. nullptr: the first of SimilarityLookup::proposals is. Outlives the rung.
   Verifier* verifier = nullptr;
   float verifier_threshold = 0.5F;
   std::uint64_t seed = 1;  // of the exploration
@@ -69,7 +68,7 @@ struct Proposal {
   std::size_t layer = 0;          // the layer closest to its threshold
   std::vector<Veto> vetoes;
   std::optional<float> score = {};            // the verifier's, if it was asked
-  WordChange change = WordChange::kReplaced;  // of one without a veto
+  WordChange change = WordChange::kReplaced;  // of the judged proposal
 };
 
 /// What the verifier said of the proposals without a veto.
@@ -93,8 +92,9 @@ struct SimilarityLookup {
   /// kMissed: no neighbour, or all were vetoed or refused. kNotAllowed: SimilarityMode::kWatch. kInsufficientEvidence,
   /// kExplored: SimilarityMode::kLearned. Others, like kTooOld, come from the answer cache.
   Verdict verdict = Verdict::kMissed;
-  std::vector<Proposal> proposals;    // most similar first
-  std::optional<std::size_t> judged;  // a proposal without a veto: SimilarityOptions::verifier
+  /// Those with the same words first (WordChange::kNone), then the most similar first.
+  std::vector<Proposal> proposals;
+  std::optional<std::size_t> judged;  // the first proposal without a veto, or the surest verified
   Verification verification = Verification::kNone;
   std::string verifier_error;          // Verification::kUnavailable: why
   std::optional<Judgement> judgement;  // SimilarityMode::kLearned

@@ -3,6 +3,8 @@
 // Which of the proposals is judged.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "caches/similarity/similarity.h"
 
 namespace afterimage {
@@ -19,16 +21,21 @@ std::string SimilarityRung::verified_by() const {
 
 std::optional<std::size_t> SimilarityRung::choose(const Question& question,
                                                   SimilarityLookup& found) {
-  std::optional<std::size_t> first;
+  // Vectors rank another thing in the same phrase before the same thing in another phrase.
+  const auto words = content_words(question.text());
+  const auto same_words = [&](const Proposal& proposal) {
+    return content_words(proposal.candidate) == words;
+  };
+  std::ranges::stable_partition(found.proposals, same_words);
+  bool any = false;
   for (std::size_t i = 0; i < found.proposals.size(); ++i) {
     Proposal& proposal = found.proposals[i];
     if (options_.vetoes) proposal.vetoes = vetoes(question.text(), proposal.candidate);
     if (!proposal.vetoes.empty()) continue;
-    proposal.change = word_change(question.text(), proposal.candidate);
-    if (!first.has_value() || proposal.change < found.proposals[*first].change) first = i;
+    if (options_.verifier == nullptr) return i;
+    any = true;
   }
-  if (options_.verifier == nullptr) return first;
-  return first.has_value() ? verify(question, found) : std::nullopt;
+  return any ? verify(question, found) : std::nullopt;
 }
 
 /// The surest of the proposals without a veto; of equally sure ones the most similar.

@@ -228,7 +228,10 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
   auto parts = std::make_unique<Parts>();
   parts->options = std::move(options);
   AFI_TRY(parts->model, LoadedModel::load(parts->options));
-  AFI_TRY(const SelfCheck check, self_check(*parts->model, parts->options.lanes));
+  const auto checking = [&](float share) {
+    if (parts->options.progress) parts->options.progress("self-check", share);
+  };
+  AFI_TRY(const SelfCheck check, self_check(*parts->model, parts->options.lanes, checking));
   choose_batching(*parts->model, check);
   parts->exactness = exactness_of(parts->model->facts(), check);
   const bool exact = parts->exactness.exact;

@@ -168,7 +168,12 @@ std::string to_string(const SelfCheck& check) {
       check.max_divergence);
 }
 
-Result<SelfCheck> self_check(const LoadedModel& model, std::uint32_t lanes) {
+Result<SelfCheck> self_check(const LoadedModel& model, std::uint32_t lanes,
+                             const std::function<void(float)>& progress) {
+  const float passes = static_cast<float>(1 + kBatchings.size() + (lanes > 1 ? 1 : 0));
+  float passed = 0;
+  const auto next = [&] { progress(++passed / passes); };
+  progress(0);
   const auto tokens = test_prompt(model.facts().vocabulary);
   std::vector<std::size_t> positions;
   for (const auto& batches : kBatchings)
@@ -178,13 +183,16 @@ Result<SelfCheck> self_check(const LoadedModel& model, std::uint32_t lanes) {
   positions.erase(std::ranges::unique(positions).begin(), positions.end());
   const std::array at_once{kTokens};
   AFI_TRY(const Computed whole, compute(model, tokens, at_once, positions));
+  next();
   SelfCheck check{.tokens = kTokens};
   for (const auto& batches : kBatchings) {
     AFI_TRY(const Computed cut, compute(model, tokens, batches, ends_of(batches)));
     compare(whole, cut, check);
+    next();
   }
   if (lanes > 1) {
     AFI_TRY(check.same_beside_others, is_same_beside_others(model, tokens, whole));
+    next();
   }
   return check;
 }

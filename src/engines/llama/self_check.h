@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "afterimage/result.h"
@@ -31,10 +32,12 @@ std::string to_string(const SelfCheck& check);
 
 /// Computes a test prompt at once, and then cut into batches of several sizes; compares logits and
 /// saved KV of all layers. Then computes its last tokens together with those of a second sequence, if
-/// the model has one (`lanes` > 1). Takes as long as prefilling about 400 tokens.
+/// the model has one (`lanes` > 1). Takes as long as prefilling about 400 tokens; `progress` is told
+/// the fraction done, 0 to 1.
 ///
 /// Errors   kUnavailable: the library failed.
 /// Threads  Before the model serves requests: uses sequences 0 and 1, which are empty afterwards.
-Result<SelfCheck> self_check(const LoadedModel& model, std::uint32_t lanes);
+Result<SelfCheck> self_check(const LoadedModel& model, std::uint32_t lanes,
+                             const std::function<void(float)>& progress);
 
 }  // namespace afterimage

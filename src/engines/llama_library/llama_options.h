@@ -50,7 +50,7 @@ struct LlamaOptions {
   /// requires flash attention), or where the self-check at load finds a difference,
   /// LlamaEngine::exactness() says so.
   bool exact = true;
-  /// Loading progress: what is being loaded ("model", "mmproj") and the fraction done, 0 to 1.
+  /// Progress of a load: of "model", "mmproj" and then "self-check" the fraction done, 0 to 1.
   std::function<void(std::string_view, float)> progress;
   const Clock* clock = nullptr;  // nullptr: the system clock. Outlives the engine.
   MediaLimits limits;

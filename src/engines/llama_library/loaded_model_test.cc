@@ -203,7 +203,7 @@ TEST_F(LoadedFiles, ReportsLoadingProgressToTheEnd) {
     emitted.emplace_back(std::string(what), share);
   };
   ASSERT_TRUE(LlamaEngine::create(dense).has_value());
-  for (const char* const what : {"model", "mmproj"}) {
+  for (const char* const what : {"model", "mmproj", "self-check"}) {
     float last = -1;
     for (const auto& [of, share] : emitted) {
       if (of != what) continue;
