@@ -42,8 +42,8 @@ class Martingale {
   double mixture_;
 };
 
-/// Words that do not distinguish questions. Evidence is counted by what they leave: whoever changes
-/// them begins a new version of stored evidence (similar_page.cc).
+/// Words that do not distinguish questions. A change of this list changes what stored evidence is
+/// about, and needs a new version of its format (similar_page.cc).
 bool is_filler(const std::string& word) {
   static const std::set<std::string, std::less<>> kFillers{
       "a",      "an",     "the",  "is",  "are",  "was",     "were",  "be",   "do",   "does",
