@@ -10,11 +10,11 @@ earlier one and have another answer. An engine that is always right answers what
 by reuse. Goals: at least 2,000 similarity hits, of which at most 1 % are unsafe, at most 1.5 % by the upper end of the 95 % interval
 (Wilson); none of at least 9,000 traps served. Exit code 1: a goal is missed.
 
-With --engine, a model also answers the questions of folders in GQA's format (models/write_questions.py), with a new cache for each.
-What the cache served is unsafe if the model itself says something else; the goals are those above. A trap is a
-question that differs in at most two words from an earlier one about the same picture, and has another answer; it is served if the answer
-came from a question that has another. The small model that
-sees, behind a server that encodes each picture once and prefills each prompt once, answers some dozens a second:
+With --engine, a model answers the questions of folders in GQA's format (models/write_questions.py), with a new cache for each folder. The
+model also answers each question that the cache answered, and a hit is unsafe if the two answers differ. A trap is a question that
+differs in at most two words from an earlier one about the same picture, and has another answer. It is served if the cache took the
+answer of a question that has another one. The goals are those above. The small model that sees answers some dozens of questions a
+second behind `serve`, which encodes each picture once and prefills each prompt once:
 
     for seed in 1 2 3; do models/write_questions.py build/similar-$seed --seed $seed --pictures 190 --once --skills attribute position count; done
     printf '[answers]\nenabled = false\n' > build/no-answers.toml

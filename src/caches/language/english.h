@@ -53,6 +53,14 @@ inline constexpr auto kQuestionOpeners = word_list(
      "shouldn't", "was",     "wasn't", "were",   "weren't", "what",     "what's", "where",
      "where's",   "which",   "who",    "whom",   "whose",   "why",      "would",  "wouldn't"});
 
+/// Words that do not distinguish questions. A change of this list changes what stored evidence of
+/// similarity is about, and needs a new version of its format (similar_page.cc).
+inline constexpr auto kFillers = word_list(
+    {"a",       "an",   "any",  "are",    "be",    "can",   "could", "did",   "do",   "does",
+     "exactly", "has",  "have", "here",   "is",    "it",    "its",   "me",    "of",   "please",
+     "really",  "see",  "so",   "some",   "tell",  "that",  "the",   "there", "this", "to",
+     "was",     "were", "what", "what's", "which", "would", "you"});
+
 /// Verbs that begin a request.
 inline constexpr auto kRequestOpeners =
     word_list({"compare", "count", "define", "describe", "explain", "find", "give", "identify",

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "caches/language/english.h"
 #include "foundation/text/ascii.h"
 
 namespace afterimage {
@@ -227,12 +228,10 @@ constexpr auto kRelations = std::to_array<std::string_view>(
     {"above", "after", "against", "before", "behind", "below", "by", "from", "into", "left", "over",
      "right", "than", "to", "under", "versus", "vs"});
 
-/// Words that may stand on either side without a change of meaning.
-constexpr auto kSideless = std::to_array<std::string_view>(
-    {"a",    "an",    "and",   "are",   "be",     "can",   "did",  "do",  "does", "for",
-     "how",  "i",     "in",    "is",    "it",     "its",   "me",   "my",  "of",   "on",
-     "or",   "our",   "shall", "the",   "that",   "there", "this", "was", "we",   "were",
-     "what", "which", "will",  "would", "should", "you",   "your"});
+/// Words that, like fillers, may stand on either side without a change of meaning.
+constexpr auto kSideless =
+    std::to_array<std::string_view>({"and", "for", "how", "i", "in", "my", "on", "or", "our",
+                                     "shall", "should", "we", "will", "your"});
 
 Features numbers(const Cut& text) {
   Features found;
@@ -327,6 +326,7 @@ std::optional<Sides> sides_of(const Terms& words, std::string_view relation) {
   if (at == words.end()) return std::nullopt;
   Sides sides;
   for (auto word = words.begin(); word != words.end(); ++word) {
+    if (english::kFillers.contains(*word)) continue;
     if (std::ranges::find(kSideless, *word) != kSideless.end()) continue;
     if (std::ranges::find(kRelations, *word) != kRelations.end()) continue;
     (word < at ? sides.before : sides.after).insert(*word);

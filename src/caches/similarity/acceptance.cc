@@ -6,10 +6,10 @@
 #include <cmath>
 #include <iterator>
 #include <numbers>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "caches/language/english.h"
 #include "foundation/text/ascii.h"
 
 namespace afterimage {
@@ -42,17 +42,6 @@ class Martingale {
   double mixture_;
 };
 
-/// Words that do not distinguish questions. A change of this list changes what stored evidence is
-/// about, and needs a new version of its format (similar_page.cc).
-bool is_filler(const std::string& word) {
-  static const std::set<std::string, std::less<>> kFillers{
-      "a",      "an",     "the",  "is",  "are",  "was",     "were",  "be",   "do",   "does",
-      "did",    "of",     "it",   "its", "this", "that",    "there", "here", "what", "which",
-      "what's", "please", "tell", "me",  "can",  "could",   "would", "have", "has",  "to",
-      "you",    "see",    "some", "so",  "any",  "exactly", "really"};
-  return kFillers.contains(word);
-}
-
 }  // namespace
 
 double at_least(const Evidence& evidence, double doubt) {
@@ -82,7 +71,7 @@ std::vector<std::string> content_words(std::string_view text) {
   std::vector<std::string> words;
   std::string word;
   const auto end_word = [&] {
-    if (!word.empty() && !is_filler(word)) {
+    if (!word.empty() && !english::kFillers.contains(word)) {
       if (word.size() > 3 && word.ends_with('s') && !word.ends_with("ss")) word.pop_back();
       words.push_back(word);
     }

@@ -336,10 +336,12 @@ class WordyEngine final : public SampleEngine {
  public:
   Result<Answer> answer(const Sample& /*sample*/, const std::string& /*prompt*/) override {
     const std::string said = ++asked < changes_at ? "red" : "blue";
+    if (asked == fails_at) return fail(ErrorCode::kUnavailable, "the model is gone");
     return Answer{.text = asked % 2 == 0 ? said : said + ".", .finish_reason = "stop"};
   }
   std::size_t asked = 0;
   std::size_t changes_at = 1'000;
+  std::size_t fails_at = 1'000;
 };
 
 TEST(ExperimentRunner, AModelsAnswersAreComparedByWhatTheySay) {
@@ -361,6 +363,22 @@ TEST(ExperimentRunner, AModelsAnswersAreComparedByWhatTheySay) {
     EXPECT_EQ(report.totals.wrong_served, mode == CacheMode::kLive ? 1U : 0U);
     EXPECT_EQ(report.totals.wrong_matched, mode == CacheMode::kLive ? 0U : 1U);
   }
+}
+
+// A hit that nobody compared is not a right one.
+TEST(ExperimentRunner, AHitThatTheModelCannotConfirmIsWrong) {
+  const std::vector<Sample> samples{about(1, "a", "What colour is it?", "red"),
+                                    about(1, "b", "What colour is it?", "red")};
+  const auto spec = make_spec(R"({"name": "t", "model": "m"})").value();
+  MemoryFiles files;
+  const ImageRoots roots({}, files);
+  const ManualClock clock;
+  WordyEngine engine;
+  engine.fails_at = 2;
+  const auto report =
+      run_experiment(spec, CacheMode::kLive, samples, {roots, clock, engine}).value();
+  EXPECT_EQ(report.totals.served, 1U);
+  EXPECT_EQ(report.totals.wrong_served, 1U);
 }
 
 }  // namespace
