@@ -7,11 +7,14 @@
 
 vLLM's scheduler runs over requests with pictures, without a model, and its calls to the manager are recorded. Both
 classes then answer the same calls with vLLM's own requests, in alternating rounds; medians of the thread's CPU time, since nothing here
-waits. The same for whole steps of the scheduler, to show what part of them the manager is.
+waits. What the loops around the calls take is measured in the same rounds, without calls, and subtracted from both. The same for
+whole steps of the scheduler, to show what part of them the manager is.
 """
 
 from __future__ import annotations
 
+import gc
+import itertools
 import logging
 import os
 import statistics
@@ -19,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -136,12 +140,33 @@ def sampled(scheduler: Scheduler, name: str) -> list[int]:
     return [1] if request.num_computed_tokens >= request.num_tokens else []
 
 
-def replay(manager: Any, calls: list[tuple[str, tuple[Any, ...]]]) -> float:
-    bound = [(getattr(manager, name), arguments) for name, arguments in calls]
-    began = time.thread_time()
-    for call, arguments in bound:
-        call(*arguments)
-    return time.thread_time() - began
+class Replay:
+    """Recorded calls, made again as a scheduler makes them: each method at a place of its own in the code, which the
+    interpreter adapts to the class that is called there. Successive calls of one method are a loop. Without a class only the
+    loops are run."""
+
+    def __init__(self, make: Callable[[], Any] | None, calls: list[tuple[str, tuple[Any, ...]]]) -> None:
+        self.make = make
+        places = {name: place_of_calls(name if make else None, len(arguments)) for name, arguments in calls}
+        self.runs = [(places[name], [arguments for _, arguments in run]) for name, run in itertools.groupby(calls, key=lambda call: call[0])]
+
+    def seconds(self) -> float:
+        manager = self.make() if self.make else None
+        began = time.thread_time()
+        for call_all, calls in self.runs:
+            call_all(manager, calls)
+        return time.thread_time() - began
+
+
+def place_of_calls(method: str | None, arguments: int) -> Callable[[Any, list[tuple[Any, ...]]], None]:
+    """A function of a manager and lists of arguments, which calls the method with each. Without a method it only loops."""
+    names = [f"argument_{index}" for index in range(arguments)]
+    loop = f"for {''.join(name + ', ' for name in names) or '_'} in calls"
+    call = f"manager.{method}({', '.join(names)})" if method else "pass"
+    scope: dict[str, Any] = {}
+    exec(f"def call_all(manager, calls):\n {loop}: {call}", scope)
+    found: Callable[[Any, list[tuple[Any, ...]]], None] = scope["call_all"]
+    return found
 
 
 def medians(*works: Callable[[], float], rounds: int = ROUNDS) -> list[float]:
@@ -160,16 +185,18 @@ def main() -> None:
             recorder = Recorder(theirs.EncoderCacheManager(capacity))
             steps, _ = run(make_scheduler(config, recorder), make_requests(pictures))
             calls = recorder.calls
-            own, other = medians(
-                lambda calls=calls: replay(afterimage.vllm.EncoderCacheManager(capacity), calls),
-                lambda calls=calls: replay(theirs.EncoderCacheManager(capacity), calls),
+            gc.collect()
+            gc.freeze()  # as vLLM's engine does when it has started
+            own, other, loops = medians(
+                Replay(lambda capacity=capacity: afterimage.vllm.EncoderCacheManager(capacity), calls).seconds,
+                Replay(lambda capacity=capacity: theirs.EncoderCacheManager(capacity), calls).seconds,
+                Replay(None, calls).seconds,
             )
+            own, other = own - loops, other - loops
             what = f"manager's calls in a step, {pictures} picture(s) a request"
             print(f"{what:44}{own / steps * 1e6:9.2f} µs{other / steps * 1e6:11.2f} µs{other / own:7.2f}x")
-            counts: dict[str, int] = {}
-            for name, _ in calls:
-                counts[name] = counts.get(name, 0) + 1
-            print(f"  of {steps} steps, {len(calls) / steps:.1f} calls each: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+            counts = Counter(name for name, _ in calls)
+            print(f"  of {steps} steps, {len(calls) / steps:.1f} calls each, whose loops took {loops / steps * 1e6:.2f} µs: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
             own, other = medians(
                 lambda: run(make_scheduler(config, afterimage.vllm.EncoderCacheManager(capacity)), make_requests(pictures))[1],
                 lambda: run(make_scheduler(config, theirs.EncoderCacheManager(capacity)), make_requests(pictures))[1],

@@ -107,7 +107,7 @@ class Gateway:
 
 def questions(call):
     """Conversations about pictures: the picture and its first answer are the beginning of the next question."""
-    media = [path for path in sorted((ROOT / "examples" / "media").iterdir()) if path.suffix in TYPES][:call.pictures]
+    media = [path for path in sorted(call.media.iterdir()) if path.suffix in TYPES][:call.pictures]
     asked = []
     for tenant in range(call.tenants):
         for picture in media:
@@ -228,6 +228,7 @@ def main():
     parser.add_argument("--size", default="small", choices=["tiny", "small"], help="of the reference engine (default small)")
     parser.add_argument("--limit", type=int, default=1024, help="memory limit of the group, MiB (default 1024)")
     parser.add_argument("--tenants", type=int, default=4, help="system prompts, each of which asks about every picture (default 4)")
+    parser.add_argument("--media", type=pathlib.Path, help="a folder of pictures (default examples/media; with --engine llama examples/scenes, which are small)")
     parser.add_argument("--pictures", type=int, default=5, help="number of pictures (default 5)")
     parser.add_argument("--tokens", type=int, default=4, help="tokens of an answer (default 4)")
     parser.add_argument("--clients", type=int, default=2, help="clients at a time (default 2)")
@@ -237,6 +238,7 @@ def main():
     parser.add_argument("--scripted", action="store_true", help="simulate the control group, even if a real one could be used")
     call = parser.parse_args()
     call.limit *= MIB
+    call.media = call.media or ROOT / "examples" / ("scenes" if call.engine == "llama" else "media")
     call.seconds = call.seconds or (12 if call.gpu is None else 40)
     call.program = str(pathlib.Path(call.program).resolve())
     if not os.access(call.program, os.X_OK):

@@ -6,76 +6,24 @@
 #include <array>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <exception>
+#include <functional>
 #include <memory>
-#include <set>
 #include <span>
-#include <string_view>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "afterimage/encoder_ledger.h"
 #include "bindings.h"
+#include "caches/scheduling/ledger_of.h"
 #include "vllm_request.h"
 
-/// The ledger under vLLM's names and arguments; afterimage/vllm/encoder_cache_manager.py derives from
+/// EncoderLedger's rules under vLLM's names and arguments; afterimage/vllm/encoder_cache_manager.py derives from
 /// it. In C++ because a scheduler calls it several times per request. Its methods are of CPython's own
 /// kind: nanobind's dispatch would take longer than the answer.
 namespace afterimage::python {
 
 namespace {
-
-nb::dict cached(const EncoderLedger& self) {
-  nb::dict cached;
-  for (const auto& [item, requests] : self.references()) {
-    nb::set names;
-    for (const RequestId& request : requests) names.add(request.text());
-    cached[item.text().c_str()] = names;
-  }
-  return cached;
-}
-
-nb::object freeable(const EncoderLedger& self) {
-  nb::object ordered = nb::module_::import_("collections").attr("OrderedDict")();
-  for (const SizedItem& entry : self.freeable()) {
-    ordered[entry.item.text().c_str()] = entry.size.value();
-  }
-  return ordered;
-}
-
-nb::dict sizes(const EncoderLedger& self) {
-  nb::dict sizes;
-  for (const auto& [item, requests] : self.references()) {
-    sizes[item.text().c_str()] = self.size_of(item)->value();
-  }
-  return sizes;
-}
-
-nb::dict request_inputs(const EncoderLedger& self) {
-  std::set<RequestId> requests;
-  for (const auto& [item, names] : self.references()) requests.insert(names.begin(), names.end());
-  nb::dict inputs;
-  for (const RequestId& request : requests) {
-    inputs[request.text().c_str()] = inputs_of(self.inputs_of(request));
-  }
-  return inputs;
-}
-
-/// The name that a str says, kept for the next call: a scheduler asks about the same request and
-/// item several times in a row. The str is kept alive, so that no other can be at its address.
-template <typename Name>
-class LastName {
- public:
-  const Name& of(const nb::object& text) {
-    if (text.ptr() != text_.ptr()) {
-      name_ = Name(utf8(text));
-      text_ = text;
-    }
-    return name_;
-  }
-
- private:
-  nb::object text_;
-  Name name_;
-};
 
 /// A str's own hash, which Python computes once.
 struct PythonHash {
@@ -87,23 +35,126 @@ struct PythonHash {
 };
 struct SameText {
   bool operator()(const nb::object& one, const nb::object& other) const {
-    return one.is(other) || (PyUnicode_Check(one.ptr()) && PyUnicode_Check(other.ptr()) &&
-                             PyUnicode_Compare(one.ptr(), other.ptr()) == 0);
+    return one.is(other) || PyUnicode_Compare(one.ptr(), other.ptr()) == 0;
   }
 };
+
+/// The text itself and not an object of a class derived from str: that could run any Python code
+/// when it is compared.
+nb::object exact_text(nb::object text) {
+  if (PyUnicode_CheckExact(text.ptr())) return text;
+  return nb::steal(nb::detail::raise_if_null(PyUnicode_FromObject(text.ptr())));
+}
+
+/// A request that holds inputs, or held some and was not freed yet: while it is being answered a
+/// scheduler asks in every step which it holds.
+struct KnownRequest {
+  nb::object name;
+  nb::object request;  // the object that asked first; kept, so that no other is at its address
+  nb::object inputs;   // a frozenset; not valid: nobody asked since they changed
+};
+
+struct PythonNames {
+  using Item = nb::object;  // a str
+  using Request = const KnownRequest*;
+  using ItemHash = PythonHash;
+  using ItemEqual = SameText;
+  using RequestHash = std::hash<Request>;
+  static std::string describe(const Item& item) { return utf8(item); }
+  static std::string describe(Request request) { return utf8(request->name); }
+};
+using Ledger = LedgerOf<PythonNames>;
+
+nb::object empty_frozenset() {
+  return nb::steal(nb::detail::raise_if_null(PyFrozenSet_New(nullptr)));
+}
+
+/// Adding numbers collects no garbage.
+void add(nb::handle set, const std::vector<InputIndex>& inputs) {
+  for (const InputIndex input : inputs) {
+    const nb::int_ number(static_cast<std::uint32_t>(input));
+    if (PySet_Add(set.ptr(), number.ptr()) != 0) throw nb::python_error();
+  }
+}
+
+std::vector<InputIndex> inputs_held(std::span<const Ledger::HeldInput> held) {
+  std::vector<InputIndex> inputs;
+  for (const Ledger::HeldInput& each : held) inputs.push_back(each.input);
+  return inputs;
+}
+
+// What follows reads the whole ledger before it makes a container: making one may collect garbage,
+// and so run Python that calls the ledger.
+
+using SizedItems = std::vector<std::pair<nb::object, EmbeddingCount>>;
+
+SizedItems items_of(const Ledger& self) {
+  SizedItems items;
+  self.visit_items(
+      [&](const nb::object& item, EmbeddingCount size) { items.emplace_back(item, size); });
+  return items;
+}
+
+nb::dict cached(const Ledger& self) {
+  std::vector<std::pair<nb::object, nb::object>> references;  // an item, the name of a request
+  self.visit_requests([&](const KnownRequest* request, auto held) {
+    for (const auto& each : held) references.emplace_back(*each.entry->item, request->name);
+  });
+  const SizedItems items = items_of(self);
+  nb::dict cached;
+  for (const auto& [item, size] : items) cached[item] = nb::set();
+  for (const auto& [item, name] : references) nb::cast<nb::set>(cached[item]).add(name);
+  return cached;
+}
+
+nb::object freeable(const Ledger& self) {
+  SizedItems items;
+  self.visit_freeable(
+      [&](const nb::object& item, EmbeddingCount size) { items.emplace_back(item, size); });
+  nb::object ordered = nb::module_::import_("collections").attr("OrderedDict")();
+  for (const auto& [item, size] : items) ordered[item] = size.value();
+  return ordered;
+}
+
+nb::dict sizes(const Ledger& self) {
+  const SizedItems items = items_of(self);
+  nb::dict sizes;
+  for (const auto& [item, size] : items) sizes[item] = size.value();
+  return sizes;
+}
+
+nb::dict request_inputs(const Ledger& self) {
+  std::vector<std::pair<nb::object, std::vector<InputIndex>>> requests;
+  self.visit_requests([&](const KnownRequest* request, auto held) {
+    requests.emplace_back(request->name, inputs_held(held));
+  });
+  nb::dict inputs;
+  for (const auto& [name, held] : requests) {
+    inputs[name] = inputs_of(held);
+  }
+  return inputs;
+}
+
+nb::list list_of(const std::vector<nb::object>& items) {
+  nb::list list;
+  for (const nb::object& item : items) list.append(item);
+  return list;
+}
 
 /// Reading a request's attributes may run Python, so each call reads all of them before it touches
 /// the ledger. A request's id must not change while it holds inputs.
 class RequestLedger {
  public:
   explicit RequestLedger(EmbeddingCount capacity) : ledger_(capacity) {}
-  [[nodiscard]] const EncoderLedger& ledger() const { return ledger_; }
+  [[nodiscard]] const Ledger& ledger() const { return ledger_; }
 
   bool check_and_update_cache(nb::handle request, std::int64_t input) {
-    const nb::object item = identifier_of(request, input);
-    const Asking asking = ask(request);
-    const bool found = ledger_.take(asking.id, input_of(input), last_item_.of(item));
-    if (found) changed(asking);
+    const nb::object item = exact_text(identifier_of(request, input));
+    const InputIndex index = input_of(input);
+    if (!ledger_.size_of(item).has_value()) return false;
+    KnownRequest& known = find_or_remember(request);
+    const bool found = ledger_.take(&known, index, item);
+    if (found) changed(known);
     return found;
   }
   bool can_allocate(nb::handle request, std::int64_t input, std::int64_t compute_budget,
@@ -112,125 +163,105 @@ class RequestLedger {
     return ledger_.make_room(demand);
   }
   void allocate(nb::handle request, std::int64_t input) {
-    const nb::object item = identifier_of(request, input);
+    const nb::object item = exact_text(identifier_of(request, input));
     const EmbeddingCount size = size_of(request, input);
-    const Asking asking = ask(request);
-    or_raise(ledger_.allocate(asking.id, input_of(input), last_item_.of(item), size));
-    changed(asking);
+    const InputIndex index = input_of(input);
+    KnownRequest& known = find_or_remember(request);
+    or_raise(ledger_.allocate(&known, index, item, size));
+    changed(known);
   }
   nb::object get_cached_input_ids(nb::handle request) {
-    Held* const held = find(request);
-    if (held == nullptr) return none_;
-    if (!held->inputs.is_valid()) held->inputs = frozen(ledger_.inputs_of(held->id));
-    return held->inputs;
+    const KnownRequest* const asked = find(request);
+    if (asked == nullptr) return none_;
+    if (asked->inputs.is_valid()) return asked->inputs;
+    nb::object set =
+        empty_frozenset();  // may collect garbage and so run Python: the request is found again
+    KnownRequest* const known = find(request);
+    if (known == nullptr) return none_;
+    add(set, inputs_held(ledger_.held_by(known)));
+    known->inputs = set;
+    return set;
   }
   nb::object get_cached_num_encoder_embeds(nb::handle request, std::int64_t input) {
-    const auto size = ledger_.size_of(last_item_.of(identifier_of(request, input)));
+    const auto size = ledger_.size_of(exact_text(identifier_of(request, input)));
     return size.has_value() ? nb::int_(size->value()) : nb::object(nb::none());
   }
   void free_encoder_input(nb::handle request, std::int64_t input) {
-    Held* const held = find(request);
-    if (held == nullptr || !ledger_.release(held->id, input_of(input))) return;
-    const auto inputs = ledger_.inputs_of(held->id);
-    if (inputs.empty()) {
-      drop(*held);
+    KnownRequest* const known = find(request);
+    if (known == nullptr || !ledger_.release(known, input_of(input))) return;
+    if (ledger_.held_by(known).empty()) {
+      known->inputs = none_;
+      ++without_inputs_;
     } else {
-      held->inputs = frozen(inputs);
+      known->inputs = {};
     }
   }
   void free(nb::handle request) {
-    Held* const held = find(request);
-    if (held == nullptr) return;
-    ledger_.release_all(held->id);
-    drop(*held);
+    KnownRequest* const known = find(request);
+    if (known == nullptr) return;
+    if (ledger_.release_all(known) == 0) --without_inputs_;
+    by_object_.erase(known->request.ptr());
+    const auto found = by_name_.find(known->name);
+    const auto ended = std::move(found->second);  // its objects may run Python as they end
+    by_name_.erase(found);
   }
-  nb::list get_freed_mm_hashes() { return texts(ledger_.drain_freed()); }
+  nb::list get_freed_mm_hashes() { return list_of(ledger_.drain_freed()); }
   void reset() {
-    by_object_.clear();
     ledger_.reset();
+    by_object_.clear();
+    without_inputs_ = 0;
     const auto ended = std::exchange(by_name_, {});  // their objects may run Python as they end
   }
 
  private:
-  /// A request that holds inputs.
-  struct Held {
-    nb::object name;
-    RequestId id;
-    nb::object request;  // the object that asked last; kept, so that no other is at its address
-    nb::object inputs;   // a frozenset; not valid: nobody asked since they changed
-  };
-  struct Asking {
-    nb::object request;
-    Held* held;       // nullptr: it holds nothing yet
-    nb::object name;  // then this is its name
-    const RequestId& id;
-  };
+  /// Beyond it, requests without inputs are forgotten. vLLM's scheduler frees each request, and runs
+  /// fewer.
+  static constexpr std::size_t kMostWithoutInputs = 10'000;
 
-  /// nullptr: it holds no inputs. Usually the object alone says which request it is; another object may
-  /// have the same name.
-  Held* find(nb::handle request) {
+  /// nullptr: it holds no inputs and held none. Usually the object alone says which request it is;
+  /// another object may have the same name.
+  KnownRequest* find(nb::handle request) {
     const auto known = by_object_.find(request.ptr());
     if (known != by_object_.end()) return known->second;
-    return find(request, name_of(request));
+    const auto named = by_name_.find(exact_text(name_of(request)));
+    return named == by_name_.end() ? nullptr : named->second.get();
   }
-  Held* find(nb::handle request, const nb::object& name) {
-    const auto found = by_name_.find(name);
-    if (found == by_name_.end()) return nullptr;
-    remember(*found->second, request);
-    return found->second.get();
-  }
-  void remember(Held& held, nb::handle request) {
-    if (held.request.is_valid()) by_object_.erase(held.request.ptr());
-    by_object_.insert_or_assign(request.ptr(), &held);
-    held.request = nb::borrow(request);
-  }
-  void drop(Held& held) {
-    by_object_.erase(held.request.ptr());
-    const auto found = by_name_.find(held.name);
-    const auto ended = std::move(found->second);  // its objects may run Python as they end
-    by_name_.erase(found);
-  }
-  Asking ask(nb::handle request) {
+  KnownRequest& find_or_remember(nb::handle request) {
     const auto known = by_object_.find(request.ptr());
-    if (known != by_object_.end()) {
-      return {.request = nb::borrow(request),
-              .held = known->second,
-              .name = {},
-              .id = known->second->id};
+    if (known != by_object_.end()) return *known->second;
+    if (without_inputs_ >= kMostWithoutInputs) forget_without_inputs();
+    nb::object name = exact_text(name_of(request));
+    const auto [named, is_new] = by_name_.try_emplace(name);
+    if (is_new) {
+      named->second = std::make_unique<KnownRequest>(
+          KnownRequest{.name = std::move(name), .request = nb::borrow(request), .inputs = none_});
+      by_object_.emplace(request.ptr(), named->second.get());
+      ++without_inputs_;
     }
-    nb::object name = name_of(request);
-    Held* const held = find(request, name);
-    const RequestId& id = held == nullptr ? last_request_.of(name) : held->id;
-    return {.request = nb::borrow(request), .held = held, .name = std::move(name), .id = id};
+    return *named->second;
   }
-  /// The inputs of the request that asks.
-  void changed(const Asking& asking) {
-    if (asking.held != nullptr) {
-      asking.held->inputs = {};
-      return;
-    }
-    auto held = std::make_unique<Held>();
-    held->name = asking.name;
-    held->id = asking.id;
-    remember(*held, asking.request);
-    by_name_.emplace(asking.name, std::move(held));
+  /// The request holds inputs now, and which is to be read again.
+  void changed(KnownRequest& known) {
+    if (known.inputs.is(none_)) --without_inputs_;
+    known.inputs = {};
   }
-  static nb::object frozen(const std::vector<InputIndex>& inputs) {
-    nb::object set = nb::steal(nb::detail::raise_if_null(PyFrozenSet_New(nullptr)));
-    for (const InputIndex input : inputs) {
-      const nb::int_ number(static_cast<std::uint32_t>(input));
-      if (PySet_Add(set.ptr(), number.ptr()) != 0) throw nb::python_error();
-    }
-    return set;
+  void forget_without_inputs() {
+    std::vector<std::unique_ptr<KnownRequest>> ended;  // their objects may run Python as they end
+    boost::unordered::erase_if(by_name_, [&](auto& each) {
+      if (!each.second->inputs.is(none_)) return false;
+      by_object_.erase(each.second->request.ptr());
+      ended.push_back(std::move(each.second));
+      return true;
+    });
+    without_inputs_ = 0;
   }
-
-  EncoderLedger ledger_;
+  Ledger ledger_;
   /// A scheduler asks for the inputs of every running request in every step.
-  boost::unordered_flat_map<PyObject*, Held*> by_object_;
-  boost::unordered_flat_map<nb::object, std::unique_ptr<Held>, PythonHash, SameText> by_name_;
-  nb::object none_ = frozen({});  // of a request without inputs
-  LastName<RequestId> last_request_;
-  LastName<ItemId> last_item_;
+  boost::unordered_flat_map<PyObject*, KnownRequest*> by_object_;
+  boost::unordered_flat_map<nb::object, std::unique_ptr<KnownRequest>, PythonHash, SameText>
+      by_name_;
+  nb::object none_ = empty_frozenset();  // of a request without inputs
+  std::size_t without_inputs_ = 0;       // of those in by_name_
 };
 
 using Given = std::span<PyObject* const>;
@@ -354,9 +385,10 @@ PyType_Slot request_ledger_slots[] = {{Py_tp_methods, request_ledger_methods}, {
 
 void bind_request_ledger(nb::module_& module) {
   using Self = RequestLedger;
-  nb::class_<Self>(module, "RequestLedger", nb::type_slots(request_ledger_slots),
-                   "vLLM's EncoderCacheManager on an EncoderLedger: the part that is called for "
-                   "every request.")
+  nb::class_<Self>(
+      module, "RequestLedger", nb::type_slots(request_ledger_slots),
+      "vLLM's EncoderCacheManager with EncoderLedger's rules: the part that is called for "
+      "every request.")
       .def(
           "__init__",
           [](Self* self, std::int64_t cache_size) { new (self) Self(embeds(cache_size)); },
@@ -380,7 +412,7 @@ void bind_request_ledger(nb::module_& module) {
           "freeable", [](const Self& self) { return freeable(self.ledger()); },
           nb::sig("def freeable(self) -> collections.OrderedDict[str, int]"))
       .def_prop_ro(
-          "freed", [](const Self& self) { return texts(self.ledger().freed()); },
+          "freed", [](const Self& self) { return list_of(self.ledger().freed()); },
           nb::sig("def freed(self) -> list[str]"));
 }
 

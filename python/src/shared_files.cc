@@ -7,11 +7,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <tuple>
 
 #include "bindings.h"
+#include "storage/shared_files/shared_files_writer.h"
 
 namespace afterimage::python {
 
@@ -51,6 +53,12 @@ std::optional<ReadTensor> read_tensor(const std::string& path, std::string_view 
                     .data = view[nb::slice(nb::int_(found->data_offset), nb::none(), nb::none())]};
 }
 
+SharedTensorForm form_of(std::string dtype, nb::handle shape, double seconds) {
+  SharedTensorForm form = {.dtype = std::move(dtype), .shape = {}, .seconds = seconds};
+  for (const nb::handle extent : shape) form.shape.push_back(nb::cast<std::uint64_t>(extent));
+  return form;
+}
+
 class PySharedFiles {
  public:
   PySharedFiles(const std::filesystem::path& folder, std::uint64_t capacity)
@@ -58,8 +66,7 @@ class PySharedFiles {
 
   bool put(std::string_view name, std::string dtype, nb::handle shape, nb::handle data,
            double seconds) {
-    SharedTensorForm form = {.dtype = std::move(dtype), .shape = {}, .seconds = seconds};
-    for (const nb::handle extent : shape) form.shape.push_back(nb::cast<std::uint64_t>(extent));
+    const SharedTensorForm form = form_of(std::move(dtype), shape, seconds);
     const BorrowedTensor borrowed = borrow_tensor(data);
     return or_raise(without_gil([&] { return files_->put(name, form, borrowed.view.bytes()); }));
   }
@@ -85,9 +92,45 @@ class PySharedFiles {
     without_gil([&] { files_->close(); });
   }
   std::filesystem::path process_folder() { return files_->process_folder(); }
+  [[nodiscard]] SharedFiles& files() const { return *files_; }
 
  private:
   std::unique_ptr<SharedFiles> files_;
+};
+
+/// Python's objects end in finished() and in the destructor, under the GIL.
+class PySharedFilesWriter {
+ public:
+  PySharedFilesWriter(const PySharedFiles& files, std::size_t threads)
+      : writer_(files.files(), threads) {}
+  ~PySharedFilesWriter() { close(); }
+  PySharedFilesWriter(const PySharedFilesWriter&) = delete;
+  PySharedFilesWriter& operator=(const PySharedFilesWriter&) = delete;
+
+  void put(std::string name, std::string dtype, nb::handle shape, nb::handle data, double seconds) {
+    const auto borrowed = std::make_shared<BorrowedTensor>(borrow_tensor(data));
+    or_raise(writer_.put({.name = std::move(name),
+                          .form = form_of(std::move(dtype), shape, seconds),
+                          .data = borrowed->view.bytes(),
+                          .owner = borrowed}));
+  }
+  std::vector<std::tuple<std::string, bool, std::string>> finished() {
+    std::vector<std::tuple<std::string, bool, std::string>> found;
+    for (const auto& [name, result, owner] : writer_.finished()) {
+      found.emplace_back(name, result.value_or(false),
+                         result.has_value() ? "" : result.error().message);
+    }
+    return found;
+  }
+  void wait() {
+    without_gil([&] { writer_.wait(); });
+  }
+  void close() {
+    without_gil([&] { writer_.close(); });
+  }
+
+ private:
+  SharedFilesWriter writer_;
 };
 
 }  // namespace
@@ -156,6 +199,22 @@ Unavailable: the folder cannot be written.)")
            "Releases all leases of this process. May be called twice.")
       .def_prop_ro("process_folder", &PySharedFiles::process_folder,
                    "A folder of this process alone; it is removed when the process has ended.");
+
+  nb::class_<PySharedFilesWriter>(module, "SharedFilesWriter",
+                                  "Puts tensors into SharedFiles from threads of its own, which "
+                                  "never wait for the interpreter.")
+      .def(nb::init<const PySharedFiles&, std::size_t>(), nb::arg("files"), nb::arg("threads"),
+           nb::keep_alive<1, 2>())
+      .def("put", &PySharedFilesWriter::put, nb::arg("name"), nb::arg("dtype"), nb::arg("shape"),
+           nb::arg("data"), nb::arg("seconds") = 0.0,
+           nb::sig("def put(self, name: str, dtype: str, shape: Iterable[int], data: TensorLike, "
+                   "seconds: float = 0.0) -> None"),
+           "Returns at once. The data must not change until it is among finished().")
+      .def("finished", &PySharedFilesWriter::finished,
+           "What was written since the last call: the name, what SharedFiles.put returned, and why "
+           "it failed (empty: it did not).")
+      .def("wait", &PySharedFilesWriter::wait, "Until everything that was put by now is written.")
+      .def("close", &PySharedFilesWriter::close, "Writes what was put. May be called twice.");
 }
 
 }  // namespace afterimage::python

@@ -65,8 +65,8 @@ class Engine:
         """Schedules the items in order; items that are not promised are encoded to the given array."""
         request = SimpleNamespace(
             mm_features=[
-                SimpleNamespace(identifier=item, mm_position=SimpleNamespace(offset=index, length=1))
-                for index, item in enumerate(items)
+                SimpleNamespace(identifier=item, mm_position=SimpleNamespace(offset=index, length=1 if made is None else len(made)))
+                for index, (item, made) in enumerate(items.items())
             ]
         )
         promised = [item for item in items if self.scheduler.has_cache_item(item)]

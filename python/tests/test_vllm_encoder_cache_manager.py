@@ -250,6 +250,8 @@ def test_manager_and_model_agree_after_every_call(seed: int) -> None:
             assert getattr(ours, attribute) == getattr(peer, attribute), f"seed {seed}, step {step}: {attribute}"
         assert list(ours.freeable) == list(peer.freeable), f"seed {seed}, step {step}"
         assert ours.request_cached_ids == peer.request_cached_ids, f"seed {seed}, step {step}"
+        for each in requests:
+            assert ours.get_cached_input_ids(each) == peer.get_cached_input_ids(each), f"seed {seed}, step {step}"
 
 
 def test_a_request_is_known_by_its_name_and_not_by_its_object() -> None:
@@ -279,9 +281,32 @@ def test_what_it_keeps_of_a_request_ends_with_it() -> None:
             manager.allocate(request, 0)
         assert manager.get_cached_input_ids(request) == {0}
         before = sys.getrefcount(request)
-        manager.free(request) if number % 2 else manager.free_encoder_input(request, 0)
+        if number % 2:
+            manager.free_encoder_input(request, 0)
+            assert manager.get_cached_input_ids(request) == set()
+        manager.free(request)
         assert sys.getrefcount(request) < before
         del request
+
+
+def test_requests_without_inputs_that_nobody_frees_are_forgotten_at_last() -> None:
+    manager, first, held = EncoderCacheManager(16), Request("first", ["a"], [1]), Request("held", ["a"], [1])
+    manager.allocate(first, 0)
+    assert manager.check_and_update_cache(held, 0)
+    before = sys.getrefcount(first)
+    manager.free_encoder_input(first, 0)
+    for number in range(10_000):
+        request = Request(f"r{number}", ["a"], [1])
+        assert manager.check_and_update_cache(request, 0)
+        manager.free_encoder_input(request, 0)
+    assert sys.getrefcount(first) < before
+    assert manager.get_cached_input_ids(first) == set()
+    assert manager.get_cached_input_ids(held) == {0}
+    for request in (first, request):  # one that was forgotten, and one that may be known
+        assert manager.check_and_update_cache(request, 0)
+        assert manager.get_cached_input_ids(request) == {0}
+        manager.free(request)
+    assert manager.request_cached_ids == {"held": {0}}
 
 
 def test_arguments_may_be_named() -> None:

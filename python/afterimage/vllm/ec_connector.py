@@ -41,7 +41,7 @@ from afterimage.vllm.below import Below, open_below, secret_in
 from afterimage.vllm.counts import DEFAULT_FOLDER, TIERS, Counts
 from afterimage.vllm.log import log
 from afterimage.vllm.metrics import ReuseMetrics, ReuseStats, changes_of
-from afterimage.vllm.shared_files import AbsentFiles, SharedFiles, SharedLease, read_shared_tensor
+from afterimage.vllm.shared_files import AbsentFiles, SharedFiles, SharedFilesWriter, SharedLease, read_shared_tensor
 from afterimage.vllm.uuids import is_verifying
 
 _EPOCH_FILE = "weights-epoch"
@@ -49,7 +49,7 @@ _EPOCH_FILE = "weights-epoch"
 # caches are off; such a number means another item after each start.
 _CONTENT = re.compile(r"(.*:)?([0-9a-f]{64}|[0-9a-f]{128})", re.DOTALL)
 _QUEUED_SAVES = 64
-_MOVERS = 4  # threads that copy items: copies wait for memory and disks, and run without the interpreter's lock
+_MOVERS = 4  # threads that write items, and as many that promote them: both wait for memory and disks
 _ABANDONED_AFTER_SECONDS = 60.0
 _TIERS_CHECKED_EVERY_SECONDS = 1.0
 _REMEMBERED_SOURCES = 10_000
@@ -71,21 +71,12 @@ def set_weights_epoch(epoch: str, folder: str = DEFAULT_FOLDER) -> None:
 
 @dataclass
 class LoadsOfStep(ECConnectorMetadata):
-    """The items that workers load in one step, and the weights epoch under which they save (None: unknown, save nothing)."""
+    """The items that workers load in one step, the weights epoch under which they save (None: unknown, save nothing), and the
+    rows of all items that they encode."""
 
     epoch: str | None = ""
     loads: dict[str, SharedLease] = field(default_factory=dict)
-
-
-@dataclass
-class _Save:
-    """A newly encoded item, copied from the device."""
-
-    identifier: str
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    data: Any
+    rows: int = 0
 
 
 class _Unread:
@@ -110,12 +101,13 @@ class ECConnector(ECConnectorBase):
         self._movers = ThreadPoolExecutor(_MOVERS, thread_name_prefix="afterimage-ec")
         self._storing = ThreadPoolExecutor(1, thread_name_prefix="afterimage-ec-below")
         self._files: SharedFiles | AbsentFiles = AbsentFiles()
+        self._writer: SharedFilesWriter | None = None
         self._below: Below | None = None
         self._off: dict[str, str] = {}
         self._warned: set[str] = set()
         self._is_closed = False
         try:
-            self._model, self._encoding = model_of(vllm_config), encoding_of(vllm_config)
+            self._model, self._encoder = model_of(vllm_config), encoding_of(vllm_config)
             self._open(dict(vllm_config.ec_transfer_config.ec_connector_extra_config or {}))
         except Exception as error:  # a cache that cannot be opened must not end the engine
             self._off["settings"] = str(error)
@@ -123,6 +115,7 @@ class ECConnector(ECConnectorBase):
         # Scheduler: promised in this step, being loaded by workers, being promoted from the tiers below.
         self._planned: str | _Unread | None = _Unread()
         self._promised: dict[str, SharedLease] = {}
+        self._rows_to_encode = 0
         self._loads: dict[str, SharedLease] = {}
         self._loading: list[tuple[float, str, SharedLease]] = []
         self._promotions: dict[str, tuple[float, Future[None]]] = {}
@@ -133,9 +126,10 @@ class ECConnector(ECConnectorBase):
         self._check_tiers()
         _connectors.add(self)
         # Worker.
-        self._new: list[_Save] = []
-        self._began = self._encoded = 0.0
-        self._saves: dict[str, Future[bool]] = {}
+        self._began = 0.0
+        self._encoding: float | None = None  # seconds that this step's items took; None: none is saved yet
+        self._rows = 0  # of the items saved in this step
+        self._saves: dict[str, str] = {}  # an item's identifier by the name of its file
         self._loaded: set[str] = set()
 
     def _open(self, settings: dict[str, Any]) -> None:
@@ -153,6 +147,7 @@ class ECConnector(ECConnectorBase):
         remote_timeout = float(settings.get("remote_timeout", 0.05))
         try:
             self._files = SharedFiles(folder / "items", host_bytes)
+            self._writer = SharedFilesWriter(self._files, _MOVERS)
         except OSError as error:
             self._off["host"] = str(error)
             return  # items reach workers through the folder, whichever tier has them
@@ -172,6 +167,8 @@ class ECConnector(ECConnectorBase):
         if self._is_closed:
             return
         self._is_closed = True
+        if self._writer is not None:
+            self._writer.close()
         self._movers.shutdown(wait=True)
         self._storing.shutdown(wait=True)
         if self._schedules:
@@ -185,7 +182,9 @@ class ECConnector(ECConnectorBase):
 
     def drain(self) -> None:
         """Waits until everything that was to be copied by now has been, or has failed."""
-        wait([*self._saves.values(), *(promotion for _, promotion in self._promotions.values())])
+        if self._writer is not None:
+            self._writer.wait()
+        wait([promotion for _, promotion in self._promotions.values()])
         self._storing.submit(lambda: None).result()
 
     def _is_off(self) -> bool:
@@ -234,7 +233,7 @@ class ECConnector(ECConnectorBase):
             name, revision, dtype, quantization = self._model
             space = Namespace(name, name, weights_epoch=epoch, adapter=f"{revision}/{dtype}/{quantization}", secret=self._secret)
             self._spaces = {epoch: space}
-        return space.derive("afterimage/vllm-item/2", {"identifier": identifier, "encoding": self._encoding})
+        return space.derive("afterimage/vllm-item/2", {"identifier": identifier, "encoding": self._encoder})
 
     # Scheduler.
 
@@ -268,6 +267,7 @@ class ECConnector(ECConnectorBase):
         identifier = request.mm_features[index].identifier
         if (lease := self._promised.get(identifier)) is None:
             self._counts.add("encoded")
+            self._rows_to_encode += request.mm_features[index].mm_position.length
             return
         if identifier not in self._loads:
             self._counts.add(f"hits_{self._sources.pop(identifier, 'host')}")
@@ -278,6 +278,7 @@ class ECConnector(ECConnectorBase):
     def build_connector_meta(self, scheduler_output: Any) -> LoadsOfStep:
         loads, self._loads = self._loads, {}
         promised, self._promised = self._promised, {}
+        rows, self._rows_to_encode = self._rows_to_encode, 0
         now = time.monotonic()
         for identifier, lease in promised.items():
             if identifier not in loads:
@@ -287,7 +288,7 @@ class ECConnector(ECConnectorBase):
         self._check_tiers()
         epoch = None if self._is_off() else self._epoch_of_step()
         self._planned = _Unread()
-        return LoadsOfStep(epoch=epoch, loads=loads)
+        return LoadsOfStep(epoch=epoch, loads=loads, rows=rows)
 
     def update_connector_output(self, connector_output: Any) -> None:
         loaded = connector_output.finished_recving or set()
@@ -375,20 +376,34 @@ class ECConnector(ECConnectorBase):
 
     def bind_connector_metadata(self, connector_metadata: Any) -> None:
         super().bind_connector_metadata(connector_metadata)
-        self._began = time.monotonic()
+        self._begin_encoding()
+
+    def _begin_encoding(self) -> None:
+        self._began, self._encoding, self._rows = time.monotonic(), None, 0
 
     def save_caches(self, encoder_cache: dict[str, Any], mm_hash: str, **kwargs: Any) -> None:
-        """Copies the output from the device now; another thread writes it. Under pressure it is not saved."""
-        if not self.is_producer or self._is_off() or not self._first_rank() or len(self._saves) + len(self._new) >= _QUEUED_SAVES:
+        """Copies the output from the device now; another thread writes it meanwhile. Under pressure it is not saved."""
+        if not self.is_producer or self._writer is None or not self._first_rank() or len(self._saves) >= _QUEUED_SAVES:
             return
         meta = self._connector_metadata
         epoch = meta.epoch if isinstance(meta, LoadsOfStep) else self._epoch()
-        if epoch is None or mm_hash in self._saves or not _is_content(mm_hash):
+        if epoch is None or not _is_content(mm_hash):
             return
         name = self._key(mm_hash, epoch).hex()
-        if not self._files.holds(name):
-            self._new.append(_Save(mm_hash, name, *self._to_host(encoder_cache[mm_hash])))
-        self._encoded = time.monotonic()
+        if name not in self._saves and not self._files.holds(name):
+            dtype, shape, data = self._to_host(encoder_cache[mm_hash])
+            self._writer.put(name, dtype, shape, data, self._seconds_of(shape))
+            self._saves[name] = mm_hash
+
+    def _seconds_of(self, shape: tuple[int, ...]) -> float:
+        """The item's share of the step's encoding, by its rows. vLLM encodes everything before it saves the first item."""
+        rows = shape[0] if shape else 0
+        self._rows += rows
+        if self._encoding is None:
+            self._encoding = time.monotonic() - self._began
+        meta = self._connector_metadata
+        planned = meta.rows if isinstance(meta, LoadsOfStep) else 0
+        return self._encoding * rows / max(self._rows, planned, 1)
 
     def start_load_caches(self, encoder_cache: dict[str, Any], **kwargs: Any) -> None:
         for identifier, lease in self._get_connector_metadata().loads.items():
@@ -398,31 +413,20 @@ class ECConnector(ECConnectorBase):
                     raise Unavailable(f"the encoder output of {identifier} was promised but cannot be read: {lease.path}")
                 encoder_cache[identifier] = self._to_device(tensor.dtype, tensor.shape, tensor.data)
             self._loaded.add(identifier)
-        self._began = time.monotonic()
+        self._begin_encoding()
 
     def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
         """Items that were saved, and items that were loaded."""
-        self._start_saves()
-        finished = {identifier: save for identifier, save in self._saves.items() if save.done()}
-        for identifier in finished:
-            del self._saves[identifier]
-        saved = {identifier for identifier, save in finished.items() if save.result()}
+        saved = set()
+        for name, is_new, failure in self._writer.finished() if self._writer is not None else ():
+            identifier = self._saves.pop(name)
+            if is_new or (not failure and self._files.holds(name)):
+                saved.add(identifier)
+            else:
+                why = failure or "the setting host_bytes has no space for them"
+                self._warn_once(f"Afterimage does not save some encoder outputs: {why}")
         loaded, self._loaded = self._loaded, set()
         return saved or None, loaded or None
-
-    def _start_saves(self) -> None:
-        """Writes the items that this step encoded. Encoding them took the time from the last load to the last save."""
-        new, self._new = self._new, []
-        rows = sum(save.shape[0] for save in new if save.shape)
-        for save in new:
-            seconds = (self._encoded - self._began) * save.shape[0] / rows if rows and save.shape else 0.0
-            self._saves[save.identifier] = self._submit(self._movers, self._save_item, save, seconds)
-
-    def _save_item(self, save: _Save, seconds: float) -> bool:
-        if self._files.put(save.name, save.dtype, save.shape, save.data, seconds) or self._files.holds(save.name):
-            return True
-        self._warn_once("Afterimage does not save some encoder outputs: the setting host_bytes has no space for them")
-        return False
 
     def _first_rank(self) -> bool:
         return int(getattr(getattr(self._vllm_config, "parallel_config", None), "rank", 0) or 0) == 0

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from afterimage._core import SharedFiles, SharedLease, SharedTensor, read_shared_tensor
+from afterimage._core import SharedFiles, SharedFilesWriter, SharedLease, SharedTensor, read_shared_tensor
 
-__all__ = ["AbsentFiles", "SharedFiles", "SharedLease", "SharedTensor", "read_shared_tensor"]
+__all__ = ["AbsentFiles", "SharedFiles", "SharedFilesWriter", "SharedLease", "SharedTensor", "read_shared_tensor"]
 
 
 class AbsentFiles:

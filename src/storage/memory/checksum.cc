@@ -21,13 +21,25 @@ Checksum Checksum::of(std::span<const std::byte> bytes) {
 
 Checksum Checksum::of(std::span<const std::span<const std::byte>> pieces) {
   if (pieces.size() == 1) return of(pieces.front());
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
-                                                                       &XXH3_freeState);
-  AFI_CHECK(state != nullptr && XXH3_128bits_reset(state.get()) == XXH_OK);
-  for (const auto piece : pieces) {
-    AFI_CHECK(XXH3_128bits_update(state.get(), piece.data(), piece.size()) == XXH_OK);
-  }
-  const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
+  RunningChecksum running;
+  for (const auto piece : pieces) running.add(piece);
+  return running.value();
+}
+
+RunningChecksum::RunningChecksum()
+    : state_(XXH3_createState(),
+             [](void* state) { XXH3_freeState(static_cast<XXH3_state_t*>(state)); }) {
+  AFI_CHECK(state_ != nullptr &&
+            XXH3_128bits_reset(static_cast<XXH3_state_t*>(state_.get())) == XXH_OK);
+}
+
+void RunningChecksum::add(std::span<const std::byte> bytes) {
+  AFI_CHECK(XXH3_128bits_update(static_cast<XXH3_state_t*>(state_.get()), bytes.data(),
+                                bytes.size()) == XXH_OK);
+}
+
+Checksum RunningChecksum::value() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(static_cast<const XXH3_state_t*>(state_.get()));
   return {.low = hash.low64, .high = hash.high64};
 }
 

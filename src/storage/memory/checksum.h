@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 namespace afterimage {
@@ -20,6 +21,20 @@ struct Checksum {
   static Checksum of(std::span<const std::byte> bytes);
   /// Of the bytes in order, as if they were in one place.
   static Checksum of(std::span<const std::span<const std::byte>> pieces);
+};
+
+/// A Checksum of bytes that come one after the other.
+///
+/// Threads  Not thread-safe.
+class RunningChecksum {
+ public:
+  RunningChecksum();
+  void add(std::span<const std::byte> bytes);
+  /// Of what was added until now.
+  [[nodiscard]] Checksum value() const;
+
+ private:
+  std::unique_ptr<void, void (*)(void*)> state_;
 };
 
 /// XXH3-64, for headers.

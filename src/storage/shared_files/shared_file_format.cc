@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "afterimage/check.h"
-#include "storage/memory/checksum.h"
 
 namespace afterimage::shared_file {
 
@@ -27,8 +26,7 @@ struct Lengths {
 };
 constexpr std::size_t kFixed = kChecked + sizeof(Lengths);
 
-Checksum checksum_of(std::span<const std::byte> head, std::span<const std::byte> data) {
-  const Checksum of_data = Checksum::of(data);
+Checksum checksum_of(std::span<const std::byte> head, const Checksum& of_data) {
   const std::array pieces = {head.subspan(kChecked), std::as_bytes(std::span(&of_data, 1))};
   return Checksum::of(pieces);
 }
@@ -54,9 +52,15 @@ std::vector<std::byte> head(std::string_view name, const SharedTensorForm& form,
   at = std::ranges::copy(std::as_bytes(std::span(form.shape)), at).out;
   at = std::ranges::copy(std::as_bytes(std::span(name)), at).out;
   std::ranges::copy(std::as_bytes(std::span(form.dtype)), at);
-  const Checksum sum = checksum_of(bytes, data);
+  const Checksum sum = checksum_of(bytes, Checksum::of(data));
   std::memcpy(bytes.data() + kMagic.size(), &sum, sizeof(sum));
   return bytes;
+}
+
+bool is_intact(std::span<const std::byte> head, const Checksum& of_data) {
+  Checksum stored;
+  std::memcpy(&stored, head.data() + kMagic.size(), sizeof(stored));
+  return checksum_of(head, of_data) == stored;
 }
 
 std::optional<Parsed> parse(std::span<const std::byte> whole, std::string_view name, bool verify) {
@@ -72,10 +76,8 @@ std::optional<Parsed> parse(std::span<const std::byte> whole, std::string_view n
   const std::size_t used = kFixed + shape_bytes + lengths.name + lengths.dtype;
   const std::size_t offset = lengths.data_offset;
   if (offset < used || offset > whole.size() || offset > kMostHead) return std::nullopt;
-  if (verify) {
-    Checksum stored;
-    std::memcpy(&stored, whole.data() + kMagic.size(), sizeof(stored));
-    if (checksum_of(whole.first(offset), whole.subspan(offset)) != stored) return std::nullopt;
+  if (verify && !is_intact(whole.first(offset), Checksum::of(whole.subspan(offset)))) {
+    return std::nullopt;
   }
   const auto* text = reinterpret_cast<const char*>(whole.data() + kFixed + shape_bytes);
   if (std::string_view(text, lengths.name) != name) return std::nullopt;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "afterimage/units.h"
+#include "storage/memory/checksum.h"
 
 namespace afterimage {
 
@@ -47,8 +48,11 @@ struct Parsed {
   SharedTensorForm form;
   std::size_t data_offset;  // at most whole.size()
 };
-/// `verify`: compares the checksum, too, which reads the data.
+/// `verify`: compares the checksum, too, which reads the data. Without it a part of the file that
+/// includes the head is enough.
 std::optional<Parsed> parse(std::span<const std::byte> whole, std::string_view name, bool verify);
+/// Whether the checksum in a parsed file's head is that of the head and of such data.
+bool is_intact(std::span<const std::byte> head, const Checksum& of_data);
 
 }  // namespace shared_file
 

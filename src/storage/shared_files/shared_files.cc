@@ -27,7 +27,9 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMany =
     64;  // with more files, evicting one at a time would read the folder for each put
 constexpr std::size_t kRemembered = 100'000;  // files whose checksum need not be verified again
-constexpr Bytes kMostKept = 16_MiB;           // by a thread that verifies
+// Read at a time to verify: a processor's nearest caches hold it until its checksum is computed.
+constexpr std::size_t kPart = 64 << 10;
+static_assert(kPart >= shared_file::kMostHead);
 constexpr const char* kLock = ".lock";
 
 /// The message names the folder and not the file, so that a caller can report it once.
@@ -106,6 +108,42 @@ int write_all(int file, std::span<const std::byte> head, std::span<const std::by
     }
   }
   return 0;
+}
+
+/// As many bytes as there are, at most all of `part`; none: they cannot be read.
+std::optional<std::span<std::byte>> read_part(const FileDescriptor& file,
+                                              std::span<std::byte> part) {
+  std::size_t filled = 0;
+  while (filled < part.size()) {
+    const ssize_t read = ::read(file.number(), part.data() + filled, part.size() - filled);
+    if (read < 0 && errno == EINTR) continue;
+    if (read < 0) return std::nullopt;
+    if (read == 0) break;
+    filled += static_cast<std::size_t>(read);
+  }
+  return part.first(filled);
+}
+
+/// What an intact file says of its tensor; none: it is damaged or another's.
+std::optional<SharedTensorForm> verified_form(const std::string& path, std::string_view name) {
+  const auto [file, size] = open_shared_file(path);
+  if (!file.is_open()) return std::nullopt;
+  std::array<std::byte, kPart> part;
+  auto read = read_part(file, part);
+  if (!read.has_value()) return std::nullopt;
+  auto parsed = shared_file::parse(*read, name, false);
+  if (!parsed.has_value()) return std::nullopt;
+  std::array<std::byte, shared_file::kMostHead> head;
+  const std::span kept = std::span(head).first(parsed->data_offset);
+  std::ranges::copy(read->first(kept.size()), kept.begin());
+  RunningChecksum running;
+  for (auto data = read->subspan(kept.size()); !data.empty(); data = *read) {
+    running.add(data);
+    read = read_part(file, part);
+    if (!read.has_value()) return std::nullopt;
+  }
+  if (!shared_file::is_intact(kept, running.value())) return std::nullopt;
+  return std::move(parsed->form);
 }
 
 }  // namespace
@@ -324,18 +362,12 @@ std::optional<SharedFiles::Seen> SharedFiles::verify(const std::string& path,
     const auto seen = verified_.find(std::string(name));
     if (seen != verified_.end() && seen->second.is(status)) return seen->second;
   }
-  // Kept by its thread: memory that the system hands out takes longer than to read and to verify.
-  thread_local std::vector<std::byte> whole;
-  const auto tensor = read_shared_file(path, name, true, [&](Bytes size) {
-    if (whole.size() < size.value()) whole.resize(size.value());
-    return std::span(whole).first(size.value());
-  });
-  if (whole.size() > kMostKept.value()) whole = {};
-  if (!tensor.has_value()) return std::nullopt;
+  const auto form = verified_form(path, name);
+  if (!form.has_value()) return std::nullopt;
   const Seen seen = {.inode = status.st_ino,
                      .bytes = status.st_size,
                      .written = status.st_mtim,
-                     .seconds = tensor->form.seconds};
+                     .seconds = form->seconds};
   remember(name, seen);
   return seen;
 }
