@@ -14,6 +14,11 @@ kept from training, to choose the threshold: the lowest score above which 95 % o
 --more: further pairs to train on, of which a tenth is kept for the threshold, too. The same form, or GPTCache's: the file is
 examples/benchmark/similiar_qqp_full.json.gz of https://github.com/zilliztech/GPTCache. Pairs that a chain of questions joins to the fold are left out.
 
+    bench/cross_encoder.py pairs.jsonl build/cross-encoder --more … --device cuda --teachers 8 --processes 8
+
+--teachers: labels are often wrong, so the model learns also from the mean opinion of such models ("teachers"), each trained on
+other parts of the training pairs than those that it gives its opinion of; and of further pairs without labels, each question with the nearest other ones.
+
 OUT_DIR gets for each fold:
 
   fold-0.jsonl        its pairs
@@ -55,6 +60,8 @@ spec.loader.exec_module(fetch_embedder)
 PRECISION = 0.95
 SHARES = (0.01, 0.02, 0.05, 0.1)  # of the pairs held out
 LONGEST = 64  # tokens of a pair; longer questions are cut
+PARTS = 4     # of the training pairs: a teacher is trained on all but one
+LABEL = 0.3   # of what is learnt where there are teachers; the rest is their mean opinion
 
 
 def read_pairs(path):
@@ -151,7 +158,13 @@ def batches(indices, length, size, rng):
     return out
 
 
-def train(model, encoder, tokens, labels, indices, args, seed, say):
+def precision_of(device):
+    """Training in 16 bits where a GPU does it."""
+    return torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda")
+
+
+def train(model, encoder, tokens, targets, indices, args, seed, say):
+    """`targets`: by index, from 0 (another answer) to 1 (the same)."""
     rng = random.Random(seed)
     length = {i: len(tokens[i][0]) + len(tokens[i][1]) for i in indices}
     plain = [p for n, p in model.named_parameters() if p.requires_grad and ("bias" in n or "LayerNorm" in n)]
@@ -166,16 +179,17 @@ def train(model, encoder, tokens, labels, indices, args, seed, say):
         for batch in batches(indices, length, args.batch, rng):
             # Which question comes first says nothing.
             pairs = [tokens[i] if rng.random() < 0.5 else tokens[i][::-1] for i in batch]
-            loss = torch.nn.functional.binary_cross_entropy_with_logits(
-                model(*encoder.batch(pairs, args.device)), torch.tensor([float(labels[i]) for i in batch], device=args.device)
-            )
+            with precision_of(args.device):
+                scores = model(*encoder.batch(pairs, args.device))
+            wanted = torch.tensor([float(targets[i]) for i in batch], device=args.device)
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(scores.float(), wanted)
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             schedule.step()
             done += 1
-            if done % 50 == 0:
+            if done % 500 == 0 or (args.device.type == "cpu" and done % 50 == 0):
                 mean = loss.item() if mean is None else 0.8 * mean + 0.2 * loss.item()
                 say(f"epoch {epoch + 1}, step {done} of {steps}, loss {mean:.3f}, {time.monotonic() - began:.0f} s")
 
@@ -236,16 +250,99 @@ def write_gguf(model, files, out):
     fetch_embedder.convert(files, out, ranks=True)
 
 
+@torch.no_grad()
+def neighbours(encoder, files, questions, device, each):
+    """For each question (a list of tokens) the numbers of the `each` nearest other ones, by the model's vectors before training."""
+    model = CrossEncoder(files).to(device).eval()
+    vectors = torch.zeros(len(questions), model.bert.config.hidden_size, device=device)
+    order = sorted(range(len(questions)), key=lambda q: len(questions[q]))
+    for at in range(0, len(order), 256):
+        some = order[at : at + 256]
+        rows = [[encoder.cls, *questions[q], encoder.sep] for q in some]
+        longest = max(map(len, rows))
+        ids = torch.tensor([row + [encoder.pad] * (longest - len(row)) for row in rows], device=device)
+        mask = (ids != encoder.pad).long()
+        states = model.bert(input_ids=ids, attention_mask=mask).last_hidden_state * mask.unsqueeze(-1)
+        vectors[some] = torch.nn.functional.normalize(states.sum(1), dim=1)
+    found = []
+    for at in range(0, len(questions), 1024):
+        nearest = (vectors[at : at + 1024] @ vectors.T).topk(min(each + 1, len(questions)), dim=1).indices.tolist()
+        found += [[q for q in row if q != at + number][:each] for number, row in enumerate(nearest)]
+    return found
+
+
+def unlabelled(encoder, files, pairs, tokens, training, labelled, args):
+    """Pairs of near questions of the training pairs; nobody said whether they have the same answer."""
+    number, questions = {}, []
+    for i in training:
+        for side in ("a", "b"):
+            if number.setdefault(words(pairs[i][side]), len(questions)) == len(questions):
+                questions.append(tokens[i][0 if side == "a" else 1])
+    known = {frozenset((number.get(words(pair["a"])), number.get(words(pair["b"])))) for pair in labelled}
+    made = {}
+    for q, nearest in enumerate(neighbours(encoder, files, questions, args.device, args.neighbours)):
+        made |= {frozenset((q, other)): (questions[q], questions[other]) for other in nearest if frozenset((q, other)) not in known}
+    return list(made.values())
+
+
+def one_model(job):
+    """Trains one model, in a process of its own where there are several, and scores the lists of pairs."""
+    files, tokens, targets, indices, scored, seed, args, path = job
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(seed)
+    encoder, model = Encoder(files), CrossEncoder(files).to(args.device)
+    train(model, encoder, tokens, targets, indices, args, seed, lambda text: print(text, file=sys.stderr, flush=True))
+    if path is not None:
+        write_gguf(model, files, path)
+    return [score(model, encoder, tokens, some, args.device) for some in scored]
+
+
+def run_all(jobs, processes):
+    if processes == 1:
+        return [one_model(job) for job in jobs]
+    with torch.multiprocessing.get_context("spawn").Pool(min(processes, len(jobs))) as pool:
+        return pool.map(one_model, jobs, chunksize=1)
+
+
+def opinions(fold, files, tokens, labels, component_of, others, args):
+    """Jobs of teachers, and where their scores go: of the part that they were not trained on, and of `others`."""
+    jobs, parts = [], []
+    for number in range(args.teachers):
+        some = split(fold["training"], component_of, PARTS, seed=100 + number // PARTS)
+        part = some[number % PARTS]
+        rest = [i for each in some if each is not part for i in each]
+        jobs.append((files, tokens, labels, rest, [part, others], 1000 * fold["number"] + number, args, None))
+        parts.append(part)
+    return jobs, parts
+
+
+def mean_opinion(scores, parts, others):
+    """The mean score of each pair that a teacher gave its opinion of."""
+    given = {}
+    for (of_part, of_others), part in zip(scores, parts):
+        for i, value in [*zip(part, of_part), *zip(others, of_others)]:
+            given.setdefault(i, []).append(value)
+    return {i: sum(values) / len(values) for i, values in given.items()}
+
+
+def sigmoid(value):
+    return 1 / (1 + math.exp(-value))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pairs", type=pathlib.Path)
     parser.add_argument("out", metavar="OUT_DIR", type=pathlib.Path)
     parser.add_argument("--more", type=pathlib.Path, help="further pairs to train on")
+    parser.add_argument("--base", type=pathlib.Path, help="a folder with all-MiniLM-L6-v2 (config.json, tokenizer.json, model.safetensors) (default: it is fetched)")
     parser.add_argument("--folds", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--rate", type=float, default=5e-5)
+    parser.add_argument("--teachers", type=int, default=0, help=f"models whose mean opinion is learnt; a multiple of {PARTS}")
+    parser.add_argument("--neighbours", type=int, default=4, help="nearest questions of each question, for pairs without labels (default: %(default)s)")
     parser.add_argument("--device", type=torch.device, default="cpu", help="cpu, or cuda (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=1, help="models that are trained at a time")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--max-pairs", type=int, help="of the file, to try it out")
     args = parser.parse_args()
@@ -258,46 +355,79 @@ def main():
         pairs += [pair for pair in read_pairs(args.more)[: args.max_pairs] if (pair["a"], pair["b"]) not in known]
     labels = [int(pair["duplicate"]) for pair in pairs]
     component_of = components(pairs)
-    with tempfile.TemporaryDirectory(dir=args.out) as folder:
-        files = fetch_embedder.fetch(pathlib.Path(folder))
+    if args.base is not None:
+        files = {name: (args.base / name).read_bytes() for name in ("config.json", "tokenizer.json", "model.safetensors")}
+    else:
+        with tempfile.TemporaryDirectory(dir=args.out) as folder:
+            files = fetch_embedder.fetch(pathlib.Path(folder))
     encoder = Encoder(files)
     tokens = [(encoder.tokens(pair["a"]), encoder.tokens(pair["b"])) for pair in pairs]
     say = lambda text: print(text, file=sys.stderr, flush=True)
-    folds = split(range(own), component_of, args.folds, seed=1)
-    chosen, best = [0, 0], [0, 0]
-    for number, held_out in enumerate(folds):
-        name = args.out / f"fold-{number}"
-        others = [i for fold in folds if fold is not held_out for i in fold]
-        validation, *rest = split(others, component_of, 5, seed=2)
-        seen = {component_of[i] for i in held_out}
-        further = [i for i in range(own, len(pairs)) if component_of[i] not in seen]
-        in_validation = {component_of[i] for i in validation}
-        kept_further, *rest_further = split([i for i in further if component_of[i] not in in_validation], component_of, 10, seed=3)
-        validation += [i for i in further if component_of[i] in in_validation] + kept_further
-        in_validation = {component_of[i] for i in validation}
-        training = [i for part in rest + rest_further for i in part if component_of[i] not in in_validation]
-        torch.manual_seed(number)
-        model = CrossEncoder(files).to(args.device)
-        say(f"fold {number}: {len(training)} pairs to train, {len(validation)} for the threshold, {len(held_out)} held out")
-        train(model, encoder, tokens, labels, training, args, number, say)
-        write_gguf(model, files, name.with_suffix(".gguf"))
-        kept = score(model, encoder, tokens, validation, args.device)
+    folds = []
+    for number, held_out in enumerate(split(range(own), component_of, args.folds, seed=1)):
+        folds.append(make_fold(number, held_out, own, component_of, len(pairs)))
+        say(f"fold {number}: {len(folds[-1]['training'])} pairs to train, {len(folds[-1]['validation'])} for the threshold, {len(held_out)} held out")
+    for fold in folds:
+        fold["targets"], fold["extra"] = dict(enumerate(labels)), []
+        if args.teachers:
+            more = unlabelled(encoder, files, pairs, tokens, fold["training"], pairs, args)
+            fold["extra"] = list(range(len(tokens), len(tokens) + len(more)))
+            tokens += more
+    if args.teachers:
+        jobs, places = [], []
+        for fold in folds:
+            of_fold, parts = opinions(fold, files, tokens, labels, component_of, fold["extra"], args)
+            jobs += of_fold
+            places.append(parts)
+        say(f"{len(jobs)} teachers; {sum(len(fold['extra']) for fold in folds)} pairs without labels")
+        scores = run_all(jobs, args.processes)
+        for number, (fold, parts) in enumerate(zip(folds, places)):
+            mean = mean_opinion(scores[number * args.teachers : (number + 1) * args.teachers], parts, fold["extra"])
+            for i, value in mean.items():
+                fold["targets"][i] = (1 - LABEL) * sigmoid(value) + LABEL * labels[i] if i < len(labels) else sigmoid(value)
+    results = run_all([(files, tokens, fold["targets"], fold["training"] + fold["extra"], [fold["validation"], fold["held_out"]], fold["number"], args,
+                        args.out / f"fold-{fold['number']}.gguf") for fold in folds], args.processes)
+    report(folds, results, pairs, labels, own, args, say)
+
+
+def make_fold(number, held_out, own, component_of, count):
+    seen = {component_of[i] for i in held_out}
+    others = [i for i in range(own) if component_of[i] not in seen]
+    validation, *rest = split(others, component_of, 5, seed=2)
+    in_validation = {component_of[i] for i in validation}
+    further = [i for i in range(own, count) if component_of[i] not in seen]
+    kept_further, *rest_further = split([i for i in further if component_of[i] not in in_validation], component_of, 10, seed=3)
+    validation += [i for i in further if component_of[i] in in_validation] + kept_further
+    in_validation = {component_of[i] for i in validation}
+    training = [i for part in rest + rest_further for i in part if component_of[i] not in in_validation]
+    return {"number": number, "held_out": held_out, "validation": validation, "training": training}
+
+
+def report(folds, results, pairs, labels, own, args, say):
+    chosen, best, sure = [0, 0], [0, 0], {share: [0, 0] for share in SHARES}
+    for fold, (kept, scores) in zip(folds, results):
+        held_out, validation, name = fold["held_out"], fold["validation"], args.out / f"fold-{fold['number']}"
+        truth = [labels[i] for i in held_out]
         threshold = lowest_threshold(kept, [labels[i] for i in validation], PRECISION)
-        scores, truth = score(model, encoder, tokens, held_out, args.device), [labels[i] for i in held_out]
         for suffix, some in ((".jsonl", held_out), (".kept.jsonl", validation)):
             name.with_suffix(suffix).write_text("".join(json.dumps(pairs[i]) + "\n" for i in some))
         name.with_suffix(".json").write_text(json.dumps({"threshold": threshold, "scores": scores, "indices": held_out, "kept": kept, "kept_indices": validation}))
         accuracy = sum((s >= 0) == bool(t) for s, t in zip(scores, truth)) / len(truth)
-        say(f"fold {number}: accuracy {100 * accuracy:.1f} %, threshold {threshold:.3f}")
+        say(f"fold {fold['number']}: accuracy {100 * accuracy:.1f} %, threshold {threshold:.3f}")
         for total, at in ((chosen, threshold), (best, lowest_threshold(scores, truth, PRECISION))):
             matched, right = measure(scores, truth, at)
             total[0] += matched
             total[1] += right
-            print(row(f"fold {number}, {'chosen without it' if total is chosen else 'best in hindsight'}", matched, right, len(held_out)), flush=True)
+            print(row(f"fold {fold['number']}, {'chosen without it' if total is chosen else 'best in hindsight'}", matched, right, len(held_out)), flush=True)
         for share in SHARES:
-            print(row(f"fold {number}, surest {100 * share:g} %", *surest(scores, truth, share), len(held_out)), flush=True)
+            count, right = surest(scores, truth, share)
+            sure[share][0] += count
+            sure[share][1] += right
+            print(row(f"fold {fold['number']}, surest {100 * share:g} %", count, right, len(held_out)), flush=True)
     print(row("all, chosen without each fold", *chosen, own))
     print(row("all, best in hindsight", *best, own))
+    for share in SHARES:
+        print(row(f"all, surest {100 * share:g} % of each fold", *sure[share], own))
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ struct CoveragePoint {
   double coverage = 0;
   CurvePoint rungs;                    // pairs that a text rung matches, then those without a veto
   std::optional<CurvePoint> verified;  // the same, the surest by the verifier first
+  std::optional<CurvePoint> alone;     // any pairs, the surest by the verifier first
   CurvePoint gptcache;                 // any pairs
 };
 
@@ -50,6 +51,7 @@ struct CoveragePoint {
 struct VerifiedBy {
   Verifier* verifier = nullptr;    // nullptr: none
   std::optional<float> threshold;  // chosen on other pairs; nullopt: none was
+  bool alone = false;              // it also reads all other pairs, for CoveragePoint::alone
 };
 inline constexpr float kLeastVerified = 0.5F;
 /// GPTCache serves what is nearer than a squared distance of 0.8 (its default threshold of 0.8, of a
@@ -82,7 +84,8 @@ std::string to_table(const PairsCurve& curve);
 /// "pairs", "points": [{"condition", "threshold", …}], "learned": [{"error_budget", …}],
 /// "all_rungs": [{"threshold", …}], "gptcache": [the same], "gptcache_default": {the same}}]; a point
 /// has "matched", "duplicates", "precision", "precision_95" and "coverage". A threshold of null: text
-/// rungs alone. With a verifier also "verified": [{"threshold", …}], and with its threshold
+/// rungs alone. With a verifier also "verified": [{"threshold", …}], with VerifiedBy::alone
+/// "verifier_alone": [the same], and with its threshold
 /// "verified_at": {the same}, "verified_learned": [{"error_budget", …}].
 std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
                     std::span<const PairsCurve> curves);

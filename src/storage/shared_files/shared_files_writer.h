@@ -20,8 +20,8 @@ namespace afterimage {
 /// has one lock for all its threads saves the waiting for that lock.
 ///
 /// Errors   A put that fails is among finished(), with its error.
-/// Threads  Any. Owners of the tensors are released only by whoever takes them from finished(), or by
-///          the destructor.
+/// Threads  Any. The writer's own threads release no owner of a tensor: the caller of finished() does,
+///          or the destructor.
 class SharedFilesWriter {
  public:
   struct Put {
