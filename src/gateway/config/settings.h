@@ -200,7 +200,7 @@ struct LimitSettings {
   std::uint32_t threads = 0;  // 0: one per core, at most 8
   /// For how long an I/O thread polls before it sleeps, while work keeps coming; 0: never. Not beside a
   /// built-in engine, which needs the cores.
-  Duration busy_poll = std::chrono::microseconds(50);
+  Duration busy_poll = std::chrono::microseconds(200);
   Duration header_timeout = std::chrono::seconds(10);
   Duration body_timeout = std::chrono::seconds(60);
   Duration idle_timeout = std::chrono::seconds(75);   // between two requests of a connection
