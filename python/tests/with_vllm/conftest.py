@@ -39,17 +39,23 @@ def missing_device() -> str:
 
 @pytest.fixture(scope="session")
 def engine(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    """Runs jobs (engine.py) one after the other. processes: 1, or 3: the engine's core and its worker have their own."""
+    """Runs jobs (engine.py) one after the other. processes: 1, or 3: the engine's core and its worker have their own.
+    kill_at_save: the number of the save in the middle of which the process is killed."""
     if reason := missing_device():
         pytest.skip(reason)
 
-    def run(*jobs: dict[str, Any], processes: int = 1) -> Run:
+    def run(*jobs: dict[str, Any], processes: int = 1, kill_at_save: int | None = None) -> Run:
         report = tmp_path_factory.mktemp("run") / "report.json"
         backend = {"distributed_executor_backend": "uni"} if processes == 1 else {}
         asked = [
             {"rounds": ROUNDS, "model": str(model), **job, "settings": {"gpu_memory_utilization": 0.1, **backend, **job.get("settings", {})}}
             for job in jobs
         ]
+        killing = {}
+        if kill_at_save is not None:
+            library = report.with_name("kill_at_rename.so")
+            subprocess.run(["cc", "-shared", "-fPIC", "-o", library, FOLDER / "kill_at_rename.c"], check=True)
+            killing = {"LD_PRELOAD": str(library), "KILL_AT_RENAME": str(kill_at_save)}
         done = subprocess.run(
             [sys.executable, FOLDER / "engine.py", report],
             input=json.dumps(asked),
@@ -57,7 +63,7 @@ def engine(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Engine:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             # A worker on a busy machine may take longer to end than vLLM's five seconds.
-            env={**os.environ, "VLLM_ENABLE_V1_MULTIPROCESSING": str(int(processes > 1)), "VLLM_WORKER_SHUTDOWN_TIMEOUT_SECONDS": "60"},
+            env={**os.environ, **killing, "VLLM_ENABLE_V1_MULTIPROCESSING": str(int(processes > 1)), "VLLM_WORKER_SHUTDOWN_TIMEOUT_SECONDS": "60"},
             check=False,
         )
         reports = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []

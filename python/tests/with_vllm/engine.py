@@ -5,8 +5,7 @@
     engine.py REPORT
 
 Job     model: folder; rounds: a list of rounds, each a list of requests, each a list of picture numbers; settings:
-        keyword arguments of vllm.LLM; uuids: the uuid of a picture by number; stats_folder: where to ask for counts;
-        kill_at_save: the number of the save in the middle of which the process kills itself.
+        keyword arguments of vllm.LLM; uuids: the uuid of a picture by number; stats_folder: where to ask for counts.
 Report  rounds: for each request its tokens and the log-probability of each, or the error; encoded: pictures that the
         vision tower encoded, counted inside the worker, by round; stats: afterimage.vllm.stats(); metrics: vLLM's own.
 """
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from typing import Any
 
@@ -44,20 +42,6 @@ def request_of(numbers: list[int], uuids: dict[str, str], side: int = 224) -> di
     return request
 
 
-def kill_at_save(number: int) -> None:
-    """Between the writing of a file and its becoming visible."""
-    replace, saves = os.replace, 0
-
-    def replace_or_die(source: Any, target: Any) -> None:
-        nonlocal saves
-        saves += os.path.basename(os.path.dirname(target)) == "items"
-        if saves == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-        replace(source, target)
-
-    os.replace = replace_or_die  # type: ignore[assignment]
-
-
 def open_engine(job: dict[str, Any]) -> Any:
     """An engine that counts what its vision tower encodes."""
     from encoder_calls import count_encoded_pictures
@@ -73,8 +57,6 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     from encoder_calls import encoded_pictures
     from vllm import SamplingParams
 
-    if at := job.get("kill_at_save"):
-        kill_at_save(at)
     llm = open_engine(job)
     parameters = SamplingParams(temperature=0.0, max_tokens=8, logprobs=1, ignore_eos=True)
     rounds, encoded, before = [], [], 0
