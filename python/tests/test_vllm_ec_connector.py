@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from afterimage.vllm import ECConnector, set_weights_epoch
 from afterimage.vllm.bases import ECConnectorRole
-from afterimage.vllm.shared_files import SharedFiles, read_shared_tensor
+from afterimage.vllm.shared_files import SharedFiles, SharedFilesWriter, read_shared_tensor
 
 ROW = np.float32
 
@@ -127,7 +128,8 @@ def test_a_promised_item_is_loaded_although_the_same_step_evicts_it(tmp_path: Pa
     engine.step({X: output(1)})
     scheduler, files = engine.scheduler, engine.worker._files
     assert scheduler.has_cache_item(X)
-    request = SimpleNamespace(mm_features=[SimpleNamespace(identifier=Y), SimpleNamespace(identifier=X)])
+    position = SimpleNamespace(offset=0, length=16)
+    request = SimpleNamespace(mm_features=[SimpleNamespace(identifier=item, mm_position=position) for item in (Y, X)])
     files.erase(scheduler._key(X, "").hex())  # an eviction at any time
     for index in (0, 1):
         scheduler.update_state_after_alloc(request, index)
@@ -239,25 +241,62 @@ def test_an_item_already_on_disk_takes_no_lease(tmp_path: Path) -> None:
     engine.close()
 
 
-def test_a_failed_save_does_not_end_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_save_does_not_end_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     class Refusing:
-        def __init__(self, files: Any) -> None:
-            self.files = files
+        def __init__(self) -> None:
+            self.names: list[str] = []
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.files, name)
+        def put(self, name: str, *_: Any) -> None:
+            self.names.append(name)
 
-        def put(self, *_: Any) -> bool:
-            raise OSError("the folder is gone")
+        def finished(self) -> list[tuple[str, bool, str]]:
+            names, self.names = self.names, []
+            return [(name, False, "the folder is gone") for name in names]
+
+        def wait(self) -> None:
+            pass
 
     engine = Engine(tmp_path)
     with monkeypatch.context() as changed:
-        changed.setattr(engine.worker, "_files", Refusing(engine.worker._files))
+        changed.setattr(engine.worker, "_writer", Refusing())
         engine.step({X: output(1)})
+    assert "does not save some encoder outputs: the folder is gone" in caplog.text
     engine.step({X: output(2)})
     found = engine.step({X: None})[X]
     assert (found == 2).all()
     engine.close()
+
+
+def test_a_worker_that_was_shut_down_saves_nothing(tmp_path: Path) -> None:
+    engine = Engine(tmp_path)
+    engine.worker.bind_connector_metadata(engine.scheduler.build_connector_meta(None))
+    engine.worker.shutdown()
+    engine.worker.save_caches({X: output(1)}, X)
+    assert engine.worker.get_finished(set()) == (None, None)
+    assert not engine.scheduler.has_cache_item(X)
+    engine.close()
+
+
+def test_a_writer_returns_the_tensors_that_it_was_given(tmp_path: Path) -> None:
+    files = SharedFiles(tmp_path, 10_000)
+    writer = SharedFilesWriter(files, 2)
+    small, large = np.ones(1000, np.uint8), np.ones(20_000, np.uint8)
+    before = sys.getrefcount(small)
+    writer.put("small", "u8", small.shape, small, 0.5)
+    writer.put("large", "u8", large.shape, large)
+    assert sys.getrefcount(small) > before
+    writer.wait()
+    assert sorted(writer.finished()) == [("large", False, ""), ("small", True, "")]
+    assert sys.getrefcount(small) == before
+    assert writer.finished() == []
+    found = files.read("small")
+    assert found is not None
+    assert (found.seconds, bytes(found.data)) == (0.5, bytes(small))
+    writer.close()
+    with pytest.raises(ai.errors.Unavailable, match="closed"):
+        writer.put("late", "u8", small.shape, small)
 
 
 def test_only_leases_of_dead_processes_are_dropped(tmp_path: Path) -> None:

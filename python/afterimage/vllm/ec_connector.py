@@ -383,7 +383,7 @@ class ECConnector(ECConnectorBase):
 
     def save_caches(self, encoder_cache: dict[str, Any], mm_hash: str, **kwargs: Any) -> None:
         """Copies the output from the device now; another thread writes it meanwhile. Under pressure it is not saved."""
-        if not self.is_producer or self._writer is None or not self._first_rank() or len(self._saves) >= _QUEUED_SAVES:
+        if not self.is_producer or self._writer is None or self._is_closed or not self._first_rank() or len(self._saves) >= _QUEUED_SAVES:
             return
         meta = self._connector_metadata
         epoch = meta.epoch if isinstance(meta, LoadsOfStep) else self._epoch()
