@@ -34,10 +34,11 @@ struct TimeWordRange {
 };
 constexpr auto kTimeWordsByFirst = [] {
   std::array<TimeWordRange, 256> ranges{};
-  for (std::uint8_t i = 0; i < kTimeWords.size(); ++i) {
+  static_assert(kTimeWords.size() <= 255);
+  for (std::size_t i = 0; i < kTimeWords.size(); ++i) {
     TimeWordRange& range = ranges[static_cast<unsigned char>(kTimeWords[i].front())];
-    if (range.end == 0) range.begin = i;
-    range.end = i + 1;
+    if (range.end == 0) range.begin = static_cast<std::uint8_t>(i);
+    range.end = static_cast<std::uint8_t>(i + 1);
   }
   return ranges;
 }();

@@ -30,7 +30,9 @@ ServerStream::ServerStream(net::Socket socket) : socket_(std::move(socket)) {
 }
 
 bool ServerStream::may_call() {
-  return !secure_.has_value() && calls_ < kCallsInARow && ++calls_ > 0;
+  if (secure_.has_value() || calls_ >= kCallsInARow) return false;
+  ++calls_;
+  return true;
 }
 
 Awaitable<Failure> ServerStream::shake_hands(asio::ssl::context& context) {

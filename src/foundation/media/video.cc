@@ -93,7 +93,7 @@ int open_nothing(AVFormatContext* /*context*/, AVIOContext** /*opened*/, const c
 struct Free {
   void operator()(AVFormatContext* context) const { avformat_close_input(&context); }
   void operator()(AVIOContext* io) const {
-    av_freep(&io->buffer);
+    av_freep(static_cast<void*>(&io->buffer));
     avio_context_free(&io);
   }
   void operator()(AVCodecContext* context) const { avcodec_free_context(&context); }
