@@ -174,10 +174,12 @@ class RequestLedger {
     const KnownRequest* const asked = find(request);
     if (asked == nullptr) return none_;
     if (asked->inputs.is_valid()) return asked->inputs;
-    nb::object set =
-        empty_frozenset();  // may collect garbage and so run Python: the request is found again
+    // Making a set may collect garbage, and so run Python that calls this ledger: what was found
+    // before may have changed.
+    nb::object set = empty_frozenset();
     KnownRequest* const known = find(request);
     if (known == nullptr) return none_;
+    if (known->inputs.is_valid()) return known->inputs;
     add(set, inputs_held(ledger_.held_by(known)));
     known->inputs = set;
     return set;
@@ -255,6 +257,7 @@ class RequestLedger {
     });
     without_inputs_ = 0;
   }
+
   Ledger ledger_;
   /// A scheduler asks for the inputs of every running request in every step.
   boost::unordered_flat_map<PyObject*, KnownRequest*> by_object_;

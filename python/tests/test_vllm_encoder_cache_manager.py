@@ -309,6 +309,25 @@ def test_requests_without_inputs_that_nobody_frees_are_forgotten_at_last() -> No
     assert manager.request_cached_ids == {"held": {0}}
 
 
+def test_names_are_text_and_run_no_code_of_theirs() -> None:
+    class Hostile(str):
+        def __eq__(self, other: object) -> bool:
+            raise AssertionError("it was compared")
+
+        def __hash__(self) -> int:
+            raise AssertionError("it was hashed")
+
+    manager = EncoderCacheManager(16)
+    manager.allocate(Request(Hostile("r"), [Hostile("a")], [1]), 0)
+    assert manager.check_and_update_cache(Request("r", ["a"], [1]), 0)
+    assert manager.cached == {"a": {"r"}}
+    assert manager.get_cached_input_ids(Request(Hostile("r"), ["a"], [1])) == {0}
+    for wrong in (Request("r", [None], [1]), Request(7, ["a"], [1])):  # type: ignore[list-item, arg-type]
+        with pytest.raises(TypeError):
+            manager.allocate(wrong, 0)
+    assert manager.cached == {"a": {"r"}}
+
+
 def test_arguments_may_be_named() -> None:
     manager, request = EncoderCacheManager(16), Request("r", ["a"], [1])
     assert manager.can_allocate(request, input_id=0, num_embeds_to_schedule=0, encoder_compute_budget=5)
