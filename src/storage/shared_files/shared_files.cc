@@ -408,13 +408,8 @@ std::pair<FileDescriptor, Bytes> open_shared_file(const std::string& path) {
 }
 
 bool fill_from(const FileDescriptor& file, std::span<std::byte> whole) {
-  while (!whole.empty()) {
-    const ssize_t read = ::read(file.number(), whole.data(), whole.size());
-    if (read < 0 && errno == EINTR) continue;
-    if (read <= 0) return false;
-    whole = whole.subspan(static_cast<std::size_t>(read));
-  }
-  return true;
+  const auto read = read_part(file, whole);
+  return read.has_value() && read->size() == whole.size();
 }
 
 }  // namespace afterimage

@@ -95,6 +95,19 @@ TEST(SharedFileFormat, EachChangedOrMissingByteIsNoticed) {
   }
 }
 
+TEST(SharedFiles, AFileIsVerifiedWholeHoweverLongItIs) {
+  const TemporaryFolder folder;
+  const auto writer = opened(folder.path(), 10'000'000);
+  for (const std::size_t size : {65'000U, 65'472U, 65'473U, 65'536U, 200'000U}) {
+    const std::string name = fmt::format("of{}", size);
+    ASSERT_TRUE(put(*writer, name, size));
+    EXPECT_TRUE(opened(folder.path(), 10'000'000)->lease(name).has_value()) << size;
+    const fs::path file = writer->path_of(name);
+    change_byte(file, fs::file_size(file) - 1);
+    EXPECT_FALSE(opened(folder.path(), 10'000'000)->lease(name).has_value()) << size;
+  }
+}
+
 class SharedFilesProperty : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(SharedFilesProperty, ProcessesNeverUseMoreThanTheCapacity) {
