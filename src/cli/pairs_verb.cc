@@ -32,7 +32,7 @@ struct PairsArgs {
   std::string verifier;
   std::string verifier_model;
   std::optional<float> verifier_threshold;
-  bool verifier_alone = false;
+  bool verifier_overrules_vetoes = false;
 };
 
 Result<std::unique_ptr<Embedder>> embedder_of(const PairsArgs& args, const Clock& clock) {
@@ -61,7 +61,7 @@ Result<std::vector<PairsCurve>> curves(const PairsArgs& args, const QuestionPair
   AFI_TRY(const auto verifier, verifier_of(args, clock));
   const VerifiedBy by{.verifier = verifier.get(),
                       .threshold = args.verifier_threshold,
-                      .alone = args.verifier_alone};
+                      .overrules_vetoes = args.verifier_overrules_vetoes};
   AFI_TRY(HashedNgrams ngrams, HashedNgrams::create());
   const bool only = args.embeddings.empty();
   AFI_TRY(all.emplace_back(), trace_curve(pairs.pairs, ngrams, only ? by : VerifiedBy()));
@@ -146,8 +146,10 @@ void add_pairs(CLI::App& program, World& world, ExitCode& code) {
   verb->add_option("--verifier-threshold", args->verifier_threshold,
                    "Count the pairs with at least this score, too; choose it on other pairs")
       ->type_name("SCORE");
-  verb->add_flag("--verifier-alone", args->verifier_alone,
-                 "Let it also read all other pairs: what it would match without vetoes and text");
+  verb->add_flag(
+      "--verifier-overrules-vetoes", args->verifier_overrules_vetoes,
+      "Let it also read pairs with a veto, as the setting similarity.verifier_overrules_vetoes\n"
+      "does");
   verb->add_flag("--json", args->json, "Print JSON instead of text");
   verb->footer(
       "Examples:\n"

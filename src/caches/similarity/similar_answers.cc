@@ -42,6 +42,7 @@ Result<std::unique_ptr<SimilarAnswers>> SimilarAnswers::create(SimilarAnswersOpt
                          .acceptance = made.acceptance,
                          .verifier = made.verifier.get(),
                          .verifier_threshold = made.verifier_threshold,
+                         .verifier_overrules_vetoes = made.verifier_overrules_vetoes,
                          .shared = made.shared};
   if (made.storage.has_value()) {
     // Inserts what it finds into the cache.

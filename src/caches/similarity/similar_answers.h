@@ -36,7 +36,8 @@ struct SimilarStorage {
   AnswerArchive& answers;
   Tier& tier;
   /// The cell of the evidence about these matches. `name`: hex digits that differ with the embedder,
-  /// the verifier and its threshold, so that evidence about others is never added to it.
+  /// the verifier, its threshold and whether it overrules vetoes, so that evidence about others is
+  /// never added to it.
   std::function<Result<SharedCell*>(const std::string& name)> evidence;
   MemoryBudget& transfer;
   Secret secret{};
@@ -47,6 +48,7 @@ struct SimilarAnswersOptions {
   bool embedder_waits = false;                   // it takes milliseconds, or waits for a server
   std::unique_ptr<Verifier> verifier = nullptr;  // nullptr: the most similar question is judged
   float verifier_threshold = 0.5F;               // least score of a match
+  bool verifier_overrules_vetoes = false;        // it also reads questions with a veto
   float threshold = 0.85F;                       // minimum cosine of a neighbour
   SimilarityMode mode = SimilarityMode::kWatch;
   AcceptanceOptions acceptance;

@@ -331,6 +331,7 @@ void SimilarityRung::count(const SimilarityLookup& found, bool skipped) {
       break;
   }
   for (const Proposal& proposal : found.proposals) {
+    if (!forbids(proposal.vetoes)) continue;
     for (const Veto veto : proposal.vetoes) ++stats.vetoed[static_cast<std::size_t>(veto)];
   }
 }
@@ -433,7 +434,7 @@ Result<std::vector<Suspect>> SimilarityRung::suspect(const Question& question,
   if (!std::ranges::all_of(vectors, has_features)) return suspects;
   AFI_TRY(auto proposals, propose(question.scope(), vectors));
   std::erase_if(proposals, [&](const Proposal& proposal) {
-    return !vetoes(question.text(), proposal.candidate).empty();
+    return forbids(vetoes(question.text(), proposal.candidate));
   });
   const MutexLock lock(mutex_);
   for (const Proposal& proposal : proposals) {

@@ -54,7 +54,8 @@ struct SimilarityOptions {
   /// surest is judged. nullptr: the first of SimilarityLookup::proposals is. Outlives the rung.
   Verifier* verifier = nullptr;
   float verifier_threshold = 0.5F;
-  std::uint64_t seed = 1;  // of the exploration
+  bool verifier_overrules_vetoes = false;  // it also reads neighbours with a veto
+  std::uint64_t seed = 1;                  // of the exploration
   SharedBudget* shared = nullptr;
   /// Brings a candidate's answer into the cache from where it is stored. Called without a lock, for
   /// a candidate whose answer is not in memory; empty: there is no such place.
@@ -71,9 +72,9 @@ struct Proposal {
   WordChange change = WordChange::kReplaced;  // of the judged proposal
 };
 
-/// What the verifier said of the proposals without a veto.
+/// What the verifier said of the proposals that it read.
 enum class Verification : unsigned char {
-  kNone,         // there is no verifier, or no such proposal
+  kNone,         // there is no verifier, or nothing to read
   kAccepted,     // one is judged
   kRefused,      // none reached the threshold
   kUnavailable,  // it did not answer in time, or not with valid scores: none is judged
@@ -172,7 +173,7 @@ class SimilarityRung final : public AnswerObserver {
 
   /// The same where somebody else compared them; also if `found` was served. Requires `found.judged`.
   void learn(const Question& question, const SimilarityLookup& found, bool right);
-  /// Somebody says that the answer to `question` is wrong: the neighbours to which no veto objects
+  /// Somebody says that the answer to `question` is wrong: the neighbours that could be judged
   /// have one wrong answer each, so that they are served by their own evidence only. Returns them.
   Result<std::vector<Suspect>> suspect(const Question& question, std::span<const Vector> vectors);
 
@@ -200,7 +201,8 @@ class SimilarityRung final : public AnswerObserver {
   void answer_removed(const ScopeId& scope, std::string_view question) override;
 
   [[nodiscard]] const std::vector<SimilarityLayer>& layers() const { return options_.layers; }
-  /// The verifier and its threshold, which evidence depends on; empty: there is none.
+  /// The verifier, its threshold and whether it overrules vetoes, which evidence depends on; empty:
+  /// there is none.
   [[nodiscard]] std::string verified_by() const;
   [[nodiscard]] SimilarityStats stats() const;
   void check_invariants() const;
@@ -216,7 +218,9 @@ class SimilarityRung final : public AnswerObserver {
   [[nodiscard]] Result<void> judge_proposals(const Question& question,
                                              std::span<const Vector> vectors,
                                              SimilarityLookup& found);
-  /// The proposal to be judged, of those without a veto; nullopt: none.
+  /// Whether a veto keeps a neighbour from being judged.
+  [[nodiscard]] bool forbids(const std::vector<Veto>& vetoes) const;
+  /// The proposal to be judged; nullopt: none.
   [[nodiscard]] std::optional<std::size_t> choose(const Question& question,
                                                   SimilarityLookup& found);
   [[nodiscard]] std::optional<std::size_t> verify(const Question& question,

@@ -16,7 +16,13 @@ std::string_view to_string(Verification verification) {
 
 std::string SimilarityRung::verified_by() const {
   if (options_.verifier == nullptr) return {};
-  return fmt::format("{} at {}", options_.verifier->name(), options_.verifier_threshold);
+  return fmt::format("{} at {}{}", options_.verifier->name(), options_.verifier_threshold,
+                     options_.verifier_overrules_vetoes ? ", overrules vetoes" : "");
+}
+
+bool SimilarityRung::forbids(const std::vector<Veto>& vetoes) const {
+  const bool overruled = options_.verifier != nullptr && options_.verifier_overrules_vetoes;
+  return !vetoes.empty() && !overruled;
 }
 
 std::optional<std::size_t> SimilarityRung::choose(const Question& question,
@@ -31,20 +37,20 @@ std::optional<std::size_t> SimilarityRung::choose(const Question& question,
   for (std::size_t i = 0; i < found.proposals.size(); ++i) {
     Proposal& proposal = found.proposals[i];
     if (options_.vetoes) proposal.vetoes = vetoes(question.text(), proposal.candidate);
-    if (!proposal.vetoes.empty()) continue;
+    if (forbids(proposal.vetoes)) continue;
     if (options_.verifier == nullptr) return i;
     any = true;
   }
   return any ? verify(question, found) : std::nullopt;
 }
 
-/// The surest of the proposals without a veto; of equally sure ones the most similar.
+/// The surest of the proposals that it may read; of equally sure ones the most similar.
 std::optional<std::size_t> SimilarityRung::verify(const Question& question,
                                                   SimilarityLookup& found) {
   std::vector<std::size_t> asked;
   std::vector<std::string_view> candidates;
   for (std::size_t i = 0; i < found.proposals.size(); ++i) {
-    if (!found.proposals[i].vetoes.empty()) continue;
+    if (forbids(found.proposals[i].vetoes)) continue;
     asked.push_back(i);
     candidates.push_back(found.proposals[i].candidate);
   }

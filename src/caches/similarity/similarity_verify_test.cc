@@ -57,15 +57,15 @@ class TestVerifier final : public Verifier {
 
 class Verified : public ::testing::Test {
  protected:
-  void open(SimilarityMode mode, bool vetoes = true) {
+  void open(SimilarityMode mode, bool overrules_vetoes = false) {
     SimilarityOptions options;
     options.layers = {{.name = "text", .dimensions = kDimensions, .threshold = 0.5F}};
     options.mode = mode;
     options.acceptance.error_budget = 0.3;
     options.explore = 0.0;
-    options.vetoes = vetoes;
     options.verifier = &verifier;
     options.verifier_threshold = 0.75F;
+    options.verifier_overrules_vetoes = overrules_vetoes;
     rung = SimilarityRung::create(std::move(options), *cache, budget, clock).value();
   }
   std::vector<Vector> vectors(const std::string& text) {
@@ -135,7 +135,7 @@ TEST_F(Verified, TheSurestIsJudgedNotTheMostSimilar) {
   EXPECT_EQ(find(kNew).judged, 0U) << "of equally sure ones the most similar";
 }
 
-TEST_F(Verified, AVetoIsNeverOverruled) {
+TEST_F(Verified, AVetoIsNotOverruledUnlessItMayBe) {
   open(SimilarityMode::kThreshold);
   put("How do I turn on dark mode?", "like so");
   verifier.score_of["How do I turn on dark mode?"] = 1.0F;
@@ -144,6 +144,33 @@ TEST_F(Verified, AVetoIsNeverOverruled) {
   EXPECT_THAT(found.proposals[0].vetoes, ElementsAre(Veto::kAntonym));
   EXPECT_EQ(found.verification, Verification::kNone);
   EXPECT_EQ(verifier.asked, 0);
+  EXPECT_EQ(rung->stats().vetoed[static_cast<std::size_t>(Veto::kAntonym)], 1U);
+}
+
+TEST_F(Verified, AVetoMayBeOverruled) {
+  open(SimilarityMode::kThreshold, /*overrules_vetoes=*/true);
+  put("How do I turn on dark mode?", "like so");
+  EXPECT_EQ(find("How do I turn off dark mode?").verification, Verification::kRefused);
+  verifier.score_of["How do I turn on dark mode?"] = 1.0F;
+  const SimilarityLookup found = find("How do I turn off dark mode?");
+  EXPECT_EQ(found.answer->text, "like so");
+  EXPECT_THAT(found.proposals[*found.judged].vetoes, ElementsAre(Veto::kAntonym));
+  EXPECT_EQ(rung->stats().vetoed[static_cast<std::size_t>(Veto::kAntonym)], 0U);
+  EXPECT_EQ(rung->verified_by(), "test at 0.75, overrules vetoes") << "evidence of its own";
+  const std::string asked = "How do I turn off dark mode?";
+  const auto suspects = rung->suspect(Question(scope(1), asked), vectors(asked)).value();
+  EXPECT_EQ(suspects.size(), 1U) << "what can be served can be suspected";
+}
+
+TEST_F(Verified, WithoutAVerifierNothingOverrulesAVeto) {
+  SimilarityOptions options;
+  options.layers = {{.name = "text", .dimensions = kDimensions, .threshold = 0.5F}};
+  options.mode = SimilarityMode::kThreshold;
+  options.verifier_overrules_vetoes = true;
+  rung = SimilarityRung::create(std::move(options), *cache, budget, clock).value();
+  put("How do I turn on dark mode?", "like so");
+  EXPECT_EQ(find("How do I turn off dark mode?").verdict, Verdict::kMissed);
+  EXPECT_EQ(rung->verified_by(), "");
 }
 
 TEST_F(Verified, WithoutANeighbourItIsNotAsked) {

@@ -157,7 +157,8 @@ struct SimilaritySettings {
   std::string verifier_model;       // that the server expects
   std::string verifier_key_env;     // environment variable with the server's API key
   double verifier_threshold = 0.9;  // least score of two similar questions
-  double error_budget = 0.01;       // share of wrong answers among those served
+  bool verifier_overrules_vetoes = false;
+  double error_budget = 0.01;                          // share of wrong answers among those served
   Duration deadline = std::chrono::milliseconds(150);  // of a call of either server
 
   bool operator==(const SimilaritySettings&) const = default;

@@ -664,6 +664,9 @@ void add_similarity(std::vector<Setting<Settings>>& table) {
        "Least score that confirms: a logit (GGUF, llama-server) or a probability (vLLM, Cohere, "
        "Jina)."},
       similarity(&SimilaritySettings::verifier_threshold), between(-100.0, 100.0));
+  add({"similarity.verifier_overrules_vetoes",
+       "Let the cross-encoder judge questions with other numbers, names or negations, too."},
+      similarity(&SimilaritySettings::verifier_overrules_vetoes), AnyValue());
   add({"similarity.error_budget",
        "Share of wrong answers, 0 to 1, that the evidence must exclude before any is served."},
       similarity(&SimilaritySettings::error_budget), between(0.001, 0.5));

@@ -400,8 +400,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("answers", a, b, c, d, e, f, g, h, i, j, k, l, m);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k] = s.similarity;
-    count("similarity", a, b, c, d, e, f, g, h, i, j, k);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = s.similarity;
+    count("similarity", a, b, c, d, e, f, g, h, i, j, k, l);
   }
   {
     const auto& [a, b, c, d, e, f, g, h] = s.media;
@@ -528,6 +528,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"similarity.verifier_model", R"("m")"},
       {"similarity.verifier_key_env", R"("RERANK_KEY")"},
       {"similarity.verifier_threshold", "-2.5"},
+      {"similarity.verifier_overrules_vetoes", "true"},
       {"similarity.error_budget", "0.05"},
       {"similarity.deadline", R"("1 s")"},
       {"media.hosts", R"(["a.org"])"},

@@ -56,6 +56,7 @@ Result<std::unique_ptr<SimilarAnswers>> make_similar_answers(const SimilaritySet
       .embedder_waits = settings.embedder != kBuiltInEmbedder,
       .verifier = std::move(models.verifier),
       .verifier_threshold = static_cast<float>(settings.verifier_threshold),
+      .verifier_overrules_vetoes = settings.verifier_overrules_vetoes,
       .threshold = static_cast<float>(settings.threshold),
       .mode = settings.mode == "on" ? SimilarityMode::kLearned : SimilarityMode::kWatch,
       .acceptance = {.error_budget = settings.error_budget},

@@ -97,22 +97,19 @@ CurvePoint at_least(std::span<const Scored> all, float threshold) {
 struct Ways {
   std::vector<Scored> rungs;
   std::vector<Scored> verified;  // empty: there is no verifier
-  std::vector<Scored> alone;     // empty: it does not read all pairs
   std::vector<Scored> vectors;
 };
 
 void compare(PairsCurve& curve, Ways& ways) {
-  for (std::vector<Scored>* const all : {&ways.rungs, &ways.verified, &ways.alone, &ways.vectors}) {
+  for (std::vector<Scored>* const all : {&ways.rungs, &ways.verified, &ways.vectors}) {
     std::ranges::sort(*all, std::ranges::greater(), &Scored::similarity);
   }
   for (const double share : kCoverages) {
     CoveragePoint point{.coverage = share,
                         .rungs = most_similar(ways.rungs, share),
                         .verified = {},
-                        .alone = {},
                         .gptcache = most_similar(ways.vectors, share)};
     if (!ways.verified.empty()) point.verified = most_similar(ways.verified, share);
-    if (!ways.alone.empty()) point.alone = most_similar(ways.alone, share);
     curve.together.push_back(point);
   }
   curve.gptcache = at_least(ways.vectors, kGptCacheThreshold);
@@ -188,12 +185,6 @@ Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& em
         to.push_back({.similarity = score, .duplicate = pair.duplicate});
       };
       add(ways.vectors, similarity);
-      const bool reads_all = by.alone && by.verifier != nullptr;
-      float score = kVetoed;
-      if (reads_all) {
-        AFI_TRY(score, score_of(pair, *by.verifier));
-        add(ways.alone, score);
-      }
       if (matched_by_text_rung(pair)) {
         add(ways.rungs, kTextMatch);
         if (by.verifier != nullptr) add(ways.verified, kTextMatch);
@@ -202,17 +193,16 @@ Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& em
       count(curve, pair, similarity);
       const bool vetoed = strictest(pair) == MatchCondition::kVectors;
       add(ways.rungs, vetoed ? kVetoed : similarity);
-      const bool is_read = by.verifier != nullptr && !vetoed && similarity >= kLeastVerified;
-      if (is_read && !reads_all) {
+      const Match match{.kind = {.change = word_change(pair.a, pair.b), .similarity = similarity},
+                        .duplicate = pair.duplicate};
+      if (!vetoed) matches.push_back(match);
+      if (by.verifier == nullptr) continue;
+      float score = kVetoed;
+      if ((!vetoed || by.overrules_vetoes) && similarity >= kLeastVerified) {
         AFI_TRY(score, score_of(pair, *by.verifier));
+        if (by.threshold.has_value() && score >= *by.threshold) accepted.push_back(match);
       }
-      if (by.verifier != nullptr) add(ways.verified, is_read ? score : kVetoed);
-      if (vetoed) continue;
-      matches.push_back({.kind = {.change = word_change(pair.a, pair.b), .similarity = similarity},
-                         .duplicate = pair.duplicate});
-      if (is_read && by.threshold.has_value() && score >= *by.threshold) {
-        accepted.push_back(matches.back());
-      }
+      add(ways.verified, score);
     }
   }
   compare(curve, ways);
@@ -247,20 +237,17 @@ std::string share_text(const PairsCurve& curve, double share, const CurvePoint& 
 
 std::string together_text(const PairsCurve& curve) {
   const bool verified = curve.together.front().verified.has_value();
-  const bool alone = curve.together.front().alone.has_value();
   std::string out = fmt::format(
       "\nall rungs together, the most similar pairs first, {}beside GPTCache's way (vectors "
       "alone)\n\n"
-      "{:<10}{:>28}{:>9}{}{}{:>28}{:>9}\n",
+      "{:<10}{:>28}{:>9}{}{:>28}{:>9}\n",
       verified ? "and those of which the verifier is surest, " : "", "coverage", "precision (95 %)",
       "cosine", verified ? fmt::format("{:>28}{:>9}", "verified (95 %)", "score") : "",
-      alone ? fmt::format("{:>28}{:>9}", "verifier alone (95 %)", "score") : "",
       "GPTCache's way (95 %)", "cosine");
   for (const CoveragePoint& point : curve.together) {
-    out += fmt::format("{:<10}{}{}{}{}\n", fmt::format("{:.0f} %", 100 * point.coverage),
+    out += fmt::format("{:<10}{}{}{}\n", fmt::format("{:.0f} %", 100 * point.coverage),
                        share_text(curve, point.coverage, point.rungs),
                        verified ? share_text(curve, point.coverage, *point.verified) : "",
-                       alone ? share_text(curve, point.coverage, *point.alone) : "",
                        share_text(curve, point.coverage, point.gptcache));
   }
   out += fmt::format(
@@ -359,13 +346,11 @@ std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
     }
     OrderedJson together = OrderedJson::array();
     OrderedJson verified = OrderedJson::array();
-    OrderedJson alone = OrderedJson::array();
     OrderedJson gptcache = OrderedJson::array();
     for (const CoveragePoint& point : curve.together) {
       together.push_back(point_json(point.rungs, curve.pairs));
       gptcache.push_back(point_json(point.gptcache, curve.pairs));
       if (point.verified) verified.push_back(point_json(*point.verified, curve.pairs));
-      if (point.alone) alone.push_back(point_json(*point.alone, curve.pairs));
     }
     OrderedJson one{{"embedder", curve.embedder},
                     {"pairs", curve.pairs},
@@ -375,7 +360,6 @@ std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
                     {"gptcache", std::move(gptcache)},
                     {"gptcache_default", point_json(curve.gptcache, curve.pairs)}};
     if (!verified.empty()) one["verified"] = std::move(verified);
-    if (!alone.empty()) one["verifier_alone"] = std::move(alone);
     if (curve.verified.has_value()) {
       one["verified_at"] = point_json(*curve.verified, curve.pairs);
       one["verified_learned"] = learned_json(curve.verified_learned, curve.pairs);

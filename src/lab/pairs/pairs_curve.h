@@ -42,16 +42,15 @@ struct LearnedPoint {
 struct CoveragePoint {
   double coverage = 0;
   CurvePoint rungs;                    // pairs that a text rung matches, then those without a veto
-  std::optional<CurvePoint> verified;  // the same, the surest by the verifier first
-  std::optional<CurvePoint> alone;     // any pairs, the surest by the verifier first
+  std::optional<CurvePoint> verified;  // those that it reads instead, the surest first
   CurvePoint gptcache;                 // any pairs
 };
 
-/// A cross-encoder that reads pairs without a veto whose cosine is at least kLeastVerified.
+/// A cross-encoder that reads pairs whose cosine is at least kLeastVerified.
 struct VerifiedBy {
   Verifier* verifier = nullptr;    // nullptr: none
   std::optional<float> threshold;  // chosen on other pairs; nullopt: none was
-  bool alone = false;              // it also reads all other pairs, for CoveragePoint::alone
+  bool overrules_vetoes = false;   // it also reads pairs with a veto
 };
 inline constexpr float kLeastVerified = 0.5F;
 /// GPTCache serves what is nearer than a squared distance of 0.8 (its default threshold of 0.8, of a
@@ -84,8 +83,7 @@ std::string to_table(const PairsCurve& curve);
 /// "pairs", "points": [{"condition", "threshold", …}], "learned": [{"error_budget", …}],
 /// "all_rungs": [{"threshold", …}], "gptcache": [the same], "gptcache_default": {the same}}]; a point
 /// has "matched", "duplicates", "precision", "precision_95" and "coverage". A threshold of null: text
-/// rungs alone. With a verifier also "verified": [{"threshold", …}], with VerifiedBy::alone
-/// "verifier_alone": [the same], and with its threshold
+/// rungs alone. With a verifier also "verified": [{"threshold", …}], and with its threshold
 /// "verified_at": {the same}, "verified_learned": [{"error_budget", …}].
 std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
                     std::span<const PairsCurve> curves);
