@@ -41,6 +41,8 @@ constexpr std::size_t kAhead = 4096;
 /// Bytes read and discarded from a refused client before the connection is closed: closing at once
 /// would reset it, and the client might never see the refusal.
 constexpr std::size_t kLinger = 4 * 1024 * 1024;
+constexpr std::size_t kUsualHeaders = 8;  // of a request
+constexpr std::size_t kUsualHead = 512;   // bytes of a response
 
 using Parser = http::request_parser<http::string_body>;
 
@@ -300,6 +302,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Before the body: the parser adds trailers to the headers, where they could pass for a second Host or a key.
   void keep_headers() {
     headers_ = {};
+    headers_.reserve(kUsualHeaders);
     for (const auto& field : parser_->get()) {
       headers_.add(std::string(std::string_view(field.name_string())),
                    std::string(std::string_view(field.value())));
@@ -419,7 +422,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
 
   Awaitable<bool> write(const HttpReply& reply, Manner manner, const HttpLimits& limits) {
-    std::string head = fmt::format("HTTP/1.1 {} {}\r\n", reply.status, reason_of(reply.status));
+    std::string head;
+    head.reserve(kUsualHead);
+    fmt::format_to(std::back_inserter(head), "HTTP/1.1 {} {}\r\n", reply.status,
+                   reason_of(reply.status));
     for (const auto& [name, value] : reply.headers) {
       head.append(name).append(": ").append(value).append("\r\n");
     }

@@ -19,6 +19,8 @@ class HttpHeaders {
   HttpHeaders(std::initializer_list<std::pair<std::string, std::string>> fields)
       : fields_(fields) {}
 
+  /// For so many.
+  void reserve(std::size_t count) { fields_.reserve(count); }
   void add(std::string name, std::string value);
   /// Replaces all headers of this name.
   void set(std::string_view name, std::string value);

@@ -17,11 +17,13 @@ int hex_value(char c) {
 std::string to_hex(std::span<const std::byte, kDigestBytes> bytes) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
-  text.reserve(2 * kDigestBytes);
-  for (const std::byte b : bytes) {
-    text += kDigits[std::to_integer<unsigned>(b) >> 4U];
-    text += kDigits[std::to_integer<unsigned>(b) & 15U];
-  }
+  text.resize_and_overwrite(2 * kDigestBytes, [&](char* out, std::size_t size) {
+    for (const std::byte b : bytes) {
+      *out++ = kDigits[std::to_integer<unsigned>(b) >> 4U];
+      *out++ = kDigits[std::to_integer<unsigned>(b) & 15U];
+    }
+    return size;
+  });
   return text;
 }
 

@@ -79,17 +79,6 @@ class KeyBlinding {
   Block outer_{};
 };
 
-std::string hex_of(std::span<const std::byte> bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  text.reserve(bytes.size() * 2);
-  for (const std::byte byte : bytes) {
-    text += kDigits[std::to_integer<std::size_t>(byte >> 4)];
-    text += kDigits[std::to_integer<std::size_t>(byte & std::byte{15})];
-  }
-  return text;
-}
-
 /// nullopt: not 64 hex digits. Settings from a file were checked before, others may not be.
 std::optional<KeyDigest> digest_of_hex(std::string_view text) {
   KeyDigest digest{};
@@ -401,7 +390,7 @@ std::expected<Tenant, AccessDenied> Tenants::identify(std::optional<std::string_
     return state_->admit(it->second, name_space, counting);
   }
   if (state_->refuse_unknown) return refuse_key("this API key is unknown");
-  const std::string hex = hex_of(digest);
+  const std::string hex = to_hex(digest);
   const std::string name = "key-" + hex.substr(0, 8);
   return Tenant{.name = name,
                 .cache_namespace = tenant_id("key", hex, name_space),

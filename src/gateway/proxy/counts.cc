@@ -2,11 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "gateway/proxy/counts.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <tuple>
 
 #include "gateway/proxy/durations.h"
 
@@ -17,7 +16,10 @@ constexpr const char* kTranslated = "afterimage_translated_requests_total";
 constexpr const char* kTranslatedHelp =
     "Requests of other APIs that became chat completions, answered or refused";
 constexpr std::size_t kTenants = 200;
-constexpr std::size_t kSteps = 4;  // buckets for each doubling, beginning at a microsecond
+// Buckets: four for each doubling, equally wide, from 1,024 ns on.
+constexpr std::size_t kSteps = 4;
+constexpr Duration::rep kLeast = 1024;
+constexpr unsigned kLeastBits = std::bit_width(static_cast<std::uint64_t>(kLeast));
 
 }  // namespace
 
@@ -28,8 +30,9 @@ std::string_view to_string(LeaseOutcome outcome) {
 }
 
 void Spread::add(Duration took) {
-  const double us = std::max(1.0, seconds(took) * 1e6);
-  const auto bucket = static_cast<std::size_t>(std::log2(us) * kSteps);
+  const auto ns = static_cast<std::uint64_t>(std::max(took.count(), kLeast));
+  const auto octave = static_cast<unsigned>(std::bit_width(ns)) - kLeastBits;
+  const std::size_t bucket = kSteps * octave + (ns >> (octave + kLeastBits - 3)) - kSteps;
   ++counts_[std::min(bucket, counts_.size() - 1)];
 }
 
@@ -47,8 +50,9 @@ Duration Spread::quantile(double share) const {
   for (std::size_t i = 0; i < counts_.size(); ++i) {
     seen += counts_[i];
     if (seen < std::max<std::uint64_t>(1, rank)) continue;
-    const double us = std::exp2((static_cast<double>(i) + 0.5) / kSteps);
-    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(us * 1e-6));
+    const double middle = 1 + (static_cast<double>(i % kSteps) + 0.5) / kSteps;
+    return Duration(
+        static_cast<Duration::rep>(std::ldexp(middle * kLeast, static_cast<int>(i / kSteps))));
   }
   return Duration(0);
 }
@@ -91,16 +95,16 @@ Counts::Counts(Metrics& metrics)
 }
 
 MetricCounter Counts::requests(const Decision& decision) {
-  const std::string key =
-      fmt::format("{} {} {}", decision.operation, to_string(decision.outcome), decision.status);
+  const std::tuple key(std::string_view(decision.operation), decision.outcome, decision.status);
   const MutexLock lock(mutex_);
   const auto known = series_.find(key);
   if (known != series_.end()) return known->second;
   return series_
-      .emplace(key, metrics_.counter("afterimage_requests_total", "Requests that were responded to",
-                                     {{"operation", decision.operation},
-                                      {"outcome", std::string(to_string(decision.outcome))},
-                                      {"code", std::to_string(decision.status)}}))
+      .emplace(SeriesKey(key),
+               metrics_.counter("afterimage_requests_total", "Requests that were responded to",
+                                {{"operation", decision.operation},
+                                 {"outcome", std::string(to_string(decision.outcome))},
+                                 {"code", std::to_string(decision.status)}}))
       .first->second;
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "foundation/platform/mutex.h"
@@ -16,7 +17,7 @@
 
 namespace afterimage {
 
-/// A histogram of durations, exact to a fifth.
+/// A histogram of durations, exact to an eighth.
 /// Threads  Any.
 class Spread {
  public:
@@ -110,7 +111,8 @@ class Counts {
   std::atomic<std::uint64_t> wrong_ = 0;
   mutable Mutex mutex_;
   std::map<std::string, TenantCounts, std::less<>> tenants_ AFI_GUARDED_BY(mutex_);
-  std::map<std::string, MetricCounter, std::less<>> series_ AFI_GUARDED_BY(mutex_);
+  using SeriesKey = std::tuple<std::string, Outcome, unsigned>;  // operation, outcome, status
+  std::map<SeriesKey, MetricCounter, std::less<>> series_ AFI_GUARDED_BY(mutex_);
 };
 
 }  // namespace afterimage

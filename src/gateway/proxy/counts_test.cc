@@ -21,6 +21,14 @@ TEST(Spread, QuantilesAreRightToAFifth) {
   }
 }
 
+TEST(Spread, OneDurationIsRightToAnEighth) {
+  for (Duration took = 1025ns; took < 100h; took += took / 97) {
+    Spread spread;
+    spread.add(took);
+    EXPECT_NEAR(seconds(spread.quantile(0.5)), seconds(took), seconds(took) / 8) << took;
+  }
+}
+
 TEST(Spread, CountsDurationsBeyondItsEnds) {
   Spread spread;
   spread.add(Duration(0));

@@ -330,13 +330,16 @@ void GatewayRequest::record_decision() {
   decision_.took = gateway_.parts().clock.now() - arrived_;
   if (decision_.first_byte == Duration(0)) decision_.first_byte = decision_.took;
   gateway_.counts().ended(decision_);
+  Log& log = gateway_.parts().log;
+  const bool logged = config_->settings.log.requests && log.wants(LogLevel::kInfo);
+  // After a hit only the log and the trace still read it; keep() needs other decisions.
+  const bool is_last_use = found_.has_value() && !logged && trace_ == nullptr;
   {
     const MutexLock lock(mutex_);
     decision_.stored = stored_;
-    decided_as_ = gateway_.decisions().add(decision_);  // keep() needs the decision, too
+    decided_as_ = gateway_.decisions().add(is_last_use ? std::move(decision_) : decision_);
   }
-  Log& log = gateway_.parts().log;
-  if (!config_->settings.log.requests || !log.wants(LogLevel::kInfo)) return;
+  if (!logged) return;
   log.info("request",
            {{"request_id", decision_.request_id},
             {"trace_id", decision_.trace_id},

@@ -106,8 +106,8 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   [[nodiscard]] Duration hit_delay(Duration saved) const;
   /// Whether an answer found at this match level has all fields that the request asks for.
   [[nodiscard]] bool fits(const ApiRecord& record, MatchLevel rung) const;
-  /// Of a stored answer, if it fits.
-  bool take_found(AnswerLookup found);
+  /// Moves the stored answer out of `found`, if it fits.
+  bool take_found(AnswerLookup& found);
 
   // gateway_request_backend.cc: one call for all who ask the same.
   Next on_joining();

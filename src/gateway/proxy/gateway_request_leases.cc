@@ -69,7 +69,7 @@ void GatewayRequest::claim_lease() {
     auto found = archive.restore_uncached(*question_, rules_, quota());
     if (!found.has_value()) return LeaseLoop::Found::kNothing;
     const MatchStep step = found->steps.back();
-    if (!take_found(*std::move(found))) return LeaseLoop::Found::kNothing;
+    if (!take_found(*found)) return LeaseLoop::Found::kNothing;
     decision_.ladder.push_back(step);
     return LeaseLoop::Found::kAll;
   };

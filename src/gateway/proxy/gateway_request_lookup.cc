@@ -85,7 +85,7 @@ GatewayRequest::Next GatewayRequest::on_looking_up_archive() {
     auto found = archive->restore(*self->question_, self->rules_, self->quota());
     if (!found.has_value()) return self->resume(*self->look_up_failed());
     const MatchStep step = found->steps.back();
-    if (!self->take_found(*std::move(found))) return self->resume(*self->look_up_failed());
+    if (!self->take_found(*found)) return self->resume(*self->look_up_failed());
     self->decision_.ladder.push_back(step);
     self->resume(RequestStage::kResponding);
   });
@@ -251,7 +251,7 @@ bool GatewayRequest::fits(const ApiRecord& record, MatchLevel rung) const {
   return api_->stream ? record.can_be_streamed(api_->include_usage) : record.has_body();
 }
 
-bool GatewayRequest::take_found(AnswerLookup found) {
+bool GatewayRequest::take_found(AnswerLookup& found) {
   auto record = ApiRecord::parse(found.answer->record);
   if (!record.has_value() || !fits(*record, found.steps.back().rung)) return false;
   found_ = Found{.lookup = std::move(found), .record = *std::move(record)};
@@ -277,6 +277,7 @@ GatewayRequest::Next GatewayRequest::respond_from_cache() {
   charge_saved(decision_.saved_prompt_tokens, decision_.saved_output_tokens);
   decision_.first_byte = took;
   HttpHeaders headers;
+  headers.reserve(8);
   headers.add("Content-Type",
               api_->stream ? "text/event-stream; charset=utf-8" : "application/json");
   if (api_->stream) headers.add("Cache-Control", "no-cache");

@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "gateway/proxy/id_generator.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cstring>
 
@@ -11,6 +9,15 @@
 #include "foundation/platform/random.h"
 
 namespace afterimage {
+
+namespace {
+
+/// 16 digits. Two names a request, so a formatting library is too slow.
+void append_hex(std::string& to, std::uint64_t value) {
+  for (int shift = 60; shift >= 0; shift -= 4) to += "0123456789abcdef"[(value >> shift) & 0xFU];
+}
+
+}  // namespace
 
 IdGenerator::IdGenerator(const WallClock& clock) : clock_(clock) {
   const auto chance = random_secret();
@@ -24,8 +31,12 @@ IdGenerator::IdGenerator(const WallClock& clock) : clock_(clock) {
 
 std::string IdGenerator::name(std::string_view prefix) {
   const std::uint64_t count = count_++;
-  return fmt::format("{}{:016x}{:016x}", prefix, Rng(high_ + count).next(),
-                     Rng(low_ ^ count).next());
+  std::string name;
+  name.reserve(prefix.size() + 32);
+  name += prefix;
+  append_hex(name, Rng(high_ + count).next());
+  append_hex(name, Rng(low_ ^ count).next());
+  return name;
 }
 
 ResponseStamp IdGenerator::answer(ApiOperation operation) {
