@@ -10,7 +10,7 @@ namespace {
 
 // An owner starts as if it had hinted this often with each outcome, this share rightly: enough to
 // use its first hints, and soon outvoted.
-constexpr double kAssumed = 20;
+constexpr double kAssumed = 8;
 constexpr double kAssumedRight = 0.9;
 constexpr double kMostProbable = 0.9;  // nearer to one, what follows for ended ones is noise
 // Counts are halved at this many requests, so that trust follows an owner that changes.
@@ -20,7 +20,8 @@ constexpr double kStep = 0.25;  // nats
 }  // namespace
 
 std::uint8_t HintTrust::range_of(double probability) {
-  return probability < 0.5 ? 0 : probability < 0.9 ? 1 : 2;
+  // Below the first are runs that are as good as never continued, whatever the hint says.
+  return probability < 0.1 ? 0 : probability < 0.5 ? 1 : probability < 0.9 ? 2 : 3;
 }
 
 std::size_t HintTrust::index_of(ContinuationHint hint) {

@@ -47,7 +47,7 @@ class HintTrust {
   [[nodiscard]] std::size_t owners() const { return owners_.size(); }
 
  private:
-  static constexpr std::size_t kRanges = 3;
+  static constexpr std::size_t kRanges = 4;
   struct Counts {  // of requests: those that hint that they go on, and those that end
     std::array<double, 2> hinted{};
     std::array<double, 2> continued{};

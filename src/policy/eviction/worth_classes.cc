@@ -68,12 +68,14 @@ void Worth::classify(Run& run) {
   if (before != kNone) model_.release(before);
 }
 
-// A hint concerns all runs of its request, by what is believed of the first run of its own.
+// A hint concerns all runs of its request, by what is believed of the first run of its own. The last
+// entry stands for the request only if it has no other of its own: the next request seldom has it,
+// because it is often partly filled.
 void Worth::follow_hint() {
   if (request_.hint == ContinuationHint::kNone) return;
-  const auto own = std::ranges::find_if(open_, [this](Index run) {
-    return runs_[run].kind == Kind::kOwn || runs_[run].kind == Kind::kTip;
-  });
+  const auto kind = [this](Index run) { return runs_[run].kind; };
+  auto own = std::ranges::find(open_, Kind::kOwn, kind);
+  if (own == open_.end()) own = std::ranges::find(open_, Kind::kTip, kind);
   if (own == open_.end()) return;
   const double probability = model_.probability(runs_[*own].reuse_class);
   const EntryLabel owner = conversation_.owner;
