@@ -111,6 +111,21 @@ TEST(HintTrust, AHintThatRepeatsWhatIsKnownCountsForNothing) {
   EXPECT_NEAR(ratio(trust, kGoesOn, 0.95), 1, 0.3);
 }
 
+// Their last entries are partly filled and all others shared: they are said to go on, and nothing of
+// their own is ever used again.
+TEST(HintTrust, RequestsThatNothingContinuesChangeNoOtherRatio) {
+  HintTrust trust;
+  Client client{trust};
+  Rng rng(1);
+  for (int i = 0; i < 3'000; ++i) {
+    const bool goes_on = rng.chance(0.4);
+    client.ask(goes_on != rng.chance(0.1) ? kGoesOn : kEnds, goes_on, 0.4);
+    client.ask(kGoesOn, false, 0.02);
+  }
+  EXPECT_NEAR(std::log(ratio(trust, kGoesOn, 0.4)), std::log(9), 0.3);
+  EXPECT_NEAR(std::log(ratio(trust, kEnds, 0.4)), -std::log(9), 0.3);
+}
+
 // All hints are right, and conversations continue after ten minutes: until then they count as ended.
 TEST(HintTrust, AConversationThatContinuesLateDidNotEnd) {
   HintTrust trust;
