@@ -178,7 +178,7 @@ class Story {
     interrupt(i);
     busy(i, [&] {
       const AnsweringProcess& process = *processes_[i];
-      const bool done = what > 2    ? process.erase(question)
+      const bool done = what > 2    ? process.erase_answer_to(question)
                         : what == 0 ? process.erase(AnswerFilter{})
                                     : process.erase({.tag = tag});
       ++(done ? totals_.erased : totals_.refused);

@@ -153,7 +153,7 @@ TEST(SharedAnswers, AnErasureThatIsNotAcknowledgedFails) {
     EXPECT_EQ(erased.error().code, ErrorCode::kUnavailable);
     EXPECT_NE(erased.error().message.find("erase again"), std::string::npos);
     EXPECT_EQ(two.one.cache->stats().entries, EntryCount(0)) << "erased in this process";
-    EXPECT_FALSE(two.one.erase("q"));
+    EXPECT_FALSE(two.one.erase_answer_to("q"));
     two.one.cell->unreachable = false;
     two.world.servers.replicates = true;
     EXPECT_TRUE(two.one.erase({.tag = "doc:1"}));
@@ -176,7 +176,7 @@ TEST(SharedAnswers, AnAnswerFoundInMemoryIsServedUnderItsLeaseOnly) {
   EXPECT_EQ(two.other.ask("q"), "a");
   EXPECT_EQ(two.other.ask("q",
                           [&] {
-                            ASSERT_TRUE(two.one.erase("q"));
+                            ASSERT_TRUE(two.one.erase_answer_to("q"));
                             two.refresh();
                           }),
             "")
@@ -188,7 +188,7 @@ TEST(SharedAnswers, DoesNotRestoreAnAnswerErasedElsewhereMeanwhile) {
     Two two;
     ASSERT_TRUE(two.one.put("q", "a").has_value());
     two.world.tier.after_get = [&] {
-      ASSERT_TRUE(two.one.erase("q"));
+      ASSERT_TRUE(two.one.erase_answer_to("q"));
       if (refreshes) two.refresh();
     };
     EXPECT_EQ(two.other.ask("q"), "");
@@ -362,7 +362,7 @@ TEST(SharedAnswers, RestoreAnewIgnoresCachedNegativeLookUps) {
   EXPECT_FALSE(two.other.archive->restore_uncached(Question(scope(1), "Q")).has_value())
       << "the exact text only";
   EXPECT_EQ(two.other.archive->stats().failed, 0U) << "a miss is no failure";
-  ASSERT_TRUE(two.one.erase("q"));
+  ASSERT_TRUE(two.one.erase_answer_to("q"));
   EXPECT_FALSE(two.other.archive->restore_uncached(question).has_value());
   two.refresh();
   EXPECT_FALSE(two.other.archive->restore_uncached(question).has_value());

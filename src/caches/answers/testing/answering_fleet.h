@@ -125,7 +125,7 @@ class AnsweringProcess {
   [[nodiscard]] bool erase(const AnswerFilter& filter) const {
     return archive->erase(filter).has_value();
   }
-  [[nodiscard]] bool erase(const std::string& words) const {
+  [[nodiscard]] bool erase_answer_to(const std::string& words) const {
     Question question(scope(1), words);
     return archive->erase(question).has_value();
   }
