@@ -80,5 +80,18 @@ class AnOperator(GatewayTestCase):
             self.assertEqual(gateway.process.wait(PATIENCE), 0)
 
 
+class TheLog(GatewayTestCase):
+    SETTINGS = {"log": {"requests": True}}
+
+    def test_says_who_was_served_from_where(self):
+        for cache in ("MISS", "HIT"):
+            reply = self.gateway.ask(self.id())
+            self.assertEqual(reply.cache, cache)
+            line = self.gateway.wait_for_line(reply.headers["X-Request-Id"])
+            for word in ("anonymous", "chat", "mock-small", cache.lower()):
+                self.assertIn(word, line)
+            self.assertEqual("text:exact" in line, cache == "HIT", line)
+
+
 if __name__ == "__main__":
     unittest.main()
