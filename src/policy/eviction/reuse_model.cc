@@ -73,16 +73,25 @@ const std::array<double, ReuseModel::kBins + 1>& ReuseModel::edges() {
 std::size_t ReuseModel::KeyHash::operator()(const Key& key) const {
   std::size_t hash = boost::hash_range(key.traits.values.begin(), key.traits.values.end());
   boost::hash_combine(hash, key.traits.kind);
-  boost::hash_combine(hash, key.finest);
+  boost::hash_range(hash, key.finest.begin(), key.finest.end());
   boost::hash_combine(hash, key.evidence);
   return hash;
 }
 
-ReuseModel::Class ReuseModel::classify(std::span<const std::uint64_t> features,
-                                       const Traits& traits, int evidence) {
-  Table finest = 0;
-  for (std::size_t level = 0; level < features.size(); ++level) {
-    finest = find_or_add(features[level], level, finest);
+ReuseModel::Class ReuseModel::classify(const Features& features, const Traits& traits,
+                                       int evidence) {
+  AFI_CHECK(!features.common.empty());
+  Table common = 0;
+  std::size_t level = 0;
+  for (const std::uint64_t feature : features.common) {
+    common = find_or_add(feature, level++, common, /*common=*/true);
+  }
+  PerBranch finest;
+  for (std::size_t branch = 0; branch < kBranches; ++branch) {
+    finest[branch] = common;
+    for (const std::uint64_t feature : features.branches[branch]) {
+      finest[branch] = find_or_add(feature, level++, finest[branch], /*common=*/false);
+    }
   }
   const auto fresh = static_cast<Class>(free_.empty() ? profiles_.size() : free_.back());
   const Key key{.finest = finest, .traits = traits, .evidence = evidence};
@@ -103,17 +112,32 @@ void ReuseModel::release(Class released) {
   released_.push_back(released);
 }
 
-ReuseModel::Table ReuseModel::find_or_add(std::uint64_t feature, std::size_t level, Table coarser) {
+ReuseModel::Table ReuseModel::find_or_add(std::uint64_t feature, std::size_t level, Table coarser,
+                                          bool common) {
   AFI_CHECK(level < (1U << kLevelBits));
+  const std::uint64_t key = feature << kLevelBits | level;
+  const auto known = by_feature_.find(key);
+  if (known != by_feature_.end()) return known->second;
+  if (tables_.size() >= kMostTables) return coarser;
   const auto fresh = static_cast<Table>(tables_.size());
-  const auto [it, added] = by_feature_.try_emplace(feature << kLevelBits | level, fresh);
-  if (added) {
-    tables_.emplace_back().coarser = level == 0 ? fresh : coarser;
-    observed_.emplace_back();
-    hazards_.emplace_back();
-    estimate(fresh);
+  by_feature_.emplace(key, fresh);
+  tables_.push_back({.coarser = level == 0 ? fresh : coarser, .common = common});
+  observed_.emplace_back();
+  hazards_.emplace_back();
+  estimate(fresh);
+  return fresh;
+}
+
+// Common tables once.
+template <typename Function>
+void ReuseModel::for_each_table(const Profile& profile, const Function& function) {
+  for (std::size_t branch = 0; branch < kBranches; ++branch) {
+    for (Table table = profile.finest[branch];; table = tables_[table].coarser) {
+      if (branch > 0 && tables_[table].common) break;
+      function(table);
+      if (tables_[table].coarser == table) break;
+    }
   }
-  return it->second;
 }
 
 void ReuseModel::observe(Class member, std::size_t bin, double seconds, double reused) {
@@ -121,12 +145,11 @@ void ReuseModel::observe(Class member, std::size_t bin, double seconds, double r
   const std::size_t octave = octave_of(bin);
   const double in_octave = seconds + begin_of(bin) - ReuseRegression::begin_of(octave);
   regression_.learn(profile.traits, octave, in_octave, reused);
-  for (Table table = profile.finest;; table = tables_[table].coarser) {
+  for_each_table(profile, [&](Table table) {
     observed_[table].seconds[bin] += seconds;
     observed_[table].reuses[bin] += reused;
     tables_[table].observed = true;
-    if (tables_[table].coarser == table) return;
-  }
+  });
 }
 
 void ReuseModel::outlived(Class member, std::size_t bin) {
@@ -137,22 +160,25 @@ void ReuseModel::outlived(Class member, std::size_t bin) {
     regression_.learn(profile.traits, octave, seconds, 0);
   }
   const double seconds = begin_of(bin + 1) - begin_of(bin);
-  for (Table table = profile.finest;; table = tables_[table].coarser) {
+  for_each_table(profile, [&](Table table) {
     observed_[table].seconds[bin] += seconds;
     tables_[table].observed = true;
-    if (tables_[table].coarser == table) return;
-  }
+  });
 }
 
 void ReuseModel::estimate(Table which) {
   const Table coarser = tables_[which].coarser;
   const bool coarsest = coarser == which;
   const Observed& known = observed_[which];
+  Hazards& hazards = hazards_[which];
   for (std::size_t bin = 0; bin < kBins; ++bin) {
-    const double believed = coarsest ? kReusesByOctave / age_of(bin) : hazards_[coarser][bin];
+    const double believed = coarsest ? kReusesByOctave / age_of(bin)
+                                     : static_cast<double>(hazards_[coarser].values[bin]);
     const double prior =
         coarsest ? kPriorReuses / believed : std::min(kPriorReuses / believed, kLongestPrior);
-    hazards_[which][bin] = (known.reuses[bin] + prior * believed) / (known.seconds[bin] + prior);
+    hazards.values[bin] =
+        static_cast<float>((known.reuses[bin] + prior * believed) / (known.seconds[bin] + prior));
+    hazards.logs[bin] = std::log(hazards.values[bin]);
   }
 }
 
@@ -177,7 +203,9 @@ void ReuseModel::estimate(Profile& profile) const {
   PerBin hazards;
   double expected = 0;
   for (std::size_t bin = 0; bin < kBins; ++bin) {
-    hazards[bin] = std::sqrt(hazards_[profile.finest][bin] * std::exp(log_at(logs, bin)));
+    const float tables =
+        hazards_[profile.finest[0]].logs[bin] + hazards_[profile.finest[1]].logs[bin];
+    hazards[bin] = std::exp((tables + static_cast<float>(log_at(logs, bin))) / 3);
     if (bin < kResolved) expected += hazards[bin] * (begin_of(bin + 1) - begin_of(bin));
   }
   profile.probability = static_cast<float>(1 - std::exp(-expected));

@@ -16,16 +16,18 @@ namespace afterimage {
 /// Predicts when members of a class will be used again. Learned online, without prior training.
 ///
 /// For each table and age the model counts reuses and the seconds that its members spent at that
-/// age; their quotient is the hazard of reuse. Tables refine each other (all → of this kind → … →
-/// of this kind, turn, output length …). A table with few observations is assumed to be like the
-/// one it refines. Without observations, reuse becomes less likely with age, as an LRU assumes.
+/// age; their quotient is the hazard of reuse. Tables refine each other: from common ones (all → of
+/// this kind …) two branches lead to finer ones (→ of this turn, output length …; → of this growth
+/// of the prompt, pace …). A table with few observations is assumed to be like the one it refines.
+/// Without observations, reuse becomes less likely with age, as an LRU assumes.
 ///
-/// A class is a finest table and traits. Its hazard is the geometric mean of the table's and that
-/// of a ReuseRegression, which knows more traits than tables have room for.
+/// A class is the finest table of each branch, and traits. Its hazard is the geometric mean of the
+/// two tables' and that of a ReuseRegression, which knows more traits than tables have room for.
 ///
 /// Evidence about one member (a hint) multiplies the odds that it is reused at all, within
 /// begin_of(kResolved), and moves no time of reuse.
 ///
+/// Memory   1.3 KB a table, at most kMostTables. After that, classes share the tables there are.
 /// Unit     Seconds. Ages fall into bins of a quarter octave from two seconds on.
 /// Source   Gittins, Bandit processes and dynamic allocation indices, 1979; hazards by age:
 ///          Beckmann et al., LHD: improving cache hit rate by maximizing hit density, NSDI 2018.
@@ -35,20 +37,27 @@ class ReuseModel {
   static constexpr std::size_t kBins = 53;
   /// From this age on, about an hour, a member that was not reused counts as never reused.
   static constexpr std::size_t kResolved = 41;
+  static constexpr std::size_t kBranches = 2;
+  static constexpr std::size_t kMostTables = 32768;
 
   /// The age in seconds at which a bin begins; begin_of(kBins) is beyond all ages.
   [[nodiscard]] static double begin_of(std::size_t bin) { return edges()[bin]; }
 
   using Traits = ReuseRegression::Traits;
-  /// The class with these features, coarsest first, and traits. Each feature must refine the one
-  /// before it. A class exists until it was released as often as it was asked for.
-  /// `evidence`: the logarithm of a likelihood ratio, in quarters of a nat.
-  Class classify(std::span<const std::uint64_t> features, const Traits& traits = {},
-                 int evidence = 0);
+  /// Coarsest first; each feature must refine the one before it, the first of a branch the last
+  /// common one. There must be a common one.
+  struct Features {
+    std::span<const std::uint64_t> common;
+    std::array<std::span<const std::uint64_t>, kBranches> branches{};
+  };
+  /// The class with these features and traits. It exists until it was released as often as it was
+  /// asked for. `evidence`: the logarithm of a likelihood ratio, in quarters of a nat.
+  Class classify(const Features& features, const Traits& traits = {}, int evidence = 0);
   /// The class may be another one after the next estimate().
   void release(Class released);
   [[nodiscard]] std::size_t released() const { return released_.size(); }
   [[nodiscard]] std::size_t classes() const { return by_profile_.size(); }
+  [[nodiscard]] std::size_t tables() const { return tables_.size(); }
 
   /// A member spent `seconds` in `bin`; `reused` of it (0 to 1) was used again there.
   void observe(Class member, std::size_t bin, double seconds, double reused);
@@ -56,7 +65,9 @@ class ReuseModel {
   void outlived(Class member, std::size_t bin);
   /// Prefetches the memory that outlived() will need.
   void expect(Class member, std::size_t bin) const {
-    __builtin_prefetch(&observed_[profiles_[member].finest].seconds[bin], /*rw=*/1);
+    for (const Table finest : profiles_[member].finest) {
+      __builtin_prefetch(&observed_[finest].seconds[bin], /*rw=*/1);
+    }
   }
 
   /// The Gittins index as of the last estimate(): the expected reuses per second of residence, for
@@ -82,6 +93,7 @@ class ReuseModel {
   using PerBin = std::array<double, kBins>;
   struct TableState {
     Table coarser = 0;      // itself if it is a coarsest table
+    bool common = false;    // to both branches
     bool observed = false;  // since the last fade
     bool stale = false;     // observed before the last fade, and not estimated since
   };
@@ -89,8 +101,13 @@ class ReuseModel {
     PerBin seconds{};
     PerBin reuses{};
   };
+  struct Hazards {
+    std::array<float, kBins> values{};
+    std::array<float, kBins> logs{};
+  };
+  using PerBranch = std::array<Table, kBranches>;
   struct Key {
-    Table finest = 0;
+    PerBranch finest{};
     Traits traits;
     int evidence = 0;
     bool operator==(const Key&) const = default;
@@ -99,7 +116,7 @@ class ReuseModel {
     std::size_t operator()(const Key& key) const;
   };
   struct Profile {
-    Table finest = 0;
+    PerBranch finest{};
     std::uint32_t users = 0;
     std::uint64_t estimated = 0;  // the number of the estimate() that `indices` are of; 0: of none
     Traits traits;
@@ -109,7 +126,9 @@ class ReuseModel {
   };
 
   static const std::array<double, kBins + 1>& edges();
-  Table find_or_add(std::uint64_t feature, std::size_t level, Table coarser);
+  Table find_or_add(std::uint64_t feature, std::size_t level, Table coarser, bool common);
+  template <typename Function>
+  void for_each_table(const Profile& profile, const Function& function);
   void estimate(Table which);
   void estimate(Profile& profile) const;
   static void weigh(const Profile& profile, PerBin& hazards);
@@ -119,7 +138,7 @@ class ReuseModel {
   // fields, each of them often.
   std::vector<TableState> tables_;
   std::vector<Observed> observed_;
-  std::vector<PerBin> hazards_;
+  std::vector<Hazards> hazards_;
 
   ReuseRegression regression_;
   std::vector<Profile> profiles_;  // by class

@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kFirstReusesByOctave = 0.1;  // hazard × age before anything was learned
 constexpr double kHighestLog = 2;             // no hazard above e^2 per second
-constexpr double kRate = 0.06;
+// Weight of what was assumed before, as a sum of squared gradients.
+constexpr double kPriorCurvature = 10;
 // Trait 0 is the same for all members: what it learns is not left to the others.
 constexpr double kHasteOfFirst = 4;
 // One member that waited far longer than predicted must not upset the weights.
@@ -43,9 +44,11 @@ ReuseRegression::LogHazards ReuseRegression::log_hazards(const Traits& traits) c
   return logs;
 }
 
-void ReuseRegression::step(Weight& weight, double gradient, double rate) {
-  weight.gradients += static_cast<float>(gradient * gradient);
-  weight.value += static_cast<float>(rate * gradient / std::sqrt(weight.gradients + 1.0));
+// The sum of squared gradients stands for the likelihood's curvature: steps shrink as 1/n, so that a
+// weight becomes the mean of what it has seen. Steps that shrink as 1/√n stay noisy.
+void ReuseRegression::step(Weight& weight, double gradient, double haste) {
+  weight.curvature += static_cast<float>(gradient * gradient);
+  weight.value += static_cast<float>(haste * gradient / (weight.curvature + kPriorCurvature));
 }
 
 void ReuseRegression::learn(const Traits& traits, std::size_t octave, double seconds,
@@ -56,8 +59,8 @@ void ReuseRegression::learn(const Traits& traits, std::size_t octave, double sec
   for (std::size_t trait = 0; trait < kTraits; ++trait) {
     Weights& weights = weights_[place(traits, trait)];
     const double haste = trait == 0 ? kHasteOfFirst : 1;
-    step(weights[octave], gradient, haste * kRate);
-    step(weights[kOctaves], gradient, haste * kRate);
+    step(weights[octave], gradient, haste);
+    step(weights[kOctaves], gradient, haste);
   }
 }
 

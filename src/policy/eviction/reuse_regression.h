@@ -15,8 +15,9 @@ namespace afterimage {
 ///
 /// Unit     Seconds. Octave 0 is the ages below two seconds; octave n begins at 2^n seconds.
 /// Cost     `learn` and one octave of `log_hazards`: one weight per trait, and a logarithm.
-/// Source   Duchi, Hazan, Singer: Adaptive subgradient methods, JMLR 2011; the likelihood is that
-///          of a piecewise exponential model.
+/// Source   Hazan, Agarwal, Kale: Logarithmic regret algorithms for online convex optimization,
+///          Machine Learning 2007 (the online Newton step, here of each weight by itself); the
+///          likelihood is that of a piecewise exponential model.
 class ReuseRegression {
  public:
   static constexpr std::size_t kTraits = 12;
@@ -43,14 +44,14 @@ class ReuseRegression {
  private:
   struct Weight {
     float value = 0;
-    float gradients = 0;  // sum of squares
+    float curvature = 0;  // sum of squared gradients
   };
   using Weights = std::array<Weight, kOctaves + 1>;  // the last one: for all ages
 
   [[nodiscard]] static std::size_t place(const Traits& traits, std::size_t trait) {
     return (traits.kind * kTraits + trait) * kValues + traits.values[trait];
   }
-  static void step(Weight& weight, double gradient, double rate);
+  static void step(Weight& weight, double gradient, double haste);
   [[nodiscard]] double log_hazard(const Traits& traits, std::size_t octave) const;
 
   std::vector<Weights> weights_;

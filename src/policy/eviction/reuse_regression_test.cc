@@ -37,6 +37,19 @@ TEST(ReuseRegression, LearnsTheHazardOfAnAge) {
   EXPECT_NEAR(hazard(regression, {}, 3), 0.5 / 6, 0.01);
 }
 
+// Later observations move what many earlier ones have taught less and less.
+TEST(ReuseRegression, ManyObservationsLeaveLittleNoise) {
+  ReuseRegression regression;
+  const auto observe = [&](int times) {
+    for (int i = 0; i < times; ++i) regression.learn({}, 4, 16, i % 4 == 0 ? 1 : 0);
+  };
+  observe(20'000);
+  const double before = hazard(regression, {}, 4);
+  EXPECT_NEAR(before, 1.0 / 64, 0.0005);
+  for (int i = 0; i < 10; ++i) regression.learn({}, 4, 16, 1);
+  EXPECT_LT(hazard(regression, {}, 4) / before, 1.1);
+}
+
 // Each trait doubles the hazard; both together were never seen, and should quadruple it.
 TEST(ReuseRegression, JudgesCombinationsThatWereNeverSeen) {
   ReuseRegression regression;

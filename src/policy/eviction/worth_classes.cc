@@ -16,6 +16,12 @@ std::uint64_t octave(std::uint64_t n, int least, int most) {
       std::clamp(static_cast<int>(std::bit_width(n)) - 1, least, most));
 }
 
+// Sizes repeat after sixteen octaves: no unit is needed, because prompts of one cache hardly differ
+// more.
+std::uint64_t cyclic_octave(double bytes) {
+  return octave(static_cast<std::uint64_t>(bytes), 0, 63) % 16;
+}
+
 }  // namespace
 
 // What is known of the current request's conversation, from the run that it continues.
@@ -53,18 +59,27 @@ void Worth::follow_conversation() {
 }
 
 void Worth::classify(Run& run) {
-  std::array<std::uint64_t, 4> features;
-  std::uint64_t feature = static_cast<std::uint64_t>(run.kind) * 2 + (run.divided ? 1 : 0);
-  features[0] = feature = feature * (kMaxCountedUses + 1) + run.uses;
-  feature = feature * 8 + static_cast<std::uint64_t>(run.facts.stop);
-  features[1] = feature = feature * 8 + static_cast<std::uint64_t>(run.facts.kind);
-  const std::uint32_t turn = run.conversation.turn;
-  features[2] = feature = feature * 8 + (turn < 4 ? turn : turn < 8 ? 4 : 5);
-  feature = feature * 16 + octave(run.facts.output_tokens, 5, 12);
-  const auto gap = static_cast<std::uint64_t>(run.conversation.gap);
-  features[3] = feature * 16 + (turn == 0 ? 0 : 1 + octave(gap, 1, 9) / 2);
+  const Conversation& it = run.conversation;
+  const std::uint64_t uses =
+      (static_cast<std::uint64_t>(run.kind) * 2 + (run.divided ? 1 : 0)) * (kMaxCountedUses + 1) +
+      run.uses;
+  const std::uint64_t turn_kind = (uses * 8 + static_cast<std::uint64_t>(run.facts.stop)) * 8 +
+                                  static_cast<std::uint64_t>(run.facts.kind);
+  const std::array common{uses, turn_kind};
+
+  const std::uint64_t turn = turn_kind * 8 + (it.turn < 4 ? it.turn : it.turn < 8 ? 4 : 5);
+  const std::uint64_t output = turn * 16 + octave(run.facts.output_tokens, 5, 12);
+  const auto gap = static_cast<std::uint64_t>(it.gap);
+  const std::array by_turn{output, output * 16 + (it.turn == 0 ? 0 : 1 + octave(gap, 1, 9) / 2)};
+
+  const std::uint64_t growth =
+      (turn_kind * 16 + cyclic_octave(it.new_bytes)) * 8 + std::min(it.human_turns, 7U);
+  const std::array by_growth{
+      growth, growth * 8 + static_cast<std::uint64_t>(std::clamp(it.pace / 2, 0.0, 7.0))};
+
   const ReuseModel::Class before = run.reuse_class;
-  run.reuse_class = model_.classify(features, traits_of(run), run.conversation.evidence);
+  run.reuse_class = model_.classify({.common = common, .branches = {by_turn, by_growth}},
+                                    traits_of(run), it.evidence);
   if (before != kNone) model_.release(before);
 }
 
