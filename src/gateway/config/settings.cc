@@ -245,6 +245,19 @@ void check_answers(SettingsReader& reader) {
   }
 }
 
+void check_similarity(SettingsReader& reader) {
+  const SimilaritySettings& similarity = reader.settings().similarity;
+  if (!similarity.verifier.empty()) return;
+  if (similarity.verifier_overrules_vetoes) {
+    reader.complain("similarity.verifier_overrules_vetoes", "it needs similarity.verifier");
+  }
+  for (const auto& [key, value] :
+       {std::pair("similarity.verifier_model", &similarity.verifier_model),
+        std::pair("similarity.verifier_key_env", &similarity.verifier_key_env)}) {
+    if (!value->empty()) reader.complain(key, "it needs similarity.verifier");
+  }
+}
+
 void check_moved_media(SettingsReader& reader) {
   const Settings& settings = reader.settings();
   if (settings.moved_media.mode == "off") return;
@@ -344,6 +357,7 @@ Result<Settings> parse_settings(std::string_view toml, std::string_view file) {
     check_servers(reader);
     check_replicas(reader);
     check_answers(reader);
+    check_similarity(reader);
     check_moved_media(reader);
     check_tenancy(reader);
   }

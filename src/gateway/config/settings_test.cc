@@ -260,6 +260,10 @@ TEST(Settings, RefusesSettingsThatConflict) {
       {"[memory]\nbudget = \"2 MiB\"", "a.toml: answers.max_answer: it exceeds memory.budget"},
       {"[moved_media]\nmode = \"certified\"",
        "a.toml:2: moved_media.mode: it needs moved_media.certificate"},
+      {"[similarity]\nmode = \"on\"\nverifier_overrules_vetoes = true",
+       "a.toml:3: similarity.verifier_overrules_vetoes: it needs similarity.verifier"},
+      {"[similarity]\nverifier_model = \"m\"",
+       "a.toml:2: similarity.verifier_model: it needs similarity.verifier"},
       {"[upstream]\nurl = \"http://a\"\n[moved_media]\nmode = \"certified\"\n"
        "certificate = \"/c\"",
        "a.toml:4: moved_media.mode: an upstream computes"},
@@ -575,12 +579,19 @@ const std::map<std::string_view, std::string>& other_values() {
   return kValues;
 }
 
+bool needs_verifier(const Setting<Settings>& setting) {
+  return setting.key == "similarity.verifier_model" ||
+         setting.key == "similarity.verifier_key_env" ||
+         setting.key == "similarity.verifier_overrules_vetoes";
+}
+
 std::string with_one_key_changed(const Setting<Settings>& setting) {
   std::string toml = one_key(setting.key, other_values().at(setting.key));
   if (setting.key == "tenancy.unknown_keys") {
     toml += "[[tenancy.tenants]]\nname = \"a\"\nkey_env = [\"A\"]\n";
   }
   if (setting.key == "moved_media.mode") toml += "certificate = \"/c\"\n";
+  if (needs_verifier(setting)) toml += "verifier = \"http://a.org\"\n";
   return toml;
 }
 
@@ -588,6 +599,7 @@ std::string with_one_key_changed(const Setting<Settings>& setting) {
 Settings before_change(const Setting<Settings>& setting) {
   Settings settings;
   if (setting.key == "moved_media.mode") settings.moved_media.certificate = "/c";
+  if (needs_verifier(setting)) settings.similarity.verifier = "http://a.org";
   return settings;
 }
 
