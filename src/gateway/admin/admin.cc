@@ -11,6 +11,7 @@
 #include <charconv>
 
 #include "afterimage/secret.h"
+#include "gateway/admin/admin_actions.h"
 #include "gateway/admin/admin_json.h"
 #include "gateway/admin/fleet_json.h"
 #include "gateway/admin/keys_json.h"

@@ -22,7 +22,6 @@ namespace {
 using nlohmann::json;
 
 constexpr double kUnsafeBudget = 0.01;
-constexpr std::size_t kExamples = 5;
 constexpr std::size_t kShownQuestion = 200;
 constexpr std::string_view kTenantTag = "tenant:";
 constexpr std::string_view kModelTag = "model:";
@@ -130,14 +129,6 @@ json tenants_json(const Gateway& gateway, std::span<const TenantCounts> counts) 
   return tenants;
 }
 
-std::string beginning(const std::string& text) {
-  if (text.size() <= kShownQuestion) return text;
-  std::size_t end = kShownQuestion;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  return text.substr(0, end) + "…";
-}
-
-/// The value of the tag that the gateway itself added under this prefix.
 std::string tagged(const AnswerEntry& entry, std::string_view prefix) {
   for (const std::string& tag : entry.tags) {
     if (tag.starts_with(prefix)) return tag.substr(prefix.size());
@@ -153,7 +144,7 @@ json entry_json(const AnswerEntry& entry) {
   return {{"id", std::to_string(entry.id.value)},
           {"tenant", tagged(entry, kTenantTag)},
           {"model", tagged(entry, kModelTag)},
-          {"question", beginning(entry.question)},
+          {"question", shown_question(entry.question)},
           {"age_s", seconds(entry.age)},
           {"ttl_s", optional_seconds(entry.left)},
           {"bytes", entry.bytes.value()},
@@ -216,65 +207,6 @@ std::string value_of(const Query& query, std::string_view name) {
   return it == query.end() ? "" : it->second;
 }
 
-Result<AnswerEntryId> entry_id(const json& asked) {
-  const auto it = asked.find("entry");
-  std::uint64_t value = 0;
-  if (it != asked.end() && it->is_string()) {
-    const auto& text = it->get_ref<const std::string&>();
-    const char* const end = text.data() + text.size();
-    const auto read = std::from_chars(text.data(), end, value);
-    if (read.ec == std::errc() && read.ptr == end) return AnswerEntryId{value};
-  }
-  return fail(ErrorCode::kInvalidArgument, "\"entry\" must be an entry's id, as text");
-}
-
-Result<AnswerFilter> filter_of(const json& asked) {
-  AnswerFilter filter;
-  int named = 0;
-  const auto tag = [&](const char* name, std::string_view prefix) -> Result<void> {
-    if (!asked.contains(name)) return {};
-    ++named;
-    if (!asked[name].is_string() || asked[name].get_ref<const std::string&>().empty()) {
-      return fail(ErrorCode::kInvalidArgument, fmt::format("\"{}\" must be text", name));
-    }
-    filter.tag = std::string(prefix) + asked[name].get<std::string>();
-    return {};
-  };
-  AFI_TRY_VOID(tag("tag", ""));
-  AFI_TRY_VOID(tag("tenant", kTenantTag));
-  AFI_TRY_VOID(tag("model", kModelTag));
-  AFI_TRY_VOID(tag("media", "media:"));
-  if (asked.contains("entry")) {
-    ++named;
-    AFI_TRY(filter.entry, entry_id(asked));
-  }
-  if (asked.contains("older_than_s")) {
-    ++named;
-    const json& age = asked["older_than_s"];
-    if (!age.is_number() || age.get<double>() < 0 || age.get<double>() > 1e9) {
-      return fail(ErrorCode::kInvalidArgument, "\"older_than_s\" must be a number of seconds");
-    }
-    filter.older_than =
-        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(age.get<double>()));
-  }
-  if (asked.contains("all")) {
-    ++named;
-    if (asked["all"] != true) return fail(ErrorCode::kInvalidArgument, "\"all\" must be true");
-  }
-  if (named != 1) {
-    return fail(ErrorCode::kInvalidArgument,
-                "name exactly one of entry, tag, tenant, model, media, older_than_s, all");
-  }
-  return filter;
-}
-
-Result<AnswerCache*> cache_of(Gateway& gateway) {
-  AnswerCache* const cache = gateway.parts().reuse.answer_cache();
-  if (cache == nullptr)
-    return fail(ErrorCode::kNotFound, "answers.enabled is false: no answers are stored");
-  return cache;
-}
-
 }  // namespace
 
 std::optional<double> upper95(std::uint64_t wrong, std::uint64_t checked) {
@@ -289,6 +221,21 @@ std::optional<double> upper95(std::uint64_t wrong, std::uint64_t checked) {
 }
 
 double unsafe_budget() { return kUnsafeBudget; }
+
+std::string shown_question(const std::string& text) {
+  if (text.size() <= kShownQuestion) return text;
+  std::size_t end = kShownQuestion;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return text.substr(0, end) + "…";
+}
+
+/// The value of the tag that the gateway itself added under this prefix.
+Result<AnswerCache*> answer_cache_of(Gateway& gateway) {
+  AnswerCache* const cache = gateway.parts().reuse.answer_cache();
+  if (cache == nullptr)
+    return fail(ErrorCode::kNotFound, "answers.enabled is false: no answers are stored");
+  return cache;
+}
 
 std::string as_text(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -382,13 +329,13 @@ json similar_json(const SimilarStep& step) {
   return {
       {"rung", "similarity"},
       {"verdict", to_string(step.verdict)},
-      {"candidate", beginning(step.candidate)},
+      {"candidate", shown_question(step.candidate)},
       {"age_s", found ? json(seconds(step.age)) : json()},
       {"took_us", seconds(step.took) * 1e6},
       {"similarity", found ? json(step.similarity) : json()},
       {"vetoes", step.vetoes},
       {"verification", step.verification},
-      {"verifier_error", beginning(step.verifier_error)},
+      {"verifier_error", shown_question(step.verifier_error)},
       {"verifier_score", step.score.has_value() ? json(*step.score) : json()},
       {"right_at_least", step.right_at_least.has_value() ? json(*step.right_at_least) : json()}};
 }
@@ -399,7 +346,7 @@ void add_explanation(json& into, const Decision& decision) {
     ladder.push_back(
         {{"rung", to_string(step.rung)},
          {"verdict", to_string(step.verdict)},
-         {"candidate", beginning(step.candidate)},
+         {"candidate", shown_question(step.candidate)},
          {"age_s", step.verdict == Verdict::kMissed ? json() : json(seconds(step.age))},
          {"took_us", seconds(step.took) * 1e6}});
   }
@@ -434,7 +381,7 @@ Result<json> decisions_json(Gateway& gateway, std::string_view query) {
 }
 
 Result<json> entries_json(Gateway& gateway, std::string_view query) {
-  AFI_TRY(const AnswerCache* const cache, cache_of(gateway));
+  AFI_TRY(const AnswerCache* const cache, answer_cache_of(gateway));
   const Query asked = parse_query(query);
   AFI_TRY(std::uint64_t limit, number(asked, "limit", 100));
   limit = std::clamp<std::uint64_t>(limit, 1, 500);
@@ -484,172 +431,6 @@ Result<json> media_json(Gateway& gateway, std::string_view query) {
   return json{{"media", std::move(list)},
               {"total", stats.encoder.entries.value()},
               {"agents", stats.agents}};
-}
-
-Result<json> invalidate(Gateway& gateway, const json& asked) {
-  AFI_TRY(AnswerCache* const cache, cache_of(gateway));
-  AFI_TRY(const AnswerFilter filter, filter_of(asked));
-  const json dry = asked.value("dry_run", json(true));
-  if (!dry.is_boolean()) {
-    return fail(ErrorCode::kInvalidArgument, "\"dry_run\" must be true or false");
-  }
-  json examples = json::array();
-  for (const AnswerEntry& entry : cache->entries(filter, kExamples)) {
-    examples.push_back(beginning(entry.question));
-  }
-  AnswerCount count;
-  if (dry.get<bool>()) {
-    count = cache->count(filter);
-  } else if (AnswerArchive* const archive = gateway.parts().archive; archive != nullptr) {
-    AFI_TRY(count, archive->erase(filter));
-  } else {
-    count = cache->erase(filter);
-  }
-  if (!dry.get<bool>()) {
-    gateway.parts().log.info("invalidated", {{"filter", as_text(asked)},
-                                             {"entries", count.entries.value()},
-                                             {"bytes", count.bytes.value()}});
-  }
-  return json{{"dry_run", dry},
-              {"entries", count.entries.value()},
-              {"bytes", count.bytes.value()},
-              {"examples", std::move(examples)}};
-}
-
-namespace {
-
-/// "older_than_days": so many days or more, by their dates.
-Result<std::chrono::sys_days> first_day(const json& days, const WallClock& wall) {
-  if (!days.is_number_unsigned() || days.get<std::uint64_t>() > EntryLabels::kMaxDays) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("\"older_than_days\" must be a number of days, 0 to {}",
-                            EntryLabels::kMaxDays));
-  }
-  return first_day_kept(std::chrono::days(days.get<int>()), wall);
-}
-
-Result<EraseTarget> erase_target_of(const json& asked, const WallClock& wall) {
-  EraseTarget target;
-  int named = 0;
-  for (const auto& [name, value] : asked.items()) {
-    ++named;
-    if (name == "all") {
-      if (value != true) return fail(ErrorCode::kInvalidArgument, "\"all\" must be true");
-      target.everything = true;
-      continue;
-    }
-    if (name == "older_than_days") {
-      AFI_TRY(target.made_before, first_day(value, wall));
-      continue;
-    }
-    const std::string text = value.is_string() ? value.get<std::string>() : "";
-    if (text.empty()) {
-      return fail(ErrorCode::kInvalidArgument, fmt::format("\"{}\" must be text", name));
-    }
-    if (name == "media") {
-      AFI_TRY(target.media, ContentDigest::from_hex(text));
-    } else if (name == "tenant") {
-      target.tenant = text;
-    } else if (name == "model") {
-      target.model = text;
-    } else if (name == "tag") {
-      target.tag = text;
-    } else {
-      named = 0;
-      break;
-    }
-  }
-  if (named == 1) return target;
-  return fail(ErrorCode::kInvalidArgument,
-              "name exactly one of media, tenant, model, tag, older_than_days, all");
-}
-
-}  // namespace
-
-Result<json> erase(Gateway& gateway, const json& asked) {
-  const GatewayParts& parts = gateway.parts();
-  const WallClock& wall = parts.reuse.wall_clock();
-  AFI_TRY(const EraseTarget target, erase_target_of(asked, wall));
-  AnswerCount answers;
-  // Recorded first, and for the other gateways: an answer that is restored meanwhile is refused.
-  if (parts.archive != nullptr) {
-    AFI_TRY_VOID(parts.archive->announce(announcement(target)));
-    AFI_TRY(answers, parts.archive->erase(answer_filter(target, wall)));
-  }
-  AFI_TRY(const GatewayEraseReport erased, erase_here(gateway, target));
-  const EraseReport& report = erased.caches;
-  answers += report.answers;
-  json done{{"answers", answers.entries.value()},
-            {"encoder_outputs", report.encoder_outputs.value()},
-            {"kv_tokens", report.kv_tokens},
-            {"stored", report.stored.value()},
-            {"files", erased.files},
-            {"responses", erased.responses},
-            {"unfinished", report.unfinished}};
-  parts.log.info("erased", {{"what", as_text(asked)}, {"removed", as_text(done)}});
-  return done;
-}
-
-Result<json> report_wrong(Gateway& gateway, const json& asked) {
-  const json id = asked.value("request_id", json());
-  if (!id.is_string()) {
-    return fail(ErrorCode::kInvalidArgument, "\"request_id\" must be a text");
-  }
-  AFI_TRY(const std::string rung, gateway.report_wrong(id.get<std::string>(), ""));
-  return json{{"request_id", id}, {"rung", rung}, {"erased", true}};
-}
-
-Result<json> pin(Gateway& gateway, const json& asked) {
-  AFI_TRY(AnswerCache* const cache, cache_of(gateway));
-  AFI_TRY(const AnswerEntryId id, entry_id(asked));
-  const json pinned = asked.value("pinned", json());
-  if (!pinned.is_boolean()) {
-    return fail(ErrorCode::kInvalidArgument, "\"pinned\" must be true or false");
-  }
-  AFI_TRY(const bool there, cache->pin(id, pinned.get<bool>()));
-  if (!there) return fail(ErrorCode::kNotFound, "there is no such entry");
-  return json{{"entry", asked["entry"]}, {"pinned", pinned}};
-}
-
-Result<json> explain(Gateway& gateway, const json& asked) {
-  static const std::map<std::string, ApiOperation, std::less<>> kOperations{
-      {"chat", ApiOperation::kChat},
-      {"completion", ApiOperation::kCompletion},
-      {"embedding", ApiOperation::kEmbedding},
-      {"messages", ApiOperation::kChat},
-      {"responses", ApiOperation::kChat}};
-  const json operation = asked.value("operation", json("chat"));
-  const auto known = operation.is_string()
-                         ? kOperations.find(operation.get_ref<const std::string&>())
-                         : kOperations.end();
-  if (known == kOperations.end()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "\"operation\" must be chat, completion, embedding, messages or responses");
-  }
-  if (!asked.contains("body") || !asked["body"].is_object()) {
-    return fail(ErrorCode::kInvalidArgument, "\"body\" must be the request, as it would be sent");
-  }
-  HttpHeaders headers;
-  const json given = asked.value("headers", json::object());
-  if (!given.is_object()) {
-    return fail(ErrorCode::kInvalidArgument, "\"headers\" must be an object of texts");
-  }
-  for (const auto& [name, value] : given.items()) {
-    if (!value.is_string()) {
-      return fail(ErrorCode::kInvalidArgument, "\"headers\" must be an object of texts");
-    }
-    headers.add(name, value.get<std::string>());
-  }
-  const Decision decision =
-      gateway.explain(known->second, as_text(asked["body"]), std::move(headers),
-                      translation_for(gateway, known->first));
-  json said = decision_json(decision);
-  for (const char* absent :
-       {"id", "at_ms", "status", "took_ms", "saved_ms", "request_id", "stored", "not_stored"}) {
-    said.erase(absent);
-  }
-  add_explanation(said, decision);
-  return said;
 }
 
 }  // namespace afterimage

@@ -20,8 +20,10 @@ struct NamedTier {
   const Tier* tier;
 };
 
-/// The JSON of docs/formats/admin.md.
+/// What can be read, as the JSON of docs/formats/admin.md.
+///
 /// Threads  Any.
+
 /// What computes the answers and, if it is an engine of this process, whether reuse is exact on it.
 [[nodiscard]] nlohmann::json engine_json(const Gateway& gateway);
 [[nodiscard]] nlohmann::json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
@@ -34,15 +36,11 @@ void add_explanation(nlohmann::json& json, const Decision& decision);
 [[nodiscard]] Result<nlohmann::json> entries_json(Gateway& gateway, std::string_view query);
 /// The media items whose encoder outputs are in memory, those that most agents share first.
 [[nodiscard]] Result<nlohmann::json> media_json(Gateway& gateway, std::string_view query);
-[[nodiscard]] Result<nlohmann::json> invalidate(Gateway& gateway, const nlohmann::json& asked);
-/// Erases from all caches and stores; waits for requests that are running. kUnavailable: a store
-/// could not be erased from.
-[[nodiscard]] Result<nlohmann::json> erase(Gateway& gateway, const nlohmann::json& asked);
-/// kNotFound: no such request, or no stored answer of it.
-[[nodiscard]] Result<nlohmann::json> report_wrong(Gateway& gateway, const nlohmann::json& asked);
-/// kNotFound: no such entry.
-[[nodiscard]] Result<nlohmann::json> pin(Gateway& gateway, const nlohmann::json& asked);
-[[nodiscard]] Result<nlohmann::json> explain(Gateway& gateway, const nlohmann::json& asked);
+
+/// kNotFound: no answers are stored.
+[[nodiscard]] Result<AnswerCache*> answer_cache_of(Gateway& gateway);
+/// The beginning of a question, whole characters.
+[[nodiscard]] std::string shown_question(const std::string& question);
 
 /// With 95 % confidence, at most this share is wrong if `wrong` of `checked` were; nullopt: nothing
 /// was checked.

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "afterimage/result.h"
+#include "gateway/proxy/gateway.h"
+
+namespace afterimage {
+
+/// What an operator can ask for, and its result, as the JSON of docs/formats/admin.md.
+///
+/// Errors   kInvalidArgument: what was asked for is not what docs/formats/admin.md says.
+/// Threads  Any.
+
+/// kNotFound: no answers are stored.
+[[nodiscard]] Result<nlohmann::json> invalidate(Gateway& gateway, const nlohmann::json& asked);
+/// Erases from all caches and stores; waits for requests that are running. kUnavailable: a store
+/// could not be erased from.
+[[nodiscard]] Result<nlohmann::json> erase(Gateway& gateway, const nlohmann::json& asked);
+/// kNotFound: no such request, or no stored answer of it.
+[[nodiscard]] Result<nlohmann::json> report_wrong(Gateway& gateway, const nlohmann::json& asked);
+/// kNotFound: no such entry.
+[[nodiscard]] Result<nlohmann::json> pin(Gateway& gateway, const nlohmann::json& asked);
+[[nodiscard]] Result<nlohmann::json> explain(Gateway& gateway, const nlohmann::json& asked);
+
+}  // namespace afterimage
