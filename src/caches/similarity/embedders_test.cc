@@ -41,7 +41,8 @@ class ServedEmbedder final : public Embedder {
  private:
   static std::string answer(const std::string&, const std::string& body) {
     json data = json::array();
-    for (const json& text : json::parse(body)["input"]) {
+    const json asked = json::parse(body);
+    for (const json& text : asked["input"]) {
       const auto size = static_cast<double>(text.get<std::string>().size());
       data.push_back({{"index", data.size()}, {"embedding", {size, 10.0}}});
     }

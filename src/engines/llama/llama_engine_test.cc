@@ -241,7 +241,8 @@ TEST(LlamaEngine, UserTextNeverBecomesAControlToken) {
     const auto model = LoadedModel::load(demo_options(name)).value();
     const auto tokens_of = [&](const std::string& text) {
       SpanText all;
-      for (const PromptPiece& piece : model->tokenize(text, {}).value()) {
+      const auto pieces = model->tokenize(text, {}).value();
+      for (const PromptPiece& piece : pieces) {
         for (const SpanPart& part : piece.parts) {
           std::ranges::copy(std::get<SpanText>(part), std::back_inserter(all));
         }

@@ -181,7 +181,8 @@ TEST(SequenceState, CellsMayLieInTwoRuns) {
       const auto targets =
           cut_into_runs(target, read_state(format, target, false).value().front(), cut);
       std::vector<std::span<std::byte>> places;
-      for (const auto piece : read_state(format, StatePieces(targets), false)->front().pieces) {
+      const auto placed = read_state(format, StatePieces(targets), false).value();
+      for (const auto piece : placed.front().pieces) {
         places.emplace_back(target.data() + (piece.data() - target.data()), piece.size());
         std::ranges::fill(places.back(), std::byte{0xEE});
       }

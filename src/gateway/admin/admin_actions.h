@@ -11,7 +11,7 @@ namespace afterimage {
 
 /// What an operator can ask for, and its result, as the JSON of docs/formats/admin.md.
 ///
-/// Errors   kInvalidArgument: what was asked for is not what docs/formats/admin.md says.
+/// Errors   kInvalidArgument: the fields are not those in docs/formats/admin.md.
 /// Threads  Any.
 
 /// kNotFound: no answers are stored.

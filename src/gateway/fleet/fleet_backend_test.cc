@@ -63,7 +63,8 @@ struct RunningFleet {
         ask(service->admin_port(), method, path, body, "Content-Type: application/json\r\n").body);
   }
   json replica(const std::string& name) {
-    for (const json& one : admin("GET", "/admin/api/fleet")["replicas"]) {
+    const json known = admin("GET", "/admin/api/fleet");
+    for (const json& one : known["replicas"]) {
       if (one["name"] == name) return one;
     }
     return nullptr;
@@ -151,7 +152,8 @@ std::vector<std::string> listed(RunningFleet& fleet, const std::string& headers 
   const Said said = ask(fleet.service->port(), "GET", "/v1/models", "", headers);
   EXPECT_EQ(said.status, 200U);
   std::vector<std::string> ids;
-  for (const json& model : json::parse(said.body)["data"]) ids.push_back(model["id"]);
+  const json models = json::parse(said.body);
+  for (const json& model : models["data"]) ids.push_back(model["id"]);
   return ids;
 }
 

@@ -75,8 +75,10 @@ void expect_the_record_of_a_reader(LiveEvents& live, std::string events) {
 
 TEST(LiveEvents, RecordChoicesReasoningAndCallsAsARecorderReads) {
   LiveEvents live(ApiOperation::kChat, kStamp, "m");
-  std::string events = live.add({.content = "one"}) + live.finish(0, "stop");
-  events += live.add({.choice = 1, .reasoning = "hm"}) + live.add({.choice = 1, .reasoning = "."});
+  std::string events = live.add({.content = "one"});
+  events += live.finish(0, "stop");
+  events += live.add({.choice = 1, .reasoning = "hm"});
+  events += live.add({.choice = 1, .reasoning = "."});
   events += live.add({.choice = 1, .call = EngineDelta::Call{.id = "a", .name = "f"}});
   events += live.add({.choice = 1, .call = EngineDelta::Call{.arguments = "{\"x\":"}});
   events += live.add({.choice = 1, .call = EngineDelta::Call{.arguments = "1}"}});

@@ -54,7 +54,8 @@ std::string text_of(const Said& said) {
 bool by_similarity(const Said& said) { return said.header("X-Cache-Source") == "similarity"; }
 
 json similarity_rung(Running& running) {
-  for (const json& rung : running.admin("GET", "/admin/api/stats")["rungs"]) {
+  const json stats = running.admin("GET", "/admin/api/stats");
+  for (const json& rung : stats["rungs"]) {
     if (rung["rung"] == "similarity") return rung;
   }
   return {};

@@ -143,7 +143,8 @@ TEST(LoadTraffic, RepeatsSessionsWordForWord) {
   LoadTraffic traffic{.requests = 2'000, .turns = 1, .repeats = 0.5};
   std::map<std::uint32_t, std::vector<LoadPicture>> seen;
   std::size_t repeated = 0;
-  for (const LoadRequest& request : generate_load(traffic).value().requests) {
+  const LoadTrace trace = generate_load(traffic).value();
+  for (const LoadRequest& request : trace.requests) {
     const auto [at, added] = seen.try_emplace(request.text, request.pictures);
     EXPECT_EQ(at->second, request.pictures);
     repeated += added ? 0 : 1;
