@@ -101,21 +101,6 @@ TEST(ReuseModel, EachBranchTellsClassesApart) {
   }
 }
 
-TEST(ReuseModel, WhatBothBranchesRefineCountsAnObservationOnce) {
-  using Feature = std::array<std::uint64_t, 1>;
-  const Feature common{1};
-  const auto learnt_from = [&](const ReuseModel::Features& observed) {
-    ReuseModel model;
-    live(model, model.classify(observed), 50, 1, 3);
-    model.fade();
-    model.estimate();
-    return model.index(model.classify({.common = common}, {.kind = 1}), bin_at(45));
-  };
-  const Feature branch{7};
-  EXPECT_EQ(learnt_from({.common = common, .branches = {branch, branch}}),
-            learnt_from({.common = common}));
-}
-
 // A client that varies what it can must not fill the memory.
 TEST(ReuseModel, TablesAreBoundedAndThenClassesShareThem) {
   ReuseModel model;
