@@ -31,7 +31,13 @@ def main() -> int:
     parser.add_argument("parts", type=Path, nargs=2, help="the traces, plain or gzipped")
     parser.add_argument("--out", type=Path, required=True, help="the joined trace, gzipped")
     arguments = parser.parse_args()
-    first, second = (read(part) for part in arguments.parts)
+    try:
+        first, second = (read(part) for part in arguments.parts)
+    except (OSError, EOFError, ValueError) as error:
+        parser.error(f"not a trace: {error}")
+    for part, lines in zip(arguments.parts, (first, second)):
+        if not lines or any("timestamp" not in line or not line.get("hash_ids") for line in lines):
+            parser.error(f"{part}: expected one or more lines with timestamp and hash_ids (docs/formats/trace.md)")
     later = 1000 + max(line["timestamp"] for line in first)
     blocks = 1 + max(block for line in first for block in line["hash_ids"])
     sessions = 1 + max(line.get("session", 0) for line in first)

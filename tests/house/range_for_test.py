@@ -14,7 +14,7 @@ import unittest
 ROOT = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
 LOOP = re.compile(r"\bfor \((?:[^;:()]|::)+[^:]:(?!:)\s+([^;{]*?)\) *(?:\{|\n|[a-z_A-Z+*])")
 # An element, or the value of a Result, of what a call returned.
-DANGLING = re.compile(r"\w\((?:[^()]|\([^()]*\))*\)(?:\[|\.value\(\))")
+DANGLING = re.compile(r"\w\((?:[^()]|\([^()]*\))*\)(?:\[|\.value\(\)|->front\(\)|->back\(\)|->at\()")
 
 
 def dangling(source: str) -> list[str]:
@@ -24,7 +24,7 @@ def dangling(source: str) -> list[str]:
 class RangeFor(unittest.TestCase):
     def test_it_finds_parts_of_temporaries(self) -> None:
         for loop in ('for (const json& x : json::parse(body)["input"]) {', "for (const auto& x : read(a, f(b)).value()) use(x);",
-                     "for (const Request& x :\n       generate(options).value().requests) {"):
+                     "for (const Request& x :\n       generate(options).value().requests) {", "for (const auto x : read(file)->front().pieces) {"):
             self.assertEqual(len(dangling(loop)), 1, loop)
         for loop in ("for (const Part& x : prepared(text).parts) {", 'for (const json& x : known["list"]) {', "for (const auto x : result.value()) {",
                      "for (const Trace& x : {parse(text).value(), parse(b).value()}) {"):

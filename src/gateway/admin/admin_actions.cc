@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <chrono>
 #include <map>
 
+#include "afterimage/identity.h"
 #include "gateway/admin/admin_json.h"
 #include "gateway/proxy/erasure.h"
 #include "gateway/proxy/protocol_routes.h"

@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "gateway/admin/admin_json.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -13,8 +11,6 @@
 #include "afterimage/reuse_stats.h"
 #include "gateway/admin/fleet_json.h"
 #include "gateway/proxy/durations.h"
-#include "gateway/proxy/erasure.h"
-#include "gateway/proxy/protocol_routes.h"
 
 namespace afterimage {
 namespace {

@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "afterimage/answer_cache.h"
 #include "afterimage/result.h"
 #include "afterimage/tier.h"
 #include "gateway/proxy/decisions.h"
