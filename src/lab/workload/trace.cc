@@ -407,13 +407,21 @@ std::string to_text(const Trace& trace) {
 }
 
 std::vector<bool> continuation_hints(const Trace& trace, double error, std::uint64_t seed) {
-  std::vector<bool> hints(trace.requests.size());
-  std::vector<bool> in_later(trace.distinct_blocks);  // blocks of all later requests
-  for (std::size_t i = trace.requests.size(); i-- > 0;) {
+  const std::size_t requests = trace.requests.size();
+  std::vector<std::size_t> shared(requests);  // by request: first blocks that earlier ones had
+  std::vector<bool> in_earlier(trace.distinct_blocks);
+  for (std::size_t i = 0; i < requests; ++i) {
+    const std::vector<std::uint32_t>& blocks = trace.requests[i].blocks;
+    while (shared[i] < blocks.size() && in_earlier[blocks[shared[i]]]) ++shared[i];
+    for (const std::uint32_t block : blocks) in_earlier[block] = true;
+  }
+  std::vector<bool> hints(requests);
+  std::vector<bool> in_later(trace.distinct_blocks);
+  for (std::size_t i = requests; i-- > 0;) {
     const TraceRequest& request = trace.requests[i];
     const std::size_t full =
         std::min<std::size_t>(request.blocks.size(), request.input_tokens / trace.block_tokens);
-    hints[i] = full > 0 && in_later[request.blocks[full - 1]];
+    hints[i] = full > 0 && in_later[request.blocks[std::min(shared[i], full - 1)]];
     for (const std::uint32_t block : request.blocks) in_later[block] = true;
   }
   Rng rng(seed);

@@ -93,8 +93,8 @@ Result<Trace> parse_trace(std::span<const std::byte> content, const std::string&
 std::string to_text(const Trace& trace);
 
 /// One bit per request, as a client hint: does the conversation continue? The true answer is taken
-/// from the trace (does a later request begin with all full blocks of this one?) and then inverted
-/// with probability `error`.
+/// from the trace and then inverted with probability `error`. A request is continued if a later one
+/// has the first of the full blocks that it brought; if it brought none, its last full block.
 std::vector<bool> continuation_hints(const Trace& trace, double error, std::uint64_t seed);
 
 }  // namespace afterimage

@@ -342,6 +342,21 @@ TEST(TraceProperty, RoundTrips) {
   });
 }
 
+TEST(ContinuationHints, ARequestIsContinuedWhereALaterOneHasTheFirstFullBlockThatItBrought) {
+  const auto request = [](int at, int tokens, std::string_view blocks) {
+    return fmt::format(R"({{"timestamp":{},"input_length":{},"output_length":1,"hash_ids":{}}})"
+                       "\n",
+                       at, tokens, blocks);
+  };
+  const Trace trace = parse(request(0, 2000, "[1,2,3,4]") +  // its end was rewritten later
+                            request(1, 2000, "[1,2,5,6]") +  // brought 5: nobody has it again
+                            request(2, 1100, "[1,2,7]") +    // brought no full block; 2 is its last
+                            request(3, 1100, "[1,2,8]") +    // as that one, but the last of all
+                            request(4, 400, "[1]"))          // no full block
+                          .value();
+  EXPECT_EQ(continuation_hints(trace, 0, 1), (std::vector<bool>{true, false, true, false, false}));
+}
+
 TEST(ContinuationHints, AreTheFutureInvertedAtTheGivenRate) {
   // The first is continued after its one full block; the others are not.
   const Trace trace =
