@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <span>
 #include <thread>
 
@@ -50,7 +51,7 @@ class FragileFiles final : public Files {
 
   MemoryFiles files;
   bool broken = false;
-  int writes = 0;
+  std::atomic<int> writes = 0;
 };
 
 struct KeyStoreFixture : ::testing::Test {

@@ -182,7 +182,9 @@ Result<std::unique_ptr<Service>> Service::start(ServiceOptions options, const Cl
   State& s = *state;
   std::unique_ptr<Service> service(new Service(std::move(state)));
   s.reload = [&service = *service] { return service.reload(); };
+  const MutexLock lock(s.reloading);
   AFI_TRY_VOID(s.start());
+  s.runs = true;
   return service;
 }
 
@@ -192,28 +194,34 @@ Gateway& Service::gateway() { return *state_->gateway; }
 
 Result<Reloaded> Service::reload() {
   State& s = *state_;
-  AFI_TRY(const Settings next, s.options.read_settings());
-  AFI_TRY_VOID(s.load_certificates());
-  const Settings now = s.gateway->config()->settings;
+  const MutexLock lock(s.reloading);
+  if (!s.runs) return fail(ErrorCode::kUnavailable, "the server is ending; nothing was reloaded");
+  return s.reload_now();
+}
+
+Result<Reloaded> Service::State::reload_now() {
+  AFI_TRY(const Settings next, options.read_settings());
+  AFI_TRY_VOID(load_certificates());
+  const Settings now = gateway->config()->settings;
   // Settings that still need a restart are named again.
-  Reloaded done{.applied = {}, .needs_restart = needs_restart(s.options.settings, next)};
+  Reloaded done{.applied = {}, .needs_restart = needs_restart(options.settings, next)};
   const std::vector<std::string> not_now = needs_restart(now, next);
-  if ((s.fleet != nullptr) == next.upstream.replicas.empty()) {
+  if ((fleet != nullptr) == next.upstream.replicas.empty()) {
     done.needs_restart.emplace_back("upstream.replicas");
-  } else if (s.fleet != nullptr) {
-    AFI_TRY_VOID(s.fleet->apply(next.upstream));
+  } else if (fleet != nullptr) {
+    AFI_TRY_VOID(fleet->apply(next.upstream));
   }
-  AFI_TRY_VOID(s.key_store->reload());
-  AFI_TRY_VOID(s.gateway->apply(next));
-  s.server->set_limits(limits_of(next.limits));
-  s.log.set_level(parse_log_level(next.log.level).value_or(LogLevel::kInfo));
+  AFI_TRY_VOID(key_store->reload());
+  AFI_TRY_VOID(gateway->apply(next));
+  server->set_limits(limits_of(next.limits));
+  log.set_level(parse_log_level(next.log.level).value_or(LogLevel::kInfo));
   for (const std::string& key : changed_settings(now, next)) {
     const bool waits = std::ranges::find(not_now, key) != not_now.end() ||
                        std::ranges::find(done.needs_restart, key) != done.needs_restart.end();
     if (!waits) done.applied.push_back(key);
   }
-  s.log.info("settings_reloaded",
-             {{"applied", done.applied.size()}, {"needs_restart", done.needs_restart.size()}});
+  log.info("settings_reloaded",
+           {{"applied", done.applied.size()}, {"needs_restart", done.needs_restart.size()}});
   return done;
 }
 

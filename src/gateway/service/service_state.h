@@ -14,6 +14,7 @@
 #include "foundation/http/caller.h"
 #include "foundation/http/server.h"
 #include "foundation/platform/files.h"
+#include "foundation/platform/mutex.h"
 #include "foundation/platform/periodic_task.h"
 #include "foundation/telemetry/log.h"
 #include "foundation/telemetry/metrics.h"
@@ -48,6 +49,10 @@ struct Service::State {
         ids(wall_clock),
         wall(wall_clock) {}
   ~State() {
+    {
+      const MutexLock lock(reloading);  // waits for a reload, and lets none begin
+      runs = false;
+    }
     // Connections and calls first: they use everything else.
     admin_server.reset();
     server.reset();
@@ -85,8 +90,13 @@ struct Service::State {
   void save_usage();
   Result<void> start();
   Result<void> listen();
+  Result<Reloaded> reload_now() AFI_REQUIRES(reloading);
 
   ServiceOptions options;
+  // One reload at a time, none before everything listens and none while it ends: requests may come
+  // as soon as the first port is open.
+  Mutex reloading;
+  bool runs AFI_GUARDED_BY(reloading) = false;
   std::function<Result<Reloaded>()> reload;
   const Clock& clock;
   Log log;
