@@ -21,8 +21,8 @@ Matrix random_rows(std::size_t rows, std::size_t columns, Rng& rng) {
 
 std::vector<std::uint8_t> axes_of(const DecoderOptions& options) {
   std::vector<std::uint8_t> axes;
-  for (std::uint8_t axis = 0; axis < options.sections.size(); ++axis) {
-    axes.insert(axes.end(), options.sections[axis], axis);
+  for (std::size_t axis = 0; axis < options.sections.size(); ++axis) {
+    axes.insert(axes.end(), options.sections[axis], static_cast<std::uint8_t>(axis));
   }
   axes.resize(options.head_dim / 2, 0);
   return axes;

@@ -426,11 +426,9 @@ void add_replicas(std::vector<Setting<Settings>>& table) {
       kAtStart, upstream(&UpstreamSettings::ca_file), or_empty(check_absolute));
 }
 
-void add_servers(std::vector<Setting<Settings>>& table) {
+void add_listeners(std::vector<Setting<Settings>>& table) {
   const auto listen = [](auto member) { return at(&Settings::listen, member); };
   const auto admin = [](auto member) { return at(&Settings::admin, member); };
-  const auto upstream = [](auto member) { return at(&Settings::upstream, member); };
-  const auto engine = [](auto member) { return at(&Settings::engine, member); };
   const auto port = between<std::uint16_t>(0, 65'535);
   const auto add = [&](Text text, TakesEffect effect, auto get, auto check) {
     table.push_back(setting(text, effect, get, check));
@@ -465,7 +463,13 @@ void add_servers(std::vector<Setting<Settings>>& table) {
       admin(&AdminSettings::tls_certificate), or_empty(check_absolute));
   add({"admin.tls_key", "As listen.tls_key, for the admin server."}, kAtStart,
       admin(&AdminSettings::tls_key), or_empty(check_absolute));
+}
 
+void add_upstream(std::vector<Setting<Settings>>& table) {
+  const auto upstream = [](auto member) { return at(&Settings::upstream, member); };
+  const auto add = [&](Text text, TakesEffect effect, auto get, auto check) {
+    table.push_back(setting(text, effect, get, check));
+  };
   add({"upstream.url",
        "Base URL of the model server, http or https; empty: use the built-in engine."},
       kAtStart, upstream(&UpstreamSettings::url), or_empty(check_server_url));
@@ -482,8 +486,13 @@ void add_servers(std::vector<Setting<Settings>>& table) {
   add({"upstream.max_connections",
        "Maximum number of concurrent requests to the upstream, or to each replica."},
       kAtStart, upstream(&UpstreamSettings::max_connections), between(1U, kMaxCount));
-  add_replicas(table);
+}
 
+void add_engine(std::vector<Setting<Settings>>& table) {
+  const auto engine = [](auto member) { return at(&Settings::engine, member); };
+  const auto add = [&](Text text, TakesEffect effect, auto get, auto check) {
+    table.push_back(setting(text, effect, get, check));
+  };
   add({"engine.model", "Model name of the built-in engine."}, kAtStart,
       engine(&EngineSettings::model), check_not_empty);
   add({"engine.max_tokens",
@@ -801,7 +810,10 @@ void add_log_and_tenancy(std::vector<Setting<Settings>>& table) {
 
 std::vector<Setting<Settings>> make_settings_table() {
   std::vector<Setting<Settings>> table;
-  add_servers(table);
+  add_listeners(table);
+  add_upstream(table);
+  add_replicas(table);
+  add_engine(table);
   add_memory_and_remote(table);
   add_moved_media(table);
   add_answers(table);

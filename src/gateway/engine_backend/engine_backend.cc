@@ -114,6 +114,24 @@ std::optional<ClientStep> step_of(const BackendRequest& request) {
   return ClientStep{.tenant = request.tenant.text(), .workflow = hint.workflow, .step = hint.step};
 }
 
+/// One of the prompts of a request, for the engine.
+Result<Request> prompt_of(const BackendRequest& request, std::size_t which) {
+  AFI_TRY(Request prompt, engine_request(*request.request, which));
+  prompt.tenant = request.tenant;
+  prompt.tenant_name = request.tenant_name;
+  // Agents of two tenants are two agents.
+  if (!request.agent.empty()) prompt.agent = request.tenant.text() + "/" + request.agent;
+  prompt.conversation = request.conversation;
+  prompt.workflow = request.workflow;
+  prompt.tags = request.tags;
+  return prompt;
+}
+
+void add_prompt(EngineAnswer& answer, const Completion& done) {
+  answer.prompt_tokens += done.prefilled + done.resumed_from + done.moved;
+  answer.cached_tokens += done.resumed_from + done.moved;
+}
+
 }  // namespace
 
 EngineBackend::EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
@@ -291,16 +309,9 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
   std::optional<Request> prompt;
   for (std::uint32_t index = 0; index < prompts * choices; ++index) {
     if (index % choices == 0) {
-      auto next = engine_request(asked, index / choices);
+      auto next = prompt_of(request, index / choices);
       if (!next.has_value()) return refuse(listener, refusal_of(next.error()));
       prompt = *std::move(next);
-      prompt->tenant = request.tenant;
-      prompt->tenant_name = request.tenant_name;
-      // Agents of two tenants are two agents.
-      if (!request.agent.empty()) prompt->agent = request.tenant.text() + "/" + request.agent;
-      prompt->conversation = request.conversation;
-      prompt->workflow = request.workflow;
-      prompt->tags = request.tags;
     }
     const ChoiceListener told{.send = send, .on_bounded = on_bounded};
     const auto written = write_choice(asked, *prompt, index, events, details, told, stop);
@@ -316,10 +327,7 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
     if (index == 0) used = written->target;
     // A request with several prompts has no chain of its own.
     if (index == 0 && prompts == 1 && on_computed_ && used != nullptr) on_computed_(asked, used);
-    if (index % choices == 0) {
-      answer.prompt_tokens += done.prefilled + done.resumed_from + done.moved;
-      answer.cached_tokens += done.resumed_from + done.moved;
-    }
+    if (index % choices == 0) add_prompt(answer, done);
     answer.output_tokens += TokenCount(static_cast<std::uint32_t>(done.tokens.size()));
   }
   if (prefetcher_ != nullptr && step.has_value()) {

@@ -268,8 +268,11 @@ void FleetBackend::Core::place(const std::shared_ptr<FleetCall>& call) {
         queue_, [&](const auto& waiting) { return waiting->ask().model == call->ask().model; });
     if (!behind || call->ask().attempt > 1) {
       auto claimed = fleet_.claim(call->ask());
-      if (claimed.has_value()) claim = *std::move(claimed);
-      not_served = !claimed.has_value() && claimed.error() == FleetRefusal::kNotServed;
+      if (claimed.has_value()) {
+        claim = *std::move(claimed);
+      } else {
+        not_served = claimed.error() == FleetRefusal::kNotServed;
+      }
     }
     if (!claim.has_value() && !not_served && queue_.size() < settings_.queue) {
       // A retry has waited already.
@@ -388,7 +391,7 @@ std::shared_ptr<const Route> FleetBackend::route(const BackendRequest& request) 
 }
 
 BackendCall FleetBackend::ask(BackendRequest request, std::shared_ptr<BackendListener> listener) {
-  if (FleetModels::answers(request)) return core_->models().ask(request, std::move(listener));
+  if (FleetModels::answers(request)) return core_->models().ask(request, listener);
   const auto call = std::make_shared<FleetCall>(core_, std::move(request), std::move(listener));
   core_->place(call);
   // The response holds what this returns, and the call holds the response.

@@ -228,7 +228,7 @@ bool FleetModels::answers(const BackendRequest& request) {
 }
 
 BackendCall FleetModels::ask(const BackendRequest& request,
-                             std::shared_ptr<BackendListener> listener) {
+                             const std::shared_ptr<BackendListener>& listener) {
   const std::string client = request.headers.joined("Authorization").value_or("") + '\0' +
                              request.headers.joined("X-Api-Key").value_or("");
   const std::string key = to_hex(sha256(std::as_bytes(std::span(client))));

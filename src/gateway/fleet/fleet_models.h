@@ -31,7 +31,7 @@ class FleetModels {
   FleetModels(Fleet& fleet, IoThreads& threads, const Clock& clock);
 
   [[nodiscard]] static bool answers(const BackendRequest& request);
-  BackendCall ask(const BackendRequest& request, std::shared_ptr<BackendListener> listener);
+  BackendCall ask(const BackendRequest& request, const std::shared_ptr<BackendListener>& listener);
 
  private:
   class Gathering;

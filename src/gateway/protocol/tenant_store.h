@@ -133,6 +133,7 @@ class TenantStore {
   }
 
   /// Copies: the arguments may be part of what is removed.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param)
   void remove(std::string tenant, std::string id) AFI_REQUIRES(mutex_) {
     const auto held = tenants_.find(tenant);
     const auto kept = held->second.by_id.find(id);

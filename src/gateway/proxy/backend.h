@@ -58,7 +58,7 @@ class BackendListener : public HttpListener {
   /// called. Before the head, unless only a later choice is bounded.
   virtual void on_bounded() = 0;
   /// Before the head or the error, from a backend of several replicas.
-  virtual void on_route(std::shared_ptr<const Route> /*route*/) {}
+  virtual void on_route(const std::shared_ptr<const Route>& /*route*/) {}
 };
 
 /// How a call on its way is slowed down or cancelled.

@@ -59,7 +59,7 @@ class SharedResponse final : public BackendListener,
   void on_recorded_head(unsigned status, HttpHeaders headers) override;
   void on_record(ApiRecord record) override;
   void on_bounded() override;
-  void on_route(std::shared_ptr<const Route> route) override { route_ = std::move(route); }
+  void on_route(const std::shared_ptr<const Route>& route) override { route_ = route; }
   void on_bytes(std::string_view bytes) override;
   void on_end() override;
   void on_error(const Error& error) override;

@@ -65,7 +65,7 @@ void ResponsesTranslation::on_refusal(std::string_view text) {
   add_text(ItemKind::kMessage, {.type = "refusal", .member = "refusal", .text = {}}, text);
 }
 
-void ResponsesTranslation::add_text(ItemKind kind, Part part, std::string_view text) {
+void ResponsesTranslation::add_text(ItemKind kind, const Part& part, std::string_view text) {
   if (!is_open_ || items_.back().kind != kind) {
     const std::string_view prefix = kind == ItemKind::kMessage ? "msg_" : "rs_";
     open({.kind = kind, .id = std::string(prefix) + id_ + "_" + std::to_string(items_.size())});
@@ -265,7 +265,7 @@ Result<std::string> ResponsesTranslation::finish() {
   close();
   const bool is_complete = reason_ != "length" && reason_ != "content_filter";
   const std::string_view status = is_complete ? "completed" : "incomplete";
-  const std::string response = response_json(status, "null");
+  std::string response = response_json(status, "null");
   // Before the client reads the end: it may name the response at once.
   keep(response);
   if (!asked_.stream) return response;

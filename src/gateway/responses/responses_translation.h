@@ -64,7 +64,7 @@ class ResponsesTranslation final : public Translation {
   Result<std::string> finish() override;
   std::string failure_event(const Error& error) override;
 
-  void add_text(ItemKind kind, Part part, std::string_view text);
+  void add_text(ItemKind kind, const Part& part, std::string_view text);
   void open(Item item);
   void close_part();
   void close();

@@ -169,7 +169,7 @@ class LoadState {
     if (free == ahead_.end()) return std::nullopt;
     return sent(free, now());
   }
-  ReadyBody sent(std::deque<ReadyBody>::iterator which, Duration due) AFI_REQUIRES(mutex_) {
+  ReadyBody sent(const std::deque<ReadyBody>::iterator& which, Duration due) AFI_REQUIRES(mutex_) {
     ReadyBody ready = std::move(*which);
     ahead_.erase(which);
     ahead_bytes_ -= ready.body->size();
