@@ -124,7 +124,9 @@ def test_a_second_machine_finds_the_pictures_on_the_servers(
     (report,) = engine(with_plugins(tmp_path, remote=redis, remote_timeout=1.0)).reports
     assert plain.agrees_with(report)
     assert sum(report["encoded"]) == 0
-    assert report["stats"]["hits"]["remote"] >= 3
+    # One that is wanted again while the first load writes it into host memory may be found there.
+    hits = report["stats"]["hits"]
+    assert hits["remote"] + hits["host"] == PICTURES, hits
 
 
 def test_an_engine_that_was_killed_while_saving_leaves_no_wrong_item(plain: Plain, engine: Engine, tmp_path: Path) -> None:
