@@ -128,9 +128,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5, help="of the three kinds of hints in turn: what is found varies by some points (default %(default)s)")
     arguments = parser.parse_args()
+    if arguments.rounds < 1:
+        parser.error("--rounds: at least 1")
     print(f"{arguments.workflows} workflows of {len(AGENTS)} agents, {arguments.turns} turns, {arguments.budget} KiB of memory above a disk, {arguments.rounds} rounds")
+    rounds = []
+    for number in range(arguments.rounds):
+        print(f"round {number + 1} …", file=sys.stderr)
+        rounds.append({hints: measure(arguments, hints) for hints in ("none", "right", "wrong")})
     print(f"{'hints':8}{'from the cache: mean':>22}{'least':>8}{'most':>8}{'first token':>14}   prefetches of the last round")
-    rounds = [{hints: measure(arguments, hints) for hints in ("none", "right", "wrong")} for _ in range(max(arguments.rounds, 1))]
     mean = {}
     for hints in rounds[0]:
         shares = [each[hints][0] for each in rounds]

@@ -26,7 +26,7 @@ class HintTrust {
  public:
   static constexpr std::size_t kMostOwners = 4096;
   static constexpr std::size_t kMostPending = 65536;
-  static constexpr double kPatience = 600;  // most conversations that continue do so earlier
+  static constexpr double kPatience = 300;  // most conversations that continue do so earlier
 
   /// One hinted request, until its conversation continues.
   struct Bet {
