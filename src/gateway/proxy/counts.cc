@@ -151,8 +151,9 @@ void Counts::count_tenant(const Decision& decision) {
 }
 
 void Counts::compared(bool same) {
-  ++compared_;
+  // Who sees a comparison sees its result: snapshot() reads in the opposite order.
   if (!same) ++wrong_;
+  ++compared_;
 }
 
 void Counts::reported_wrong(std::string_view rung) {

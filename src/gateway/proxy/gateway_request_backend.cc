@@ -242,8 +242,8 @@ void GatewayRequest::verify_later(const AnswerLookup& found, const ApiRecord& re
     const bool same = similar.has_value()
                           ? gateway.verify_similar(question, *similar, again->text())
                           : same_answer(said, again->text()) == SameAnswer::kSame;
-    gateway.counts().compared(same);
     if (!same) gateway.forget(answered);
+    gateway.counts().compared(same);
   };
   const auto response =
       std::make_shared<SharedResponse>(SharedResponse::Options{.record = operation_,

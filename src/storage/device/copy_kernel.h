@@ -6,10 +6,10 @@
 
 namespace afterimage {
 
-inline constexpr unsigned kCopyThreads = 512;          // of one block of the kernel
+inline constexpr unsigned kCopyThreads = 1024;         // of one block of the kernel
 inline constexpr std::size_t kCopySize = 64UL << 10U;  // most bytes of a copy
 
-/// Block n of the grid does copy n of a table of DeviceCopy in host memory. Four loads of 16 bytes are in flight in
+/// Block n of the grid does copy n of a table of DeviceCopy in host memory. Two loads of 16 bytes are in flight in
 /// each thread, past the first-level cache. Addresses are multiples of 16; sizes are any. PTX, so that the
 /// driver compiles it for the GPU that is there.
 inline constexpr const char* kCopyKernel = R"ptx(
@@ -18,10 +18,11 @@ inline constexpr const char* kCopyKernel = R"ptx(
 .address_size 64
 
 .visible .entry afterimage_copy(.param .u64 table)
+.maxntid 1024, 1, 1
 {
   .reg .pred %p<4>;
   .reg .b16 %h<2>;
-  .reg .b32 %r<20>;
+  .reg .b32 %r<10>;
   .reg .b64 %d<16>;
 
   ld.param.u64 %d0, [table];
@@ -37,22 +38,18 @@ inline constexpr const char* kCopyKernel = R"ptx(
   mov.u32 %r1, %tid.x;
   mul.wide.u32 %d5, %r1, 16;
 
-FOUR:
-  add.u64 %d6, %d5, 24592;
+TWO:
+  add.u64 %d6, %d5, 16400;
   setp.gt.u64 %p0, %d6, %d4;
   @%p0 bra ONE;
   add.u64 %d7, %d2, %d5;
   add.u64 %d8, %d3, %d5;
   ld.global.L1::no_allocate.v4.u32 {%r2, %r3, %r4, %r5}, [%d7];
-  ld.global.L1::no_allocate.v4.u32 {%r6, %r7, %r8, %r9}, [%d7+8192];
-  ld.global.L1::no_allocate.v4.u32 {%r10, %r11, %r12, %r13}, [%d7+16384];
-  ld.global.L1::no_allocate.v4.u32 {%r14, %r15, %r16, %r17}, [%d7+24576];
+  ld.global.L1::no_allocate.v4.u32 {%r6, %r7, %r8, %r9}, [%d7+16384];
   st.global.L1::no_allocate.v4.u32 [%d8], {%r2, %r3, %r4, %r5};
-  st.global.L1::no_allocate.v4.u32 [%d8+8192], {%r6, %r7, %r8, %r9};
-  st.global.L1::no_allocate.v4.u32 [%d8+16384], {%r10, %r11, %r12, %r13};
-  st.global.L1::no_allocate.v4.u32 [%d8+24576], {%r14, %r15, %r16, %r17};
+  st.global.L1::no_allocate.v4.u32 [%d8+16384], {%r6, %r7, %r8, %r9};
   add.u64 %d5, %d5, 32768;
-  bra FOUR;
+  bra TWO;
 
 ONE:
   add.u64 %d6, %d5, 16;
@@ -62,7 +59,7 @@ ONE:
   add.u64 %d8, %d3, %d5;
   ld.global.L1::no_allocate.v4.u32 {%r2, %r3, %r4, %r5}, [%d7];
   st.global.L1::no_allocate.v4.u32 [%d8], {%r2, %r3, %r4, %r5};
-  add.u64 %d5, %d5, 8192;
+  add.u64 %d5, %d5, 16384;
   bra ONE;
 
 REST:

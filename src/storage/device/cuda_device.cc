@@ -19,7 +19,7 @@ constexpr int kMemoryType = 2;            // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 constexpr unsigned kHostMemory = 1;       // CU_MEMORYTYPE_HOST
 constexpr unsigned kForEveryContext = 1;  // CU_MEMHOSTALLOC_PORTABLE
 constexpr unsigned kOwnOrder = 1;         // CU_STREAM_NON_BLOCKING
-constexpr std::size_t kFirstRows = 1024;  // of the first launch of the kernel
+constexpr std::size_t kGrowth = 4;        // rows of a launch, times those before
 constexpr std::size_t kMostRows = 65'536;
 static_assert(kMostRows * sizeof(DeviceCopy) <= CudaDevice::Lane::kPinned);
 
@@ -181,7 +181,9 @@ Result<std::unique_ptr<CudaDevice::Lane>> CudaDevice::Lane::create(CudaDevice& d
   std::unique_ptr<Lane> lane(new Lane(device));
   const Calls& calls = *device.calls_;
   const Current current(calls);
-  AFI_TRY_VOID(calls.checked(calls.create_stream(&lane->stream_, kOwnOrder), "creating a stream"));
+  for (void*& stream : lane->streams_) {
+    AFI_TRY_VOID(calls.checked(calls.create_stream(&stream, kOwnOrder), "creating a stream"));
+  }
   void* pinned = nullptr;
   AFI_TRY_VOID(calls.checked(calls.allocate_host(&pinned, kPinned, kForEveryContext),
                              "allocating pinned host memory"));
@@ -192,19 +194,29 @@ Result<std::unique_ptr<CudaDevice::Lane>> CudaDevice::Lane::create(CudaDevice& d
 CudaDevice::Lane::~Lane() {
   const Calls& calls = *device_.calls_;
   const Current current(calls);
-  if (stream_ != nullptr) calls.destroy_stream(stream_);
+  for (void* const stream : streams_) {
+    if (stream != nullptr) calls.destroy_stream(stream);
+  }
   if (pinned_ != nullptr) calls.free_host(pinned_);
 }
 
 /// After a failure nothing is in flight or listed: the memory of this work may go.
 Result<void> CudaDevice::Lane::started(int code, const char* what) {
+  if (code != 0) (void)finish();
+  return device_.calls_->checked(code, what);
+}
+
+/// Waits for all that was started; nothing is listed any more.
+int CudaDevice::Lane::finish() {
   const Calls& calls = *device_.calls_;
-  if (code != 0) {
-    calls.wait_for(stream_);
-    rows_ = 0;
-    launched_ = 0;
-  }
-  return calls.checked(code, what);
+  int code = calls.wait_for(streams_[0]);
+  // The second stream is used from the second launch on.
+  if (launches_ > 1) code = std::max(code, calls.wait_for(streams_[1]));
+  rows_ = 0;
+  launched_ = 0;
+  launches_ = 0;
+  launch_at_ = kFirstRows;
+  return code;
 }
 
 Result<void> CudaDevice::Lane::start_upload(std::span<const std::byte> from,
@@ -212,7 +224,7 @@ Result<void> CudaDevice::Lane::start_upload(std::span<const std::byte> from,
   const Calls& calls = *device_.calls_;
   const Current current(calls);
   for (const DeviceSpan& span : to) {
-    AFI_TRY_VOID(started(calls.to_device(span.at, from.data(), span.size, stream_),
+    AFI_TRY_VOID(started(calls.to_device(span.at, from.data(), span.size, streams_[0]),
                          "copying to the device"));
     from = from.subspan(span.size);
   }
@@ -224,8 +236,8 @@ Result<void> CudaDevice::Lane::start_download(std::span<const DeviceSpan> from,
   const Calls& calls = *device_.calls_;
   const Current current(calls);
   for (const DeviceSpan& span : from) {
-    AFI_TRY_VOID(
-        started(calls.to_host(to.data(), span.at, span.size, stream_), "copying from the device"));
+    AFI_TRY_VOID(started(calls.to_host(to.data(), span.at, span.size, streams_[0]),
+                         "copying from the device"));
     to = to.subspan(span.size);
   }
   return {};
@@ -235,9 +247,7 @@ Result<void> CudaDevice::Lane::wait() {
   const Calls& calls = *device_.calls_;
   const Current current(calls);
   const auto last = launch();
-  rows_ = 0;
-  launched_ = 0;
-  const auto done = calls.checked(calls.wait_for(stream_), "waiting for a copy");
+  const auto done = calls.checked(finish(), "waiting for a copy");
   return last.has_value() ? done : last;
 }
 
@@ -245,57 +255,52 @@ Result<void> CudaDevice::Lane::clear(std::span<const DeviceSpan> spans) {
   const Calls& calls = *device_.calls_;
   const Current current(calls);
   for (const DeviceSpan& span : spans) {
-    AFI_TRY_VOID(calls.checked(calls.set_bytes(span.at, 0, span.size, stream_), "clearing memory"));
+    AFI_TRY_VOID(
+        calls.checked(calls.set_bytes(span.at, 0, span.size, streams_[0]), "clearing memory"));
   }
-  return calls.checked(calls.wait_for(stream_), "clearing memory");
+  return calls.checked(calls.wait_for(streams_[0]), "clearing memory");
 }
 
 /// The copies that are listed and not launched. The GPU reads the list in host memory: sending it
-/// would be a copy before each launch.
+/// would be a copy before each launch. Launches alternate between two streams, so that the blocks of
+/// the next fill the GPU while the last ones of this end.
 Result<void> CudaDevice::Lane::launch() {
   if (launched_ == rows_) return {};
   const Calls& calls = *device_.calls_;
   const auto rows = static_cast<unsigned>(rows_ - launched_);
   auto first = reinterpret_cast<DeviceAddress>(pinned_ + launched_ * sizeof(DeviceCopy));
   launched_ = rows_;
+  launch_at_ = std::min((1 + kGrowth) * rows_, kMostRows);
   std::array<void*, 1> arguments = {&first};
-  return started(calls.launch(calls.kernel, rows, 1, 1, kCopyThreads, 1, 1, 0, stream_,
-                              arguments.data(), nullptr),
+  return started(calls.launch(calls.kernel, rows, 1, 1, kCopyThreads, 1, 1, 0,
+                              streams_[launches_++ % 2], arguments.data(), nullptr),
                  "copying within the device");
-}
-
-Result<void> CudaDevice::Lane::start_copy(DeviceCopy copy) {
-  const Calls& calls = *device_.calls_;
-  if ((copy.from | copy.to) % 16 != 0) {
-    return started(calls.within(copy.to, copy.from, copy.size, stream_),
-                   "copying within the device");
-  }
-  while (copy.size > 0) {
-    if (rows_ == kMostRows) AFI_TRY_VOID(wait());
-    const std::uint64_t here = std::min<std::uint64_t>(copy.size, kCopySize);
-    reinterpret_cast<DeviceCopy*>(pinned_)[rows_++] = {
-        .from = copy.from, .to = copy.to, .size = here};
-    // As many as before, so that there are few launches, and the first is soon.
-    if (rows_ - launched_ >= std::max(kFirstRows, launched_)) AFI_TRY_VOID(launch());
-    copy = {.from = copy.from + here, .to = copy.to + here, .size = copy.size - here};
-  }
-  return {};
 }
 
 Result<void> CudaDevice::Lane::start_copy(std::span<const DeviceSpan> from,
                                           std::span<const DeviceSpan> to) {
-  const Current current(*device_.calls_);
-  std::size_t target = 0;
-  std::size_t done = 0;  // of that target
+  const Calls& calls = *device_.calls_;
+  const Current current(calls);
+  auto* const table = reinterpret_cast<DeviceCopy*>(pinned_);
+  DeviceSpan target;  // what is left of it
   for (DeviceSpan source : from) {
     while (source.size > 0) {
-      const std::size_t here = std::min(source.size, to[target].size - done);
-      AFI_TRY_VOID(start_copy({.from = source.at, .to = to[target].at + done, .size = here}));
+      if (target.size == 0) {
+        target = to.front();
+        to = to.subspan(1);
+        continue;
+      }
+      std::size_t here = std::min(source.size, target.size);
+      if ((source.at | target.at) % 16 != 0) {
+        AFI_TRY_VOID(started(calls.within(target.at, source.at, here, streams_[0]),
+                             "copying within the device"));
+      } else {
+        here = std::min(here, kCopySize);
+        table[rows_++] = {.from = source.at, .to = target.at, .size = here};
+        if (rows_ == launch_at_) AFI_TRY_VOID(rows_ == kMostRows ? wait() : launch());
+      }
       source = {.at = source.at + here, .size = source.size - here};
-      done += here;
-      if (done < to[target].size) continue;
-      ++target;
-      done = 0;
+      target = {.at = target.at + here, .size = target.size - here};
     }
   }
   return {};

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,7 +42,7 @@ class CudaDevice {
   /// Whether the GPU can read this host memory by itself: allocated or registered through CUDA.
   [[nodiscard]] bool is_pinned(const std::byte* memory) const;
 
-  /// A stream with pinned host memory. Every call returns when the GPU is done, except start_…: what they
+  /// Streams with pinned host memory. Every call returns when the GPU is done, except start_…: what they
   /// started ends in wait(), also after a failure.
   class Lane {
    public:
@@ -66,14 +67,18 @@ class CudaDevice {
    private:
     explicit Lane(CudaDevice& device) : device_(device) {}
     Result<void> started(int code, const char* what);
-    Result<void> start_copy(DeviceCopy copy);
     Result<void> launch();
+    int finish();
+
+    static constexpr std::size_t kFirstRows = 512;  // of the first launch
 
     CudaDevice& device_;
-    void* stream_ = nullptr;
+    std::array<void*, 2> streams_{};
     std::byte* pinned_ = nullptr;
-    std::size_t rows_ = 0;      // listed in pinned memory since wait()
-    std::size_t launched_ = 0;  // of them
+    std::size_t rows_ = 0;                // listed in pinned memory since wait()
+    std::size_t launched_ = 0;            // of them
+    std::size_t launch_at_ = kFirstRows;  // when so many are listed
+    std::size_t launches_ = 0;            // since wait()
   };
 
  private:

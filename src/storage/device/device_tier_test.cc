@@ -385,6 +385,31 @@ TEST_F(DeviceTierTest, AFailedCopyLeavesNothingBehind) {
   EXPECT_EQ(engine.read(0, 4'096), bytes);
 }
 
+// Of both streams, or the GPU writes to memory that was freed.
+TEST_F(DeviceTierTest, AFailureWaitsForTheCopiesThatRun) {
+  auto opened = CudaDevice::open(0, fake_cuda::library());
+  ASSERT_TRUE(opened.has_value());
+  auto created = CudaDevice::Lane::create(**opened);
+  ASSERT_TRUE(created.has_value());
+  constexpr std::size_t kSize = std::size_t{4'000} * 16;
+  EngineMemory engine(2 * kSize);
+  const auto bytes = tier_bytes(1, kSize);
+  engine.write(bytes);
+  std::vector<DeviceSpan> from;
+  std::vector<DeviceSpan> to;
+  for (std::size_t at = 0; at < kSize; at += 16) {
+    from.push_back({.at = engine.at + at, .size = 16});
+    to.push_back({.at = engine.at + kSize + at, .size = 16});
+  }
+  from.back().at -= 1;  // the driver copies it
+  fake_cuda::fail_function("cuMemcpyDtoDAsync_v2", 999);
+  EXPECT_FALSE((*created)->start_copy(from, to).has_value());
+  fake_cuda::reset();
+  constexpr std::size_t kLaunched = std::size_t{2'560} * 16;  // by two launches
+  const auto begun = std::span(bytes).first(kLaunched);
+  EXPECT_TRUE(std::ranges::equal(engine.read(kSize, kLaunched), begun));
+}
+
 // More copies than a lane lists at a time.
 TEST_F(DeviceTierTest, CopiesAnyNumberOfPlaces) {
   auto opened = CudaDevice::open(0, fake_cuda::library());

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -18,6 +20,11 @@ struct Copy {
   Address from;
   Address to;
   std::uint64_t size;
+};
+
+/// Work is done when somebody waits for it, as late as a GPU may.
+struct Stream {
+  std::vector<std::function<int()>> work;
 };
 
 struct Gpu {
@@ -57,17 +64,22 @@ bool is_pinned(const void* memory, std::size_t size) {
 
 constexpr int kInvalidValue = 1;
 constexpr int kOutOfMemory = 2;
+constexpr int kIllegalAddress = 700;
+constexpr int kMisalignedAddress = 716;
 
 int failure_of(const char* function) {
   const auto found = gpu().failing.find(function);
   return found == gpu().failing.end() ? 0 : found->second;
 }
 
-int copy_within(Address to, Address from, std::size_t size) {
-  std::byte* const target = at(to, size);
-  const std::byte* const source = at(from, size);
-  if (target == nullptr || source == nullptr) return kInvalidValue;
-  std::memmove(target, source, size);
+int copy_bytes(void* to, const void* from, std::size_t size) {
+  if (to == nullptr || from == nullptr) return kIllegalAddress;
+  std::memmove(to, from, size);
+  return 0;
+}
+
+int later(void* stream, std::function<int()> work) {
+  static_cast<Stream*>(stream)->work.push_back(std::move(work));
   return 0;
 }
 
@@ -152,38 +164,45 @@ int cuPointerGetAttribute(void* value, int, Address address) {
 }
 int cuStreamCreate(void** stream, unsigned) {
   FAKE_CUDA_CALL(cuStreamCreate);
-  *stream = &gpu();
+  *stream = new Stream;
   return 0;
 }
-int cuStreamDestroy_v2(void*) { return 0; }
-int cuStreamSynchronize(void*) {
+int cuStreamDestroy_v2(void* stream) {
+  delete static_cast<Stream*>(stream);
+  return 0;
+}
+int cuStreamSynchronize(void* stream) {
   FAKE_CUDA_CALL(cuStreamSynchronize);
-  return 0;
+  int result = 0;
+  for (const auto& work : std::exchange(static_cast<Stream*>(stream)->work, {})) {
+    if (const int code = work(); code != 0) result = code;
+  }
+  return result;
 }
-int cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t size, void*) {
+int cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t size, void* stream) {
   FAKE_CUDA_CALL(cuMemcpyHtoDAsync_v2);
-  std::byte* const target = at(to, size);
-  if (target == nullptr || !is_pinned(from, size)) return kInvalidValue;
-  std::memcpy(target, from, size);
-  return 0;
+  if (at(to, size) == nullptr || !is_pinned(from, size)) return kInvalidValue;
+  return later(stream, [=] { return copy_bytes(at(to, size), from, size); });
 }
-int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t size, void*) {
+int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t size, void* stream) {
   FAKE_CUDA_CALL(cuMemcpyDtoHAsync_v2);
-  const std::byte* const source = at(from, size);
-  if (source == nullptr || !is_pinned(to, size)) return kInvalidValue;
-  std::memcpy(to, source, size);
-  return 0;
+  if (at(from, size) == nullptr || !is_pinned(to, size)) return kInvalidValue;
+  return later(stream, [=] { return copy_bytes(to, at(from, size), size); });
 }
-int cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t size, void*) {
+int cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t size, void* stream) {
   FAKE_CUDA_CALL(cuMemcpyDtoDAsync_v2);
-  return copy_within(to, from, size);
+  if (at(to, size) == nullptr || at(from, size) == nullptr) return kInvalidValue;
+  return later(stream, [=] { return copy_bytes(at(to, size), at(from, size), size); });
 }
-int cuMemsetD8Async(Address to, unsigned char value, std::size_t size, void*) {
+int cuMemsetD8Async(Address to, unsigned char value, std::size_t size, void* stream) {
   FAKE_CUDA_CALL(cuMemsetD8Async);
-  std::byte* const target = at(to, size);
-  if (target == nullptr) return kInvalidValue;
-  std::memset(target, value, size);
-  return 0;
+  if (at(to, size) == nullptr) return kInvalidValue;
+  return later(stream, [=] {
+    std::byte* const target = at(to, size);
+    if (target == nullptr) return kIllegalAddress;
+    std::memset(target, value, size);
+    return 0;
+  });
 }
 int cuModuleLoadData(void** module, const void*) {
   FAKE_CUDA_CALL(cuModuleLoadData);
@@ -196,18 +215,21 @@ int cuModuleGetFunction(void** function, void*, const char* name) {
   return std::strcmp(name, "afterimage_copy") == 0 ? 0 : 500;  // CUDA_ERROR_NOT_FOUND
 }
 int cuLaunchKernel(void*, unsigned rows, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                   void*, void** arguments, void**) {
+                   void* stream, void** arguments, void**) {
   FAKE_CUDA_CALL(cuLaunchKernel);
   const auto* const table =
       reinterpret_cast<const std::byte*>(*static_cast<Address*>(arguments[0]));
-  if (!is_pinned(table, rows * sizeof(Copy))) return 700;  // CUDA_ERROR_ILLEGAL_ADDRESS
-  for (unsigned row = 0; row < rows; ++row) {
-    Copy copy{};
-    std::memcpy(&copy, table + row * sizeof(Copy), sizeof(Copy));
-    if ((copy.from | copy.to) % 16 != 0) return 716;  // CUDA_ERROR_MISALIGNED_ADDRESS
-    if (const int code = copy_within(copy.to, copy.from, copy.size); code != 0) return code;
-  }
-  return 0;
+  return later(stream, [table, rows] {
+    if (!is_pinned(table, rows * sizeof(Copy))) return kIllegalAddress;
+    for (unsigned n = 0; n < rows; ++n) {
+      Copy row{};
+      std::memcpy(&row, table + n * sizeof(Copy), sizeof(Copy));
+      if ((row.from | row.to) % 16 != 0) return kMisalignedAddress;
+      const int code = copy_bytes(at(row.to, row.size), at(row.from, row.size), row.size);
+      if (code != 0) return code;
+    }
+    return 0;
+  });
 }
 
 }  // extern "C"

@@ -7,8 +7,9 @@
 #include <string>
 
 /// A GPU for tests: a library with the functions of CUDA's driver that the device tier calls, in host
-/// memory. Copies outside of one allocation fail, as the driver's do. It does not run the copy
-/// kernel's code but what that must do; `bench/device_bench` runs the kernel on a real GPU.
+/// memory. Copies outside of one allocation fail, as the driver's do. What a stream was given is done
+/// when somebody waits for it, not before. It does not run the copy kernel's code but what that must
+/// do; `bench/device_bench` runs the kernel on a real GPU.
 namespace afterimage::testing::fake_cuda {
 
 /// Path of the library, for DeviceTierOptions::library.
