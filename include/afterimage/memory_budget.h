@@ -119,7 +119,8 @@ struct EvictionCandidate {
 class BudgetClient {
  public:
   virtual ~BudgetClient() = default;
-  /// nullopt: nothing can be evicted.
+  /// nullopt: nothing can be evicted. Frees some entries that no request can use any more, such as
+  /// expired ones, if there are any.
   [[nodiscard]] virtual std::optional<EvictionCandidate> eviction_candidate() = 0;
   /// Evicts the entries of least worth until `wanted` bytes are freed. Returns the bytes freed.
   virtual Bytes evict_bytes(Bytes wanted) = 0;

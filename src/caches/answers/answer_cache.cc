@@ -14,6 +14,8 @@
 namespace afterimage {
 namespace {
 
+constexpr int kExpiredAtOnce = 16;  // the rest later: a caller waits for this
+
 /// Calls `look` rung by rung until it finds an answer. `look` fills the last step of `found`.
 template <typename Look>
 AnswerLookup look_up_rungs(Question& question, const LookupRules& requested, const Clock& clock,
@@ -205,6 +207,8 @@ Bytes AnswerCache::evict_idle(Duration since) {
 
 std::optional<EvictionCandidate> AnswerCache::eviction_candidate() {
   const MutexLock lock(locked_->mutex);
+  const Duration now = locked_->clock.now();
+  for (int n = 0; n < kExpiredAtOnce && locked_->state.expire_one(now); ++n) continue;
   locked_->state.report_uses();
   if (!locked_->state.options.policy->victim().has_value()) return std::nullopt;
   return EvictionCandidate{.resident = locked_->state.stats.resident,

@@ -369,6 +369,27 @@ TEST(AnswerCache, CachesOfOneBudgetEvictTheLeastWorth) {
   EXPECT_TRUE(put(*dear, 9, 10s));
 }
 
+TEST(AnswerCache, ExpiredAnswersGoBeforeEntriesOfOtherCaches) {
+  ManualClock clock;
+  MemoryBudget budget(64_KiB);
+  SharedBudget shared(budget);
+  const auto brief = AnswerCache::create({.shared = &shared}, budget, clock).value();
+  const auto cheap = AnswerCache::create({.shared = &shared}, budget, clock).value();
+  shared.join(*brief);
+  shared.join(*cheap);
+  const auto put = [](AnswerCache& cache, int n, const AnswerFacts& how) {
+    Question question(scope(1), "q" + std::to_string(n));
+    const Answer answer{.text = std::string(4000, 'x'), .finish_reason = "stop"};
+    return cache.insert(question, answer, how).has_value();
+  };
+  for (int n = 0; n < 7; ++n) ASSERT_TRUE(put(*brief, n, {.cost = 10s, .ttl = 1s}));
+  clock.advance(1s);
+  for (int n = 0; n < 12; ++n) ASSERT_TRUE(put(*cheap, n, {.cost = 1ms}));
+  EXPECT_EQ(brief->stats().entries, EntryCount(0));
+  EXPECT_EQ(cheap->stats().entries, EntryCount(12));
+  EXPECT_EQ(cheap->stats().evictions, 0U);
+}
+
 TEST(AnswerCache, ReportsEachUseOnceWithTheMeasuredCost) {
   const auto log = std::make_shared<testing::RecordingPolicy::Log>();
   AnswerCacheOptions options;

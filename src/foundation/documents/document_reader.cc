@@ -135,11 +135,6 @@ bool is_document(const MediaItem& item) {
 
 DocumentReader::DocumentReader(DocumentReaderOptions options) : options_(std::move(options)) {}
 
-Result<std::uint32_t> DocumentReader::count_pages(const MediaItem& document) const {
-  AFI_TRY(const CheckedDocument checked, open_checked(document, options_));
-  return static_cast<std::uint32_t>(checked.pages.size());
-}
-
 Result<std::string> DocumentReader::rasterizer() const {
   AFI_TRY(const Pdfium* const library, library_of(options_));
   return fmt::format("pdfium {}, {} pixels", library->version(), options_.longer_side);

@@ -54,8 +54,6 @@ class DocumentReader {
 
   /// In order, each with the document's name and its number.
   [[nodiscard]] Result<std::vector<MediaItem>> pages(const MediaItem& document) const;
-  /// Rasterises nothing.
-  [[nodiscard]] Result<std::uint32_t> count_pages(const MediaItem& document) const;
   /// Puts its pages in the place of every document of the request.
   Result<void> replace_documents(Request& request) const;
   /// Everything besides the document that its pages' pixels depend on: the library's SHA-256, and the

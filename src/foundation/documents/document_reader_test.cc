@@ -87,7 +87,6 @@ TEST_F(Documents, PagesAreImagesInOrder) {
   }
   EXPECT_EQ((*pages)[1].name, "report.pdf, page 2");
   EXPECT_NE(*(*pages)[0].files[0], *(*pages)[1].files[0]);
-  EXPECT_EQ(DocumentReader(options_).count_pages(pdf({text_page("one"), text_page("two")})), 2U);
 }
 
 TEST_F(Documents, ColoursAndPlacesAreThoseOfThePage) {

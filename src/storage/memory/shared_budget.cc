@@ -36,8 +36,11 @@ Bytes SharedBudget::evict_while(const Excess& excess) {
       source = client;
       cheapest = *next;
     }
-    if (source == nullptr) break;
-    const Bytes freed = source->evict_bytes(std::min(left, kSlice));
+    // Asking has freed what no request can use any more.
+    const Bytes still = excess();
+    total += sub_sat(left, still);
+    if (source == nullptr || still == 0_B) break;
+    const Bytes freed = source->evict_bytes(std::min(still, kSlice));
     // The candidate was taken by a concurrent caller, which has freed the space or will.
     if (freed == 0_B) break;
     total += freed;

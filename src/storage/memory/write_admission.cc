@@ -23,11 +23,6 @@ WriteAdmission::Hash WriteAdmission::hash_of(const TierKey& entry) {
 
 double WriteAdmission::rate() const { return (returns_ + 1) / (judged_ + 2); }
 
-double WriteAdmission::return_rate() const {
-  const MutexLock lock(mutex_);
-  return rate();
-}
-
 bool WriteAdmission::admit(std::span<const TierKey> chain) {
   const MutexLock lock(mutex_);
   bool continues = false;

@@ -39,8 +39,6 @@ class WriteAdmission {
   bool returned(const TierKey& entry);
   /// Each of them was asked for again, if it is known.
   void returned(std::span<const TierKey> chain);
-  /// The estimated share of new entries that return.
-  [[nodiscard]] double return_rate() const;
 
  private:
   using Hash = std::uint64_t;
@@ -57,6 +55,7 @@ class WriteAdmission {
   using Fates = boost::unordered_flat_map<Hash, Fate>;
 
   static Hash hash_of(const TierKey& entry);
+  /// The estimated share of new entries that return.
   [[nodiscard]] double rate() const AFI_REQUIRES(mutex_);
   /// Of an entry that was computed before and is not forgotten; its first return is evidence.
   Fate* take_return(Hash entry) AFI_REQUIRES(mutex_);
