@@ -50,8 +50,8 @@ Result<std::vector<PageIdentity>> identify_pages(const MediaItem& document,
   return pages;
 }
 
-/// The modality follows from the file: a folder, a video file or an animation is a video, WAV and
-/// FLAC are audio, the rest are images; of a PDF file, its pages are.
+/// The modality follows from the file: a folder, a video file or an animation is a video, WAV,
+/// FLAC and MP3 are audio, the rest are images; of a PDF file, its pages are.
 Result<FileIdentity> identify_file(const std::string& path, const FingerprintArgs& args,
                                    const Files& files) {
   const MediaLimits limits;
@@ -73,7 +73,7 @@ Result<FileIdentity> identify_file(const std::string& path, const FingerprintArg
   } else {
     AFI_TRY(std::vector<std::byte> bytes, files.read(path, limits.max_file));
     const FileFormat format = sniff(bytes);
-    if (format == FileFormat::kWav || format == FileFormat::kFlac) {
+    if (format == FileFormat::kWav || format == FileFormat::kFlac || format == FileFormat::kMp3) {
       identity.item.modality = Modality::kAudio;
     } else if (format == FileFormat::kMp4 || format == FileFormat::kMatroska) {
       identity.item.modality = Modality::kVideo;

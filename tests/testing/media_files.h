@@ -102,5 +102,8 @@ FileContent make_wav_float(const std::vector<float>& samples, std::uint32_t rate
                            std::uint32_t channels = 1);
 FileContent make_flac(const std::vector<float>& samples, std::uint32_t rate_hz,
                       std::uint32_t channels = 1);
+/// Without tags. A frame with the encoder's notes ("Xing") is the first, but not of a low constant bit rate.
+FileContent make_mp3(const std::vector<float>& samples, std::uint32_t rate_hz,
+                     std::uint32_t channels = 1, bool variable_bit_rate = true);
 
 }  // namespace afterimage::testing

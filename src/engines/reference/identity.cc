@@ -32,7 +32,8 @@ void describe_sound(const AudioOptions& audio, PreprocessRecipe& recipe) {
                     {"hop", std::to_string(kAudioHop)},
                     {"tones", std::to_string(kAudioBands) + " fourth root of energy"},
                     {"frames_per_embedding", std::to_string(kFramesPerEmbedding)},
-                    {"max_embeddings", std::to_string(audio.max_embeddings)}};
+                    {"max_embeddings", std::to_string(audio.max_embeddings)},
+                    {"mp3", mp3_decoder()}};
   if (audio.window_embeddings != 0) {
     recipe.options["windows"] = std::to_string(audio.window_embeddings) + " embeddings";
   }

@@ -105,7 +105,8 @@ Result<Image> decode_image(const MediaItem& item, const MediaLimits& limits) {
 Result<Samples> decode_audio(const MediaItem& item, const MediaLimits& limits) {
   AFI_TRY(const std::vector<MediaFile> files, probed_files(item, Modality::kAudio, limits));
   AFI_TRY(const SoundHeader header, read_sound_header(files[0]));
-  return decode_sound(files[0], header);
+  return header.format == FileFormat::kMp3 ? decode_mp3(files[0], header)
+                                           : decode_sound(files[0], header);
 }
 
 Result<std::vector<Frame>> decode_frames(const MediaItem& item,

@@ -67,6 +67,8 @@ Result<SoundHeader> read_sound_header(const MediaFile& file) {
       return read_wav_header(file);
     case FileFormat::kFlac:
       return read_flac_header(file);
+    case FileFormat::kMp3:
+      return read_mp3_header(file);
     default:
       return fail(ErrorCode::kInvalidArgument, fmt::format("{}: not an audio file", file.name));
   }

@@ -60,11 +60,22 @@ struct VideoHeader {
   Orientation orientation = Orientation::kUpright;
 };
 
+/// Where the sound of an MP3 file lies.
+struct Mp3Frames {
+  std::size_t begin = 0;  // of the bytes: without tags and notes of the encoder
+  std::size_t end = 0;
+  std::uint64_t count = 0;
+  std::uint32_t samples_each = 0;  // per channel
+  std::uint64_t before = 0;        // samples that encoder and decoder added to the original
+  std::uint64_t after = 0;
+};
+
 struct SoundHeader {
   FileFormat format = FileFormat::kUnknown;
   std::uint32_t sample_rate_hz = 0;
   std::uint32_t channels = 0;
   std::uint64_t samples = 0;  // per channel
+  Mp3Frames mp3 = {};         // MP3 only
 };
 
 Result<PictureHeader> read_jpeg_header(const MediaFile& file);
@@ -74,6 +85,10 @@ Result<PictureHeader> read_gif_header(const MediaFile& file);
 Result<PictureHeader> read_ppm_header(const MediaFile& file);
 Result<SoundHeader> read_wav_header(const MediaFile& file);
 Result<SoundHeader> read_flac_header(const MediaFile& file);
+/// Reads the header of every frame: the file states its length nowhere else.
+Result<SoundHeader> read_mp3_header(const MediaFile& file);
+/// Whether the file begins as MP3 files do.
+bool is_mp3(std::span<const std::byte> file);
 
 /// Whether an MP4 or Matroska file is as long as its outermost structure says.
 Result<void> check_container(const MediaFile& file);
@@ -83,7 +98,7 @@ Result<VideoHeader> read_video_header(const MediaFile& file, const MediaLimits& 
 
 /// Reads the header of any of the five image formats.
 Result<PictureHeader> read_picture_header(const MediaFile& file);
-/// Reads the header of either audio format.
+/// Reads the header of any of the three audio formats.
 Result<SoundHeader> read_sound_header(const MediaFile& file);
 
 /// The item's name for messages, or a substitute if it has none.
@@ -115,6 +130,10 @@ Result<std::vector<Frame>> decode_video_file(const MediaFile& file,
                                              const MediaLimits& limits);
 /// WAV and FLAC.
 Result<Samples> decode_sound(const MediaFile& file, const SoundHeader& header);
+Result<Samples> decode_mp3(const MediaFile& file, const SoundHeader& header);
+/// Appends the mean of each frame's channels. False if a sample is not a number.
+bool append_mono(std::span<const float> interleaved, std::size_t channels,
+                 std::vector<float>& mono);
 
 /// The orientation in a TIFF structure (the body of an EXIF block). Broken metadata counts as
 /// upright.

@@ -34,8 +34,6 @@ bool has(std::span<const std::byte> file, const Signature& signature) {
 std::string_view foreign_format(std::span<const std::byte> file) {
   static constexpr std::pair<Signature, std::string_view> kForeign[] = {
       {{4, "ftyp"}, "a HEIC or AVIF file"},
-      {{0, "ID3"}, "an MP3 file"},
-      {{0, "\xFF\xFB"}, "an MP3 file"},
       {{0, "OggS"}, "an Ogg file"},
       {{0, "BM"}, "a BMP file"},
       {{0, "II*"}, "a TIFF file"},
@@ -69,7 +67,8 @@ std::string describe_start(std::span<const std::byte> file) {
 
 Error not_of_modality(const MediaFile& file, FileFormat format, std::string_view given_as,
                       std::string_view allowed) {
-  const std::string_view article = format == FileFormat::kMp4 ? "an" : "a";
+  const bool vowel = format == FileFormat::kMp4 || format == FileFormat::kMp3;  // "em"
+  const std::string_view article = vowel ? "an" : "a";
   std::string found = fmt::format("{} {} file", article, to_string(format));
   if (format == FileFormat::kUnknown) found = describe_start(file.bytes);
   return {ErrorCode::kInvalidArgument,
@@ -89,7 +88,7 @@ bool is_picture(FileFormat format) {
 }
 
 bool is_sound(FileFormat format) {
-  return format == FileFormat::kWav || format == FileFormat::kFlac;
+  return format == FileFormat::kWav || format == FileFormat::kFlac || format == FileFormat::kMp3;
 }
 
 bool may_move(FileFormat format) {
@@ -210,7 +209,7 @@ Result<MediaInfo> probe_folder(const std::vector<MediaFile>& files, const MediaI
 Result<MediaInfo> probe_sound(const MediaFile& file, const MediaLimits& limits) {
   const FileFormat format = sniff(file.bytes);
   if (!is_sound(format)) {
-    return std::unexpected(not_of_modality(file, format, "audio", "WAV and FLAC"));
+    return std::unexpected(not_of_modality(file, format, "audio", "WAV, FLAC and MP3"));
   }
   AFI_TRY(const SoundHeader header, read_sound_header(file));
   if (header.sample_rate_hz == 0 || header.channels == 0) {
@@ -260,6 +259,8 @@ std::string_view to_string(FileFormat format) {
       return "PPM";
     case FileFormat::kPdf:
       return "PDF";
+    case FileFormat::kMp3:
+      return "MP3";
   }
   return "unknown";
 }
@@ -276,6 +277,7 @@ FileFormat sniff(std::span<const std::byte> file) {
   if (has(file, {0, "\x1A\x45\xDF\xA3"})) return FileFormat::kMatroska;
   if (has(file, {0, "P6"}) && file.size() > 2 && is_space(file[2])) return FileFormat::kPpm;
   if (has(file, {0, "%PDF-"})) return FileFormat::kPdf;
+  if (is_mp3(file)) return FileFormat::kMp3;
   return FileFormat::kUnknown;
 }
 

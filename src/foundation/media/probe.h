@@ -23,10 +23,11 @@ enum class FileFormat : unsigned char {
   kMp4,
   kMatroska,
   kPpm,
-  kPdf
+  kPdf,
+  kMp3
 };
 
-/// "JPEG", "PNG", "WebP", "GIF", "WAV", "FLAC", "MP4", "Matroska", "PPM", "PDF", "unknown".
+/// "JPEG", "PNG", "WebP", "GIF", "WAV", "FLAC", "MP4", "Matroska", "PPM", "PDF", "MP3", "unknown".
 std::string_view to_string(FileFormat format);
 
 /// Detects the format from the first bytes. The file's name and declared MIME type are ignored.
@@ -44,7 +45,7 @@ struct MediaInfo {
   std::uint64_t samples = 0;         // audio only, per channel
 };
 
-/// Decodes nothing: the cost grows with the headers (for an animation, with its frame headers; for an
+/// Decodes nothing: the cost grows with the headers (for an animation, or an MP3 file, with its frame headers; for an
 /// MP4, WebM or Matroska file, with the file), not with the pixels. Allocates nothing whose size the
 /// file controls, except that libavformat may allocate up to 256 MiB for a table of frames.
 ///

@@ -132,7 +132,7 @@ TEST(Probe, RefusesAnotherModalityAndNamesTheFormat) {
       {"empty file", image_of({}), "cat.jpg: the file is empty"},
       {"nameless", {.modality = Modality::kAudio}, "unnamed audio: no file"},
       {"sound as image", image_of(wav), "cat.jpg: a WAV file, given as an image"},
-      {"image as sound", audio_of(png), "purr.wav: a PNG file, given as audio; WAV and FLAC"},
+      {"image as sound", audio_of(png), "purr.wav: a PNG file, given as audio; WAV, FLAC and MP3"},
       {"still as video", video_of(png), "play.gif: a PNG file, given as a video"},
       {"sound as video", video_of(wav), "play.gif: a WAV file, given as a video"},
       {"animation as image", image_of(moving), "a GIF animation of 2 frames, given as an image"},

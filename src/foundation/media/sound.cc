@@ -94,7 +94,14 @@ struct CloseSound {
   void operator()(SNDFILE* sound) const { sf_close(sound); }
 };
 
-/// Appends the mean of each frame's channels. False if a sample is not a number.
+bool promises(const SF_INFO& info, const SoundHeader& header) {
+  return std::cmp_equal(info.samplerate, header.sample_rate_hz) &&
+         std::cmp_equal(info.channels, header.channels) &&
+         std::cmp_equal(info.frames, header.samples);
+}
+
+}  // namespace
+
 bool append_mono(std::span<const float> interleaved, std::size_t channels,
                  std::vector<float>& mono) {
   for (std::size_t i = 0; i < interleaved.size(); i += channels) {
@@ -107,14 +114,6 @@ bool append_mono(std::span<const float> interleaved, std::size_t channels,
   }
   return true;
 }
-
-bool promises(const SF_INFO& info, const SoundHeader& header) {
-  return std::cmp_equal(info.samplerate, header.sample_rate_hz) &&
-         std::cmp_equal(info.channels, header.channels) &&
-         std::cmp_equal(info.frames, header.samples);
-}
-
-}  // namespace
 
 Result<SoundHeader> read_wav_header(const MediaFile& file) {
   ByteCursor cursor(file.bytes.subspan(12));  // "RIFF", its length, "WAVE"

@@ -51,6 +51,8 @@ std::string media_type_of(std::string_view bytes, std::string_view declared) {
       return "audio/wav";
     case FileFormat::kFlac:
       return "audio/flac";
+    case FileFormat::kMp3:
+      return "audio/mpeg";
     case FileFormat::kMp4:
       return "video/mp4";
     case FileFormat::kPpm:

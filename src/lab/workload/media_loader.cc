@@ -45,6 +45,8 @@ bool is_declared_as(FileFormat format, const std::string& subtype) {
       return subtype == "wav" || subtype == "x-wav" || subtype == "wave";
     case FileFormat::kFlac:
       return subtype == "flac" || subtype == "x-flac";
+    case FileFormat::kMp3:
+      return subtype == "mp3" || subtype == "mpeg" || subtype == "mpeg3" || subtype == "x-mp3";
     case FileFormat::kMp4:
       return subtype == "mp4" || subtype == "quicktime" || subtype == "x-m4v" || subtype == "3gpp";
     case FileFormat::kMatroska:

@@ -19,7 +19,7 @@ namespace afterimage {
 struct MediaReference {
   Modality modality = Modality::kImage;
   std::string name;              // a path, or a data URL
-  std::string declared_format;   // of input_audio: "wav", "flac"; otherwise empty
+  std::string declared_format;   // of input_audio: "wav", "mp3"; otherwise empty
   double frames_per_second = 0;  // for a folder of frames; 0: not given
 };
 /// One item; of a document its pages.

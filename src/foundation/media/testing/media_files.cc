@@ -422,7 +422,7 @@ SF_VIRTUAL_IO memory_io() {
 }
 
 FileContent make_sound(const std::vector<float>& samples, std::uint32_t rate_hz,
-                       std::uint32_t channels, int format) {
+                       std::uint32_t channels, int format, int bit_rate_mode = -1) {
   SF_VIRTUAL_IO io = memory_io();
   MemoryFile file;
   SF_INFO info{};
@@ -431,6 +431,9 @@ FileContent make_sound(const std::vector<float>& samples, std::uint32_t rate_hz,
   info.format = format;
   SNDFILE* sound = sf_open_virtual(&io, SFM_WRITE, &info, &file);
   AFI_CHECK(sound != nullptr);
+  if (bit_rate_mode >= 0) {  // libsndfile 1.2 does it and returns SF_FALSE
+    sf_command(sound, SFC_SET_BITRATE_MODE, &bit_rate_mode, sizeof(bit_rate_mode));
+  }
   AFI_CHECK(sf_write_float(sound, samples.data(), as_count(samples.size())) ==
             as_count(samples.size()));
   AFI_CHECK(sf_close(sound) == 0);
@@ -452,6 +455,12 @@ FileContent make_wav_float(const std::vector<float>& samples, std::uint32_t rate
 FileContent make_flac(const std::vector<float>& samples, std::uint32_t rate_hz,
                       std::uint32_t channels) {
   return make_sound(samples, rate_hz, channels, SF_FORMAT_FLAC | SF_FORMAT_PCM_16);
+}
+
+FileContent make_mp3(const std::vector<float>& samples, std::uint32_t rate_hz,
+                     std::uint32_t channels, bool variable_bit_rate) {
+  return make_sound(samples, rate_hz, channels, SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III,
+                    variable_bit_rate ? SF_BITRATE_MODE_VARIABLE : SF_BITRATE_MODE_CONSTANT);
 }
 
 }  // namespace afterimage::testing
