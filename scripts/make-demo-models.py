@@ -11,13 +11,14 @@ token and image before it, so a wrong cache hit changes the output.
   sliding    gemma3: interleaved sliding window, images attend to themselves in both directions
   hybrid     qwen35: three layers in four are recurrent (gated delta net), M-RoPE
   shortconv  lfm2: most layers are short convolutions; large images are cut into tiles
+  hearing    llama with Whisper's encoder (ultravox): audio
   plain      llama: text only
   wide       llama: rows of 256 weights, a whole block of K-quants; the tests convert it to other weight types
   sentences  llama: a SentencePiece tokenizer that begins a text with <s>, as Llama 2 does
   vectors    llama: a WordPiece tokenizer and mean pooling, for embeddings
   scores     bert: the same tokenizer and a classifier that scores two texts, as rerankers do
 
-The first four become NAME.gguf and NAME.mmproj.gguf, the others NAME.gguf. Needs only Python, and writes the same bytes on
+The first five become NAME.gguf and NAME.mmproj.gguf, the others NAME.gguf. Needs only Python, and writes the same bytes on
 every machine. Names of keys and tensors are those of llama.cpp (src/llama-arch.cpp, tools/mtmd/clip-impl.h).
 """
 import argparse
@@ -360,6 +361,34 @@ def plain(bench):
     return llama("plain", (768, 12, 2304, 12, 4) if bench else (64, 4, 128, 4, 2))
 
 
+def hearing(bench):
+    text, _ = llama("hearing", (768, 12, 2304, 12, 4) if bench else (64, 4, 128, 4, 2))
+    output, (width, layers, heads), bins, stack = 768 if bench else 64, (384, 6, 6) if bench else (64, 2, 2), 80, 20
+    g = Gguf("hearing.mmproj", "clip")
+    g.set("clip", has_audio_encoder=True, projector_type="ultravox")
+    g.set("clip.audio", num_mel_bins=bins, embedding_length=width, feed_forward_length=4 * width, block_count=layers, projection_dim=output,
+          attention__head_count=heads, attention__layer_norm_epsilon=1e-5, projector__stack_factor=stack)
+    for i, inputs in ((1, bins), (2, width)):
+        g.matrix(f"a.conv1d.{i}.weight", 3, inputs, width, gain=2)
+        g.tensors.append((f"a.conv1d.{i}.bias", (1, width), F32, lambda rng: noise(rng, width, 0.05, F32)))
+    g.matrix("a.position_embd.weight", width, 1500, kind=F32, gain=0.5 * math.sqrt(width))
+    for i in range(layers):
+        block = f"a.blk.{i}"
+        for part in ("attn_q", "attn_v", "attn_out"):
+            g.linear(f"{block}.{part}", width, width, gain=1.5)
+        g.matrix(f"{block}.attn_k.weight", width, width, gain=1.5)  # Whisper's keys have no bias
+        g.linear(f"{block}.ffn_up", width, 4 * width)
+        g.linear(f"{block}.ffn_down", 4 * width, width)
+        g.norm(f"{block}.ln1", width, bias=True)
+        g.norm(f"{block}.ln2", width, bias=True)
+    g.norm("a.post_ln", width, bias=True)
+    g.norm("mm.a.norm_pre", stack * width)
+    g.matrix("mm.a.mlp.1.weight", stack * width, 2 * output)
+    g.norm("mm.a.norm_mid", output)
+    g.matrix("mm.a.mlp.2.weight", output, output, gain=2)
+    return text, g
+
+
 def wide(bench):
     return llama("wide", (768, 12, 2304, 12, 4) if bench else (256, 2, 512, 4, 2))
 
@@ -397,7 +426,7 @@ def scores(bench):
 
 
 def main():
-    models = {make.__name__: make for make in (dense, sliding, hybrid, shortconv, plain, wide, sentences, vectors, scores)}
+    models = {make.__name__: make for make in (dense, sliding, hybrid, shortconv, hearing, plain, wide, sentences, vectors, scores)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", metavar="OUT_DIR", help="created if missing")
     parser.add_argument("--size", choices=["demo", "bench"], default="demo")

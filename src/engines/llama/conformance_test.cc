@@ -97,7 +97,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EngineConformance);
 INSTANTIATE_TEST_SUITE_P(Llama, EngineConformance,
                          ::testing::Values(demo("plain"), restoring("plain"), demo("dense"),
                                            restoring("dense"), demo("sliding"), demo("hybrid"),
-                                           demo("shortconv")),
+                                           demo("shortconv"), demo("hearing")),
                          name_of);
 
 }  // namespace

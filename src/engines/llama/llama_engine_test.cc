@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <latch>
@@ -85,6 +86,7 @@ TEST(LlamaEngine, RejectsUnsupportedModalities) {
   } kCases[] = {{demo("plain"), picture(8, 8), {"image", "--mmproj"}},
                 {*without, picture(8, 8), {"image", "--mmproj"}},
                 {demo("dense"), sound, {"takes no audio"}},
+                {demo("hearing"), picture(8, 8), {"takes no image"}},
                 {demo("sliding"), film, {"takes no video", "send its frames as images"}}};
   for (const auto& c : kCases) {
     const auto served = answer(c.engine, asks({c.item, std::string("What?")}));
@@ -94,6 +96,43 @@ TEST(LlamaEngine, RejectsUnsupportedModalities) {
     ASSERT_FALSE(encoded.has_value());
     expect_error(encoded.error(), ErrorCode::kUnsupported, c.words);
   }
+}
+
+// Thirty seconds are a chunk of 75 embeddings, however short the rest is.
+TEST(LlamaEngine, SoundIsHeardInChunksFromWavFlacAndMp3) {
+  const LlamaEngine& engine = demo("hearing");
+  const auto tone = [](std::size_t samples) {
+    std::vector<float> wave;
+    for (std::size_t i = 0; i < samples; ++i) {
+      wave.push_back(0.5F * std::sin(static_cast<float>(i) * 0.2F));
+    }
+    return wave;
+  };
+  const struct {
+    const char* name;
+    testing::FileContent file;
+    std::size_t chunks;
+  } kCases[] = {
+      {"WAV", testing::make_wav(tone(16'000), 16'000), 1},
+      {"WAV, 44.1 kHz", testing::make_wav(tone(44'100), 44'100), 1},
+      {"FLAC, stereo", testing::make_flac(tone(32'000), 16'000, 2), 1},
+      {"MP3", testing::make_mp3(tone(44'100), 44'100), 1},
+      {"MP3, 31 seconds", testing::make_mp3(tone(31 * std::size_t{8'000}), 8'000), 2},
+  };
+  std::vector<std::vector<std::byte>> heard;
+  for (const auto& c : kCases) {
+    const MediaItem sound = media_item(Modality::kAudio, c.file);
+    const Request request = asks({sound, std::string("What is it?")});
+    const Sequence prompt = prepared(engine, request);
+    ASSERT_EQ(prompt.spans.size(), 1U) << c.name;
+    const auto encoded = engine.encode(sound);
+    ASSERT_TRUE(encoded.has_value()) << c.name << ": " << to_string(encoded.error());
+    EXPECT_EQ(encoded->front().shape[0], 75 * c.chunks) << c.name;
+    EXPECT_EQ(prompt.spans[0].length.value(), 75 * c.chunks) << c.name;
+    ASSERT_TRUE(answer(engine, request).has_value()) << c.name;
+    heard.push_back(encoded->front().bytes);
+  }
+  EXPECT_NE(heard[0], heard[1]) << "other sounds, other embeddings";
 }
 
 // The conformance kit resumes at every point of a prompt with such a clip.
