@@ -3,11 +3,14 @@
 """`afterimage serve --engine llama` and clients that leave, ask for too much, or meet a model that fails them.
 
 AFTERIMAGE_STORM is the number of clients that leave (default 150; the sanitizers make each slow)."""
+import base64
 import contextlib
 import json
 import os
 import pathlib
+import shutil
 import socket
+import subprocess
 import tempfile
 import unittest
 
@@ -116,6 +119,30 @@ class LlamaTest(GatewayTestCase):
                     begun = gateway.start_stream("go on until you are killed", **{})
                     self.assertEqual(begun.response.status, 200)
                     gateway.kill()
+
+
+@unittest.skipUnless(MODEL and pathlib.Path(MODEL).exists(), "the program is built without llama.cpp")
+@unittest.skipUnless(shutil.which("ffmpeg"), "not installed: ffmpeg (scripts/install-deps.sh test)")
+class HearingTest(unittest.TestCase):
+    def test_an_mp3_is_encoded_once_and_answered_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "tone.mp3")
+            subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "sine=frequency=440:duration=2", str(path)], check=True, timeout=60)
+            tone = base64.b64encode(path.read_bytes()).decode()
+
+        def about(question):
+            return {"model": "hearing", "temperature": 0, "max_tokens": 6, "messages": [{"role": "user", "content": [
+                {"type": "input_audio", "input_audio": {"data": tone, "format": "mp3"}}, {"type": "text", "text": question}]}]}
+
+        hearing = pathlib.Path(MODEL).with_name("hearing.gguf")
+        arguments = ["--engine", "llama", "--model", str(hearing), "--mmproj", str(hearing.with_suffix(".mmproj.gguf")), "--context", "1024"]
+        with GatewayProcess({}, arguments=arguments) as gateway:
+            first, again, other = (gateway.post(about(question)) for question in ("What is it?", "What is it?", "How loud?"))
+            self.assertEqual([answer.status for answer in (first, again, other)], [200, 200, 200], first.text)
+            self.assertEqual([answer.headers["X-Cache"] for answer in (first, again, other)], ["MISS", "HIT", "MISS"])
+            self.assertEqual(first.json["choices"], again.json["choices"])
+            self.assertGreater(first.json["usage"]["prompt_tokens"], 75, "a chunk of sound has 75 embeddings")
+            self.assertGreater(other.json["usage"]["prompt_tokens_details"]["cached_tokens"], 75)
 
 
 if __name__ == "__main__":
