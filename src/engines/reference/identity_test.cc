@@ -110,6 +110,13 @@ TEST(Identity, TheEncoderIdentityDependsOnlyOnTheDecodersWidth) {
   EXPECT_NE(encoder([](auto&) {}), encoder([](auto& o) { o.decoder.hidden = 64; }));
 }
 
+// Another decoder may give other samples of the same file.
+TEST(Identity, RecipesNameTheDecodersOfLossyMedia) {
+  const ReferenceOptions tiny = ReferenceOptions::tiny();
+  EXPECT_TRUE(recipe_of(Modality::kAudio, tiny).options.at("mp3").starts_with("mpg123 "));
+  EXPECT_FALSE(recipe_of(Modality::kVideo, tiny).options.at("decoder").empty());
+}
+
 TEST(Identity, OfTheSmallModelIsGolden) {
   const ReferenceOptions small = ReferenceOptions::small();
   for (const Kernels* kernels : supported_kernels()) {
