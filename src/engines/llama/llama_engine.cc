@@ -140,6 +140,7 @@ struct DecodedMedia {
   MediaInput input;
   Image image;  // input.rgb points into it once it no longer moves
   std::vector<Frame> frames;
+  Samples sound;
   std::size_t item = 0;  // index of the item in the call
 };
 
@@ -217,6 +218,7 @@ struct LlamaEngine::Parts {
   }
   [[nodiscard]] Result<void> check_supported(const MediaItem& item) const;
   [[nodiscard]] Result<MediaInput> measure(const MediaItem& item) const;
+  [[nodiscard]] Result<void> check_length(const MediaItem& item, const MediaInfo& info) const;
   [[nodiscard]] Result<DecodedMedia> decode(const MediaItem& item) const;
 };
 
@@ -300,6 +302,8 @@ PreprocessRecipe LlamaEngine::recipe(Modality modality) const {
       .options = {{"image_min_tokens", std::to_string(options.image_min_tokens)},
                   {"image_max_tokens", std::to_string(options.image_max_tokens)}}};
   if (modality == Modality::kVideo) recipe.options["frames"] = kFrameSampling;
+  if (modality == Modality::kAudio)
+    recipe.options["sound"] = "mono before resampling, " + mp3_decoder();
   return recipe;
 }
 
@@ -315,12 +319,31 @@ Result<void> LlamaEngine::Parts::check_supported(const MediaItem& item) const {
                   : "this model takes no " + what);
 }
 
+/// llama.cpp ends the process if a sound has almost no samples, and needs memory for each second, whatever
+/// the file's rate.
+Result<void> LlamaEngine::Parts::check_length(const MediaItem& item, const MediaInfo& info) const {
+  constexpr std::uint32_t kUsualRate = 48'000;
+  const std::uint64_t most_seconds = options.limits.max_samples / kUsualRate;
+  const double seconds = static_cast<double>(info.samples) / info.sample_rate_hz;
+  if (info.samples * 10 >= info.sample_rate_hz &&
+      info.samples / info.sample_rate_hz < most_seconds) {
+    return {};
+  }
+  const bool is_short = info.samples < info.sample_rate_hz;
+  return fail(is_short ? ErrorCode::kInvalidArgument : ErrorCode::kLimitExceeded,
+              fmt::format("{}: {:.3g} seconds of sound; at least 0.1 are needed and at most {} allowed",
+                          item.name.empty() ? "unnamed audio" : item.name, seconds, most_seconds));
+}
+
 /// Reads dimensions from the headers; decodes nothing.
 Result<MediaInput> LlamaEngine::Parts::measure(const MediaItem& item) const {
   AFI_TRY_VOID(check_supported(item));
   AFI_TRY(const MediaInfo info, probe(item, options.limits));
   MediaInput input{.modality = item.modality, .width = info.width, .height = info.height};
-  if (item.modality == Modality::kAudio) input.sound = *item.files.front();
+  if (item.modality == Modality::kAudio) {
+    AFI_TRY_VOID(check_length(item, info));
+    input.sound = {.rate_hz = info.sample_rate_hz, .samples = info.samples};
+  }
   if (item.modality == Modality::kVideo) input.pairs = frame_pairs(info.frames, info.length);
   return input;
 }
@@ -336,6 +359,9 @@ Result<DecodedMedia> LlamaEngine::Parts::decode(const MediaItem& item) const {
         return fail(ErrorCode::kCorruption, item.name + ": fewer frames than its header says");
       }
     }
+  }
+  if (item.modality == Modality::kAudio) {
+    AFI_TRY(decoded.sound, decode_audio(item, options.limits));
   }
   if (item.modality != Modality::kImage) return decoded;
   AFI_TRY(decoded.image, decode_image(item, options.limits));
@@ -434,6 +460,7 @@ void LlamaEngine::encode_all(std::span<const MediaItem* const> items,
   std::vector<MediaInput> inputs;
   for (DecodedMedia& one : decoded) {
     one.input.rgb = one.image.rgb;
+    one.input.sound.mono = one.sound.mono;
     if (!one.frames.empty()) {
       for (const FramePair& pair : one.input.pairs) {
         one.input.frames.emplace_back(one.frames[pair.first].image.rgb);

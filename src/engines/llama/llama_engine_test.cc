@@ -135,6 +135,35 @@ TEST(LlamaEngine, SoundIsHeardInChunksFromWavFlacAndMp3) {
   EXPECT_NE(heard[0], heard[1]) << "other sounds, other embeddings";
 }
 
+// llama.cpp would end the process, or take 64 KB for each byte.
+TEST(LlamaEngine, SoundsOfNoLengthAndOfHoursAreRefused) {
+  const LlamaEngine& engine = demo("hearing");
+  const struct {
+    std::size_t samples;
+    std::uint32_t rate_hz;
+    ErrorCode code;
+  } kCases[] = {{1, 16'000, ErrorCode::kInvalidArgument},
+                {2, 48'000, ErrorCode::kInvalidArgument},
+                {1'599, 16'000, ErrorCode::kInvalidArgument},
+                {4'799, 48'000, ErrorCode::kInvalidArgument},
+                {4'000, 1, ErrorCode::kLimitExceeded}};
+  for (const auto& c : kCases) {
+    const MediaItem sound = media_item(
+        Modality::kAudio, testing::make_wav(std::vector<float>(c.samples, 0.5F), c.rate_hz), "hum");
+    const auto encoded = engine.encode(sound);
+    ASSERT_FALSE(encoded.has_value()) << c.samples;
+    expect_error(encoded.error(), c.code, {"hum", "at least 0.1"});
+    const auto served = answer(engine, asks({sound, std::string("What?")}));
+    ASSERT_FALSE(served.has_value()) << c.samples;
+    expect_error(served.error(), c.code, {"hum", "at least 0.1"});
+  }
+  for (const std::uint32_t rate : {1'000U, 16'000U, 192'000U}) {
+    const MediaItem shortest =
+        media_item(Modality::kAudio, testing::make_wav(std::vector<float>(rate / 10, 0.5F), rate));
+    EXPECT_TRUE(engine.encode(shortest).has_value()) << rate;
+  }
+}
+
 // The conformance kit resumes at every point of a prompt with such a clip.
 TEST(LlamaEngine, AVideoIsTwoFramesASecondInPairsEachAfterItsTime) {
   const LlamaEngine& engine = demo("dense");

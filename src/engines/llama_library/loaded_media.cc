@@ -11,6 +11,36 @@
 namespace afterimage {
 namespace {
 
+/// A WAV file, which the library resamples. It gets no file of a client: its decoders would see other
+/// sounds in some than what was checked.
+std::vector<unsigned char> wav_of(const SoundInput& sound) {
+  constexpr std::uint32_t kFloat = 3;
+  const auto bytes = static_cast<std::uint32_t>(sound.samples * sizeof(float));
+  std::vector<unsigned char> wav;
+  const auto add = [&wav](std::string_view text) {
+    wav.insert(wav.end(), text.begin(), text.end());
+  };
+  const auto number = [&wav](std::uint32_t value, unsigned width) {
+    for (unsigned i = 0; i < width; ++i) wav.push_back(static_cast<unsigned char>(value >> 8 * i));
+  };
+  add("RIFF");
+  number(36 + bytes, 4);
+  add("WAVEfmt ");
+  number(16, 4);
+  number(kFloat, 2);
+  number(1, 2);  // channel
+  number(sound.rate_hz, 4);
+  number(sound.rate_hz * static_cast<std::uint32_t>(sizeof(float)), 4);
+  number(sizeof(float), 2);
+  number(8 * sizeof(float), 2);
+  add("data");
+  number(bytes, 4);
+  const std::size_t head = wav.size();
+  wav.resize(head + bytes);
+  if (!sound.mono.empty()) std::memcpy(wav.data() + head, sound.mono.data(), bytes);
+  return wav;
+}
+
 /// `id` identifies the item within one call.
 Result<OwnedBitmap> bitmap_of(const mtmd_context* context, const MediaInput& media,
                               const std::string& id) {
@@ -20,9 +50,9 @@ Result<OwnedBitmap> bitmap_of(const mtmd_context* context, const MediaInput& med
     bitmap.reset(
         mtmd_bitmap_init(media.width, media.height, measured ? nullptr : media.rgb.data()));
   } else {
-    const auto* const bytes = reinterpret_cast<const unsigned char*>(media.sound.data());
+    const auto wav = wav_of(media.sound);
     const auto read = mtmd_helper_bitmap_init_from_buf(
-        context, bytes, media.sound.size(), media.dimensions_only, mtmd_helper_init_opt_default());
+        context, wav.data(), wav.size(), media.dimensions_only, mtmd_helper_init_opt_default());
     bitmap.reset(read.bitmap);
     if (read.video_ctx != nullptr) mtmd_helper_video_free(read.video_ctx);
   }

@@ -42,14 +42,21 @@ struct ChatTurn {
   std::string text;
 };
 
+/// One channel of sound at any rate: the library resamples it.
+struct SoundInput {
+  std::uint32_t rate_hz = 0;
+  std::uint64_t samples = 0;
+  std::span<const float> mono{};  // empty: its length only
+};
+
 /// One decoded media item, or only its dimensions if it need not be encoded.
 struct MediaInput {
   Modality modality = Modality::kImage;
   std::uint32_t width = 0;
   std::uint32_t height = 0;
   std::span<const std::uint8_t> rgb{};  // empty: dimensions only
-  std::span<const std::byte> sound{};   // the file's bytes: the library decodes and resamples them
-  std::vector<FramePair> pairs{};       // of a video
+  SoundInput sound{};
+  std::vector<FramePair> pairs{};  // of a video
   /// Of a video: both frames of each pair, one after the other, each like `rgb`; empty: dimensions only.
   std::vector<std::span<const std::uint8_t>> frames{};
   bool dimensions_only = true;
