@@ -330,9 +330,10 @@ Result<void> LlamaEngine::Parts::check_length(const MediaItem& item, const Media
     return {};
   }
   const bool is_short = info.samples < info.sample_rate_hz;
-  return fail(is_short ? ErrorCode::kInvalidArgument : ErrorCode::kLimitExceeded,
-              fmt::format("{}: {:.3g} seconds of sound; at least 0.1 are needed and at most {} allowed",
-                          item.name.empty() ? "unnamed audio" : item.name, seconds, most_seconds));
+  return fail(
+      is_short ? ErrorCode::kInvalidArgument : ErrorCode::kLimitExceeded,
+      fmt::format("{}: {:.3g} seconds of sound; at least 0.1 are needed and at most {} allowed",
+                  item.name.empty() ? "unnamed audio" : item.name, seconds, most_seconds));
 }
 
 /// Reads dimensions from the headers; decodes nothing.
