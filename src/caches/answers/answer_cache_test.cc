@@ -340,6 +340,13 @@ TEST(AnswerCache, ServesNoNearMatchAboutMedia) {
   EXPECT_EQ(f.rung(MatchLevel::kNear).matched_not_used, 1U);
 }
 
+/// An answer of 4,000 bytes.
+bool put_page(AnswerCache& cache, int n, const AnswerFacts& facts) {
+  Question question(scope(1), "q" + std::to_string(n));
+  const Answer answer{.text = std::string(4000, 'x'), .finish_reason = "stop"};
+  return cache.insert(question, answer, facts).has_value();
+}
+
 TEST(AnswerCache, CachesOfOneBudgetEvictTheLeastWorth) {
   const ManualClock clock;
   MemoryBudget budget(64_KiB);
@@ -349,9 +356,7 @@ TEST(AnswerCache, CachesOfOneBudgetEvictTheLeastWorth) {
   shared.join(*dear);
   shared.join(*cheap);
   const auto put = [](AnswerCache& cache, int n, Duration cost) {
-    Question question(scope(1), "q" + std::to_string(n));
-    const Answer answer{.text = std::string(4000, 'x'), .finish_reason = "stop"};
-    return cache.insert(question, answer, {.cost = cost}).has_value();
+    return put_page(cache, n, {.cost = cost});
   };
   for (int n = 0; n < 30; ++n) ASSERT_TRUE(put(*cheap, n, 1ms));
   const Bytes full = cheap->stats().resident;
@@ -377,14 +382,9 @@ TEST(AnswerCache, ExpiredAnswersGoBeforeEntriesOfOtherCaches) {
   const auto cheap = AnswerCache::create({.shared = &shared}, budget, clock).value();
   shared.join(*brief);
   shared.join(*cheap);
-  const auto put = [](AnswerCache& cache, int n, const AnswerFacts& how) {
-    Question question(scope(1), "q" + std::to_string(n));
-    const Answer answer{.text = std::string(4000, 'x'), .finish_reason = "stop"};
-    return cache.insert(question, answer, how).has_value();
-  };
-  for (int n = 0; n < 7; ++n) ASSERT_TRUE(put(*brief, n, {.cost = 10s, .ttl = 1s}));
+  for (int n = 0; n < 7; ++n) ASSERT_TRUE(put_page(*brief, n, {.cost = 10s, .ttl = 1s}));
   clock.advance(1s);
-  for (int n = 0; n < 12; ++n) ASSERT_TRUE(put(*cheap, n, {.cost = 1ms}));
+  for (int n = 0; n < 12; ++n) ASSERT_TRUE(put_page(*cheap, n, {.cost = 1ms}));
   EXPECT_EQ(brief->stats().entries, EntryCount(0));
   EXPECT_EQ(cheap->stats().entries, EntryCount(12));
   EXPECT_EQ(cheap->stats().evictions, 0U);

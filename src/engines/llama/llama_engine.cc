@@ -322,18 +322,15 @@ Result<void> LlamaEngine::Parts::check_supported(const MediaItem& item) const {
 /// llama.cpp ends the process if a sound has almost no samples, and needs memory for each second, whatever
 /// the file's rate.
 Result<void> LlamaEngine::Parts::check_length(const MediaItem& item, const MediaInfo& info) const {
-  constexpr std::uint32_t kUsualRate = 48'000;
-  const std::uint64_t most_seconds = options.limits.max_samples / kUsualRate;
+  constexpr double kLeast = 0.1;
+  constexpr double kUsualRate = 48'000;
   const double seconds = static_cast<double>(info.samples) / info.sample_rate_hz;
-  if (info.samples * 10 >= info.sample_rate_hz &&
-      info.samples / info.sample_rate_hz < most_seconds) {
-    return {};
-  }
-  const bool is_short = info.samples < info.sample_rate_hz;
+  const double most = static_cast<double>(options.limits.max_samples) / kUsualRate;
+  if (seconds >= kLeast && seconds <= most) return {};
   return fail(
-      is_short ? ErrorCode::kInvalidArgument : ErrorCode::kLimitExceeded,
-      fmt::format("{}: {:.3g} seconds of sound; at least 0.1 are needed and at most {} allowed",
-                  item.name.empty() ? "unnamed audio" : item.name, seconds, most_seconds));
+      seconds < kLeast ? ErrorCode::kInvalidArgument : ErrorCode::kLimitExceeded,
+      fmt::format("{}: {:.3g} seconds of sound; at least {} are needed and at most {:.6g} allowed",
+                  item.name.empty() ? "unnamed audio" : item.name, seconds, kLeast, most));
 }
 
 /// Reads dimensions from the headers; decodes nothing.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 
+#include "afterimage/check.h"
 #include "engines/llama_library/library.h"
 #include "engines/llama_library/temporary_thread.h"
 
@@ -15,6 +16,7 @@ namespace {
 /// sounds in some than what was checked.
 std::vector<unsigned char> wav_of(const SoundInput& sound) {
   constexpr std::uint32_t kFloat = 3;
+  AFI_CHECK(sound.samples < UINT32_MAX / sizeof(float) - 36);  // the engine's limits are lower
   const auto bytes = static_cast<std::uint32_t>(sound.samples * sizeof(float));
   std::vector<unsigned char> wav;
   const auto add = [&wav](std::string_view text) {

@@ -185,7 +185,7 @@ Result<SoundHeader> read_mp3_header(const MediaFile& file) {
   const auto first = frame_at(bytes.subspan(at));
   if (!first.has_value()) {
     return unsupported(file,
-                       "no frame of MPEG layer III with a stated length where its sound begins");
+                       "no MP3 frame of a stated length where its sound begins; send WAV or FLAC");
   }
   SoundHeader header{.format = FileFormat::kMp3,
                      .sample_rate_hz = first->rate_hz,
@@ -236,7 +236,11 @@ Result<Samples> decode_mp3(const MediaFile& file, const SoundHeader& header) {
   const Mp3Frames& frames = header.mp3;
   auto source = file.bytes.subspan(frames.begin, frames.end - frames.begin);
   const auto decoder = open_decoder(header, source);
-  if (decoder == nullptr) return corrupt(file, "its MP3 decoder cannot be opened");
+  if (decoder == nullptr) {
+    return fail(
+        ErrorCode::kUnavailable,
+        fmt::format("{}: mpg123 does not start its generic decoder; send WAV or FLAC", file.name));
+  }
   const std::uint64_t all = frames.count * frames.samples_each;
   Samples samples{.sample_rate_hz = header.sample_rate_hz, .mono = {}};
   std::vector<float> block(std::size_t{frames.samples_each} * header.channels * 4);

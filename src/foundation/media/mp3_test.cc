@@ -47,12 +47,6 @@ std::size_t first_frame_bytes(const FileContent& file) {
   return 0;
 }
 
-FileContent text(std::string_view characters) {
-  FileContent bytes;
-  for (const char c : characters) bytes.push_back(static_cast<std::byte>(c));
-  return bytes;
-}
-
 FileContent joined(std::initializer_list<FileContent> parts) {
   FileContent all;
   for (const FileContent& part : parts) all.insert(all.end(), part.begin(), part.end());
@@ -108,10 +102,10 @@ TEST(Mp3, TagsAreNoSound) {
   const FileContent file = make_mp3(swell(8'000, 16'000), 16'000);
   const auto expected = decode(file).value().mono;
   const FileContent front =
-      joined({text("ID3\x03"), FileContent(5), FileContent{std::byte{40}},
-              text("cover \xFF\xFB\x90\x44, which is no frame"), FileContent(11)});
-  const FileContent back = joined({text("TAG"), FileContent(125, std::byte{' '})});
-  FileContent ape = joined({text("APETAGEX"), FileContent(24)});
+      joined({text_file("ID3\x03"), FileContent(5), FileContent{std::byte{40}},
+              text_file("cover \xFF\xFB\x90\x44, which is no frame"), FileContent(11)});
+  const FileContent back = joined({text_file("TAG"), FileContent(125, std::byte{' '})});
+  FileContent ape = joined({text_file("APETAGEX"), FileContent(24)});
   ape[12] = std::byte{32 + 10};  // ten bytes of items, and itself
   const FileContent items(10, std::byte{0xFF});
   for (const FileContent& tagged :
@@ -160,10 +154,10 @@ TEST(Mp3, RefusesForgedHeaders) {
       {"another rate after some frames", joined({file, other}), ErrorCode::kUnsupported,
        "rate or channels change"},
       {"free format", with_big(file, 2, 0x04, 1), ErrorCode::kInvalidArgument, "given as audio"},
-      {"a tag and nothing else", joined({text("ID3\x03"), FileContent(6)}), ErrorCode::kUnsupported,
-       "no frame of MPEG layer III"},
-      {"a tag that never ends", joined({text("ID3\x03"), FileContent(6, std::byte{0x7F})}),
-       ErrorCode::kUnsupported, "no frame of MPEG layer III"},
+      {"a tag and nothing else", joined({text_file("ID3\x03"), FileContent(6)}),
+       ErrorCode::kUnsupported, "no MP3 frame of a stated length"},
+      {"a tag that never ends", joined({text_file("ID3\x03"), FileContent(6, std::byte{0x7F})}),
+       ErrorCode::kUnsupported, "no MP3 frame of a stated length"},
       {"layer II", with_big(file, 1, 0xFD, 1), ErrorCode::kInvalidArgument, "WAV, FLAC and MP3"},
   };
   for (const auto& c : kCases) {
