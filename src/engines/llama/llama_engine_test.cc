@@ -133,6 +133,8 @@ TEST(LlamaEngine, SoundIsHeardInChunksFromWavFlacAndMp3) {
     heard.push_back(encoded->front().bytes);
   }
   EXPECT_NE(heard[0], heard[1]) << "other sounds, other embeddings";
+  EXPECT_TRUE(engine.recipe(Modality::kAudio).options.at("sound").contains("mpg123 "))
+      << "another decoder, other samples";
 }
 
 // llama.cpp would end the process, or take 64 KB for each byte.
