@@ -23,13 +23,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import afterimage.vllm.uuids
+import afterimage.vllm.plugin
 import torch
 from afterimage.vllm import ECConnector
 from afterimage.vllm.bases import HAVE_EC_CONNECTOR, ECConnectorRole
 
 if HAVE_EC_CONNECTOR:
-    afterimage.vllm.uuids.verify_uuids()
+    afterimage.vllm.plugin.load()
 
 GOAL = 0.85
 torch.set_num_threads(1)  # as vLLM does in its workers
@@ -37,7 +37,12 @@ torch.set_num_threads(1)  # as vLLM does in its workers
 
 def connector(role: ECConnectorRole, **settings: Any) -> ECConnector:
     transfer = SimpleNamespace(is_ec_producer=True, is_ec_consumer=True, ec_connector_extra_config=settings)
-    model = SimpleNamespace(model="m", revision=None, dtype=torch.bfloat16, quantization=None, multimodal_config=None)
+    folder = Path(settings["folder"]).with_name("model")
+    if not folder.exists():
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+        (folder / "model.safetensors").write_bytes(bytes(64))
+    model = SimpleNamespace(model=str(folder), revision=None, dtype=torch.bfloat16, quantization=None, multimodal_config=None)
     made = ECConnector(SimpleNamespace(ec_transfer_config=transfer, model_config=model), role)
     made._device = lambda: "cpu"  # type: ignore[method-assign]
     return made
@@ -48,6 +53,7 @@ class Ours:
 
     def __init__(self, host: Path, disk: Path | None, bytes_: int) -> None:
         self.host, self.disk = host, disk
+        self.rows: dict[str, int] = {}
         self.settings: dict[str, Any] = {"folder": str(host), "host_bytes": bytes_}
         if disk is not None:
             self.settings |= {"disk_folder": str(disk), "disk_bytes": bytes_}
@@ -62,6 +68,9 @@ class Ours:
         self.scheduler.shutdown()
 
     def save(self, items: dict[str, torch.Tensor]) -> None:
+        self.rows |= {name: len(tensor) for name, tensor in items.items()}
+        for index in range(len(items)):
+            self.scheduler.update_state_after_alloc(self.request(list(items)), index)
         self.worker.bind_connector_metadata(self.scheduler.build_connector_meta(None))
         for name in items:
             self.worker.save_caches(items, name)
@@ -78,9 +87,12 @@ class Ours:
         shutil.rmtree(self.host)
         self.open()
 
+    def request(self, names: list[str]) -> Any:
+        features = [SimpleNamespace(identifier=name, mm_position=SimpleNamespace(offset=0, length=1)) for name in names]
+        return SimpleNamespace(mm_features=features, get_num_encoder_embeds=lambda index: self.rows[names[index]])
+
     def load(self, names: list[str]) -> dict[str, torch.Tensor]:
-        feature = [SimpleNamespace(identifier=name, mm_position=SimpleNamespace(offset=0, length=1)) for name in names]
-        request = SimpleNamespace(mm_features=feature)
+        request = self.request(names)
         while not self.scheduler.ensure_cache_available(request, 0):
             self.scheduler.drain()
         for index, name in enumerate(names):

@@ -57,6 +57,16 @@ def adapter_digest(adapter: str) -> str:
     return _digest("adapter", [path] if path.exists() else _snapshots(adapter, "", None), needs_weights=True)
 
 
+def adapter_state(adapter: str) -> tuple[tuple[str, int, int, int, int], ...]:
+    """Changes whenever a file of the adapter is written again or replaced; reads none of them. Only this machine's states compare."""
+    path = Path(adapter).expanduser()
+    try:
+        found = [(name, file.stat()) for place in ([path] if path.exists() else _snapshots(adapter, "", None)) for name, file in _files_of(place)]
+    except OSError as error:
+        raise Unavailable(f"cannot read the files of the adapter: {error}") from error
+    return tuple((name, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns) for name, each in found)
+
+
 def software_digest(*engines: str) -> str:
     """The digest of the installed versions of these distributions and of the libraries that process media and compute."""
     digest = hashlib.sha256()
@@ -178,4 +188,4 @@ def _add(digest: hashlib._Hash, *parts: bytes) -> None:
         digest.update(part)
 
 
-__all__ = ["adapter_digest", "model_digest", "software_digest"]
+__all__ = ["adapter_digest", "adapter_state", "model_digest", "software_digest"]

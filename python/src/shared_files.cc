@@ -142,17 +142,19 @@ void bind_shared_files(nb::module_& module) {
       .def_ro("path", &Lease::path)
       .def_prop_ro("bytes", [](const Lease& lease) { return lease.bytes.value(); })
       .def_ro("seconds", &Lease::seconds)
+      .def_prop_ro("shape", [](const Lease& lease) { return tuple_of(lease.shape); })
       .def("__getstate__",
            [](const Lease& lease) {
-             return std::tuple(lease.name, lease.path, lease.bytes.value(), lease.seconds);
+             return std::tuple(lease.name, lease.path, lease.bytes.value(), lease.seconds,
+                               lease.shape);
            })
-      .def("__setstate__",
-           [](Lease& lease,
-              const std::tuple<std::string, std::string, std::uint64_t, double>& state) {
-             const auto& [name, path, bytes, seconds] = state;
-             new (&lease)
-                 Lease{.name = name, .path = path, .bytes = Bytes(bytes), .seconds = seconds};
-           });
+      .def("__setstate__", [](Lease& lease,
+                              const std::tuple<std::string, std::string, std::uint64_t, double,
+                                               std::vector<std::uint64_t>>& state) {
+        const auto& [name, path, bytes, seconds, shape] = state;
+        new (&lease) Lease{
+            .name = name, .path = path, .bytes = Bytes(bytes), .seconds = seconds, .shape = shape};
+      });
 
   nb::class_<ReadTensor>(
       module, "SharedTensor",

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import afterimage as ai
@@ -16,8 +15,9 @@ import numpy as np
 import pytest
 from afterimage.vllm import SecondaryTier, launch_settings
 from afterimage.vllm.bases import LookupResult
-from test_vllm_ec_connector import Engine, X, output
-from test_vllm_kv_tier import BLOCK_BYTES, BLOCKS, finished, job, spec
+from model_folders import model_folder
+from test_vllm_ec_connector import Engine, X, output, request_of
+from test_vllm_kv_tier import BLOCK_BYTES, BLOCKS, finished, job, open_tier
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "testing"))
 import redis_cluster  # noqa: E402
@@ -155,7 +155,7 @@ def test_an_encoder_cache_hits_what_another_process_encoded(servers: Any, space:
 
 
 def kv_tier(blocks: np.ndarray, servers: Any, secret: Path, **settings: Any) -> SecondaryTier:
-    return SecondaryTier(spec(), memoryview(blocks), "SecondaryTier", remote=servers.url, remote_timeout=20.0, secret_file=str(secret), **settings)
+    return open_tier(secret, blocks, **{"folder": None, "remote": servers.url, "remote_timeout": 20.0, "secret_file": str(secret), **settings})
 
 
 @pytest.mark.parametrize("with_disk", [False, True])
@@ -195,13 +195,14 @@ def test_kv_blocks_are_shared_between_engines(servers: Any, tmp_path: Path, with
 
 
 def test_encoder_outputs_are_shared_between_machines(servers: Any, tmp_path: Path) -> None:
-    one = Engine(tmp_path / "one", remote=servers.url, remote_timeout=20.0)
+    shared = {"remote": servers.url, "remote_timeout": 20.0, "model": {"model": str(model_folder(tmp_path / "model"))}}
+    one = Engine(tmp_path / "one", **shared)
     one.step({X: output(3)})
     one.settle()
     assert one.scheduler._below is not None
     one.scheduler._below.tier.flush()
-    another = Engine(tmp_path / "another", remote=servers.url, remote_timeout=20.0)
-    request = SimpleNamespace(mm_features=[SimpleNamespace(identifier=X, mm_position=SimpleNamespace(offset=0, length=16))])
+    another = Engine(tmp_path / "another", **shared)
+    request = request_of({X: 16})
     another.scheduler.ensure_cache_available(request, 0)
     another.settle()
     assert another.scheduler.ensure_cache_available(request, 0)

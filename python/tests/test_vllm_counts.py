@@ -17,7 +17,7 @@ import pytest
 from afterimage.vllm.__main__ import main
 from afterimage.vllm.ec_connector import ECConnector
 from afterimage.vllm.metrics import ReuseStats
-from test_vllm_ec_connector import Engine, X, Y, output
+from test_vllm_ec_connector import Engine, X, Y, finds, output
 
 
 def forget_host_memory(folder: Path) -> None:
@@ -33,7 +33,7 @@ def with_hits(folder: Path) -> Engine:
     engine.settle()
     engine.step({Y: None})
     forget_host_memory(folder)
-    assert not engine.scheduler.has_cache_item(X)
+    assert not finds(engine.scheduler, X)
     engine.settle()
     engine.step({X: None})
     return engine
@@ -68,7 +68,7 @@ def test_the_seconds_of_an_encoding_survive_on_disk(tmp_path: Path) -> None:
     engine.close()
     forget_host_memory(tmp_path)
     engine = Engine(tmp_path, disk_folder=str(tmp_path / "disk"), disk_bytes=1 << 25)
-    engine.scheduler.has_cache_item(X)
+    finds(engine.scheduler, X)
     engine.settle()
     engine.step({X: None})
     assert engine.scheduler._counts.get()["saved_seconds"] == pytest.approx(lease.seconds)

@@ -17,6 +17,7 @@ import pytest
 from afterimage.vllm import ECConnector, set_weights_epoch
 from afterimage.vllm.bases import ECConnectorRole
 from afterimage.vllm.shared_files import SharedFiles, SharedFilesWriter, read_shared_tensor
+from model_folders import model_folder, vllm_config
 
 ROW = np.float32
 
@@ -40,19 +41,31 @@ class OnNumpy(ECConnector):
 
 
 def connector(place: Path, role: ECConnectorRole, ec_role: str = "ec_both", **settings: Any) -> OnNumpy:
+    """model: settings of vLLM's ModelConfig."""
     settings = {"folder": str(place / "host"), "host_bytes": 1 << 20, **settings}
-    config = SimpleNamespace(
-        ec_transfer_config=SimpleNamespace(
-            is_ec_producer=ec_role != "ec_consumer",
-            is_ec_consumer=ec_role != "ec_producer",
-            ec_connector_extra_config=settings,
-            get_from_extra_config=settings.get,
-        ),
-        model_config=SimpleNamespace(
-            model=settings.pop("model", "m"), revision=None, dtype="float32", multimodal_config=settings.pop("multimodal", None)
-        ),
+    config = vllm_config(model_folder(place / "model"), **settings.pop("model", {}))
+    config.ec_transfer_config = SimpleNamespace(
+        is_ec_producer=ec_role != "ec_consumer",
+        is_ec_consumer=ec_role != "ec_producer",
+        ec_connector_extra_config=settings,
+        get_from_extra_config=settings.get,
     )
     return OnNumpy(config, role)
+
+
+def request_of(rows: dict[str, int]) -> Any:
+    """A request for items with so many rows each."""
+    features = [
+        SimpleNamespace(identifier=item, mm_position=SimpleNamespace(offset=index, length=max(each, 1)))
+        for index, (item, each) in enumerate(rows.items())
+    ]
+    return SimpleNamespace(mm_features=features, get_num_encoder_embeds=list(rows.values()).__getitem__)
+
+
+def finds(scheduler: ECConnector, item: str, rows: int = 16) -> bool:
+    """Whether the item is promised to a request, asked as vLLM asks."""
+    scheduler.ensure_cache_available(request_of({item: rows}), 0)
+    return scheduler.has_cache_item(item)
 
 
 class Engine:
@@ -61,15 +74,14 @@ class Engine:
     def __init__(self, place: Path, **settings: Any) -> None:
         self.scheduler = connector(place, ECConnectorRole.SCHEDULER, **settings)
         self.worker = connector(place, ECConnectorRole.WORKER, **settings)
+        self.rows: dict[str, int] = {}
 
     def step(self, items: dict[str, np.ndarray | None]) -> dict[str, np.ndarray]:
-        """Schedules the items in order; items that are not promised are encoded to the given array."""
-        request = SimpleNamespace(
-            mm_features=[
-                SimpleNamespace(identifier=item, mm_position=SimpleNamespace(offset=index, length=1 if made is None else len(made)))
-                for index, (item, made) in enumerate(items.items())
-            ]
-        )
+        """Schedules the items in order; items that are not promised are encoded to the given array. None: an item like the last one
+        of this name, by default of 16 rows."""
+        self.rows |= {item: len(made) for item, made in items.items() if made is not None}
+        request = request_of({item: self.rows.get(item, 16) for item in items})
+        self.scheduler.ensure_cache_available(request, 0)
         promised = [item for item in items if self.scheduler.has_cache_item(item)]
         encoded = [item for item in items if item not in promised]
         for item in [*encoded, *promised]:  # like vLLM: encoded items are committed first
@@ -127,9 +139,8 @@ def test_a_promised_item_is_loaded_although_the_same_step_evicts_it(tmp_path: Pa
     engine = Engine(tmp_path, host_bytes=5000)
     engine.step({X: output(1)})
     scheduler, files = engine.scheduler, engine.worker._files
-    assert scheduler.has_cache_item(X)
-    position = SimpleNamespace(offset=0, length=16)
-    request = SimpleNamespace(mm_features=[SimpleNamespace(identifier=item, mm_position=position) for item in (Y, X)])
+    request = request_of({Y: 16, X: 16})
+    assert finds(scheduler, X)
     files.erase(scheduler._key(X, "").hex())  # an eviction at any time
     for index in (0, 1):
         scheduler.update_state_after_alloc(request, index)
@@ -158,7 +169,7 @@ def test_a_full_store_keeps_every_promise(tmp_path: Path) -> None:
 def test_unused_leases_are_released(tmp_path: Path) -> None:
     engine = Engine(tmp_path)
     engine.step({X: output(1)})
-    assert engine.scheduler.has_cache_item(X)
+    assert finds(engine.scheduler, X)
     assert len(leases(engine)) == 1
     engine.scheduler.build_connector_meta(None)
     assert not leases(engine)
@@ -171,13 +182,13 @@ def test_other_weights_and_models_miss(tmp_path: Path) -> None:
     engine = Engine(tmp_path)
     engine.step({X: output(1)})
     set_weights_epoch("2", str(tmp_path / "host"))
-    assert not engine.scheduler.has_cache_item(X)
+    assert not finds(engine.scheduler, X)
     engine.step({X: output(2)})
     assert (engine.step({X: None})[X] == 2).all()
     (tmp_path / "host" / "weights-epoch").unlink()
     assert (engine.step({X: None})[X] == 2).all(), "the weights did not change when the file was removed"
-    other = connector(tmp_path, ECConnectorRole.SCHEDULER, model="other")
-    assert not other.has_cache_item(X)
+    other = connector(tmp_path, ECConnectorRole.SCHEDULER, weights_epoch="2", model={"dtype": "float16"})
+    assert not finds(other, X)
     other.shutdown()
     engine.close()
 
@@ -191,17 +202,22 @@ def test_damaged_items_are_never_promised(tmp_path: Path, harm: str) -> None:
     damaged = {"torn": whole[:-9], "flipped": whole[:-1] + b"\1", "foreign": b"not ours" * 99, content("empty"): b""}[harm]
     path.unlink()
     path.write_bytes(damaged)
-    assert not engine.scheduler.has_cache_item(X)
+    assert not finds(engine.scheduler, X)
     assert not path.exists()
     engine.close()
 
 
 def test_producers_and_consumers_keep_their_roles(tmp_path: Path) -> None:
+    Engine(tmp_path).step({X: output(1)})
+    planner = connector(tmp_path, ECConnectorRole.SCHEDULER)
+    planner.update_state_after_alloc(request_of({Y: 16}), 0)
     consumer = connector(tmp_path, ECConnectorRole.WORKER, "ec_consumer")
-    consumer.save_caches({X: output(1)}, X)
+    consumer.bind_connector_metadata(planner.build_connector_meta(None))
+    consumer.save_caches({Y: output(1)}, Y)
     assert consumer.get_finished(set()) == (None, None)
     producer = connector(tmp_path, ECConnectorRole.SCHEDULER, "ec_producer")
-    assert not producer.has_cache_item(X)
+    assert not finds(producer, X)
+    planner.shutdown()
     consumer.shutdown()
     producer.shutdown()
 
@@ -217,8 +233,7 @@ def test_requests_are_deferred_while_disk_items_are_promoted(tmp_path: Path) -> 
         if file.is_file():
             file.unlink()
     engine = Engine(tmp_path, **disk)
-    position = SimpleNamespace(offset=0, length=16)
-    request = SimpleNamespace(mm_features=[SimpleNamespace(identifier=X, mm_position=position)])
+    request = request_of({X: 16})
     engine.scheduler.ensure_cache_available(request, 0)
     engine.settle()
     assert engine.scheduler.ensure_cache_available(request, 0)
@@ -271,11 +286,12 @@ def test_a_failed_save_does_not_end_the_engine(
 
 def test_a_worker_that_was_shut_down_saves_nothing(tmp_path: Path) -> None:
     engine = Engine(tmp_path)
+    engine.scheduler.update_state_after_alloc(request_of({X: 16}), 0)
     engine.worker.bind_connector_metadata(engine.scheduler.build_connector_meta(None))
     engine.worker.shutdown()
     engine.worker.save_caches({X: output(1)}, X)
     assert engine.worker.get_finished(set()) == (None, None)
-    assert not engine.scheduler.has_cache_item(X)
+    assert not finds(engine.scheduler, X)
     engine.close()
 
 
@@ -328,7 +344,8 @@ def test_an_item_of_an_archive_without_seconds_is_promoted(tmp_path: Path) -> No
     key = engine.scheduler._key(X, "")
     engine.scheduler._below.tier.put(key, [b"float32", np.array([2, 3], np.int64), np.ones(6, ROW).view(np.uint8)])
     engine.scheduler._below.tier.flush()
-    assert not engine.scheduler.has_cache_item(X)
+    engine.rows[X] = 2
+    assert not finds(engine.scheduler, X, rows=2)
     engine.settle()
     assert engine.step({X: None})[X].shape == (2, 3)
     engine.close()
@@ -339,7 +356,7 @@ def test_an_identifier_that_is_no_digest_is_never_cached(tmp_path: Path, identif
     """Bug: with its own caches off, vLLM numbers items from 0 at each start, so the cache served those of another start."""
     engine = Engine(tmp_path)
     engine.step({identifier: output(1)})
-    assert not engine.scheduler.has_cache_item(identifier)
+    assert not finds(engine.scheduler, identifier)
     assert not [file for file in (tmp_path / "host" / "items").iterdir() if file.is_file() and file.name != ".lock"]
     engine.close()
 
@@ -348,8 +365,13 @@ def test_other_settings_of_the_processor_and_the_encoder_miss(tmp_path: Path) ->
     """Bug: vLLM's hash of an item has a request's settings, not the engine's: a start with others found stale outputs."""
     engine = Engine(tmp_path)
     engine.step({X: output(1)})
-    for change in ({"mm_processor_kwargs": {"max_pixels": 1}}, {"media_io_kwargs": {"image": {}}}, {"mm_encoder_attn_dtype": "fp8"}):
-        other = connector(tmp_path, ECConnectorRole.SCHEDULER, multimodal=SimpleNamespace(**change))
-        assert not other.has_cache_item(X)
+    for change in (
+        {"mm_processor_kwargs": {"max_pixels": 1}},
+        {"media_io_kwargs": {"image": {}}},
+        {"mm_encoder_attn_dtype": "fp8"},
+        {"video_pruning_rate": 0.5},
+    ):
+        other = connector(tmp_path, ECConnectorRole.SCHEDULER, model={"multimodal_config": SimpleNamespace(**change)})
+        assert not finds(other, X)
         other.shutdown()
     engine.close()

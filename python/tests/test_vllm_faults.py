@@ -17,7 +17,7 @@ import afterimage.vllm
 import numpy as np
 import pytest
 from afterimage.vllm.bases import LookupResult
-from test_vllm_ec_connector import Engine, X, content, output
+from test_vllm_ec_connector import Engine, X, content, finds, output
 from test_vllm_kv_tier import finished, job, open_tier
 
 UNREACHABLE = "redis://127.0.0.1:1"
@@ -31,7 +31,7 @@ def answers(engine: Engine) -> bool:
     """Two steps that need X: whether the second one found it. Encodes as vLLM would."""
     found = []
     for value in (1, 1):
-        promised = engine.scheduler.has_cache_item(X)
+        promised = finds(engine.scheduler, X)
         engine.scheduler.build_connector_meta(None)
         step = engine.step({X: output(value)})
         assert (step[X] == 1).all()
@@ -153,9 +153,9 @@ def test_a_key_of_somebody_else_finds_nothing_on_disk(tmp_path: Path) -> None:
     for key, expected in ((keys[0], False), (keys[0], True), (keys[1], False)):
         shutil.rmtree(tmp_path / "host", ignore_errors=True)
         engine = Engine(tmp_path, disk_folder=str(tmp_path / "disk"), disk_bytes=1 << 25, encrypt_key_file=str(key))
-        engine.scheduler.has_cache_item(X)
+        finds(engine.scheduler, X)
         engine.settle()
-        assert engine.scheduler.has_cache_item(X) == expected
+        assert finds(engine.scheduler, X) == expected
         engine.scheduler.build_connector_meta(None)
         assert answers(engine)
         engine.close()

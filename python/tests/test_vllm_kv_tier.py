@@ -16,23 +16,23 @@ import numpy as np
 import pytest
 from afterimage.vllm import CachePolicy, SecondaryTier
 from afterimage.vllm.bases import LookupResult
+from afterimage.vllm.identity import creating_with
+from model_folders import model_folder, vllm_config
 
 BLOCKS, BLOCK_BYTES = 8, 4096
 
 
-def spec(model: str = "m") -> Any:
-    config = SimpleNamespace(
-        model_config=SimpleNamespace(model=model, dtype="bf16"),
-        parallel_config=SimpleNamespace(tensor_parallel_size=1, pipeline_parallel_size=1),
-        cache_config=SimpleNamespace(cache_dtype="auto", block_size=16),
-    )
-    return SimpleNamespace(vllm_config=config)
+def spec() -> Any:
+    parallel = SimpleNamespace(world_size=1, tp_size=1, pp_size=1, pcp_size=1, dcp_size=1)
+    return SimpleNamespace(config=SimpleNamespace(model=SimpleNamespace(name="m", dtype="bf16"), cache=1, groups=(), parallel=parallel))
 
 
-def open_tier(place: Path, blocks: np.ndarray, **settings: Any) -> SecondaryTier:
-    model = settings.pop("model", "m")
+def open_tier(place: Path, blocks: Any, **settings: Any) -> SecondaryTier:
+    """model: settings of vLLM's ModelConfig. The model's folder is beside the place."""
+    model = settings.pop("model", {})
     settings = {"folder": str(place), "capacity_bytes": 1 << 25, **settings}
-    return SecondaryTier(spec(model), memoryview(blocks), "SecondaryTier", **settings)
+    with creating_with(vllm_config(model_folder(place.with_name(f"{place.name}-model")), **model)):
+        return SecondaryTier(spec(), blocks if isinstance(blocks, memoryview) else memoryview(blocks), "SecondaryTier", **settings)
 
 
 def job(number: int, keys: list[bytes], blocks: list[int]) -> Any:
@@ -148,7 +148,7 @@ def test_a_job_ends_when_nothing_writes_to_its_blocks_any_more(tmp_path: Path) -
 def test_the_view_is_released_at_shutdown(tmp_path: Path) -> None:
     memory = bytearray(4 * 64)
     view = memoryview(memory).cast("B", (4, 64))
-    tier = SecondaryTier(spec(), view, "afterimage", folder=str(tmp_path))
+    tier = open_tier(tmp_path, view)
     tier.shutdown()
     view.release()
     memory.extend(b"x")  # fails while anything refers to the memory
@@ -160,7 +160,8 @@ def test_other_models_block_sizes_and_weights_miss(tmp_path: Path) -> None:
     tier.submit_store(job(1, [b"k"], [0]))
     finished(tier)
     tier.shutdown()
-    for other in ({"model": "other"}, {"weights_epoch": "2"}):
+    settings = SimpleNamespace(mm_processor_kwargs={"max_pixels": 1})
+    for other in ({"model": {"dtype": "other"}}, {"model": {"multimodal_config": settings}}, {"weights_epoch": "2"}):
         tier = open_tier(tmp_path, blocks, **other)
         assert tier.lookup(b"k") == LookupResult.MISS
         tier.shutdown()
@@ -171,8 +172,8 @@ def test_other_models_block_sizes_and_weights_miss(tmp_path: Path) -> None:
 
 def test_unidentified_models_and_read_only_views_are_not_cached(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     blocks = np.ones((BLOCKS, BLOCK_BYTES), np.int8)
-    tier = SecondaryTier(SimpleNamespace(), memoryview(blocks), "t", folder=str(tmp_path), capacity_bytes=1 << 25)
-    assert "without the model" in caplog.text
+    tier = SecondaryTier(spec(), memoryview(blocks), "t", folder=str(tmp_path), capacity_bytes=1 << 25)
+    assert "nothing says which model's KV this is" in caplog.text
     blocks.setflags(write=False)
     locked = open_tier(tmp_path, blocks)
     assert "writable" in caplog.text

@@ -9,9 +9,8 @@ imported only by the classes that need it.
 from __future__ import annotations
 
 import enum
-import json
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 try:
     from vllm.distributed.ec_transfer.ec_connector.base import ECConnectorBase, ECConnectorMetadata, ECConnectorRole
@@ -112,63 +111,6 @@ except ImportError:
             self.cache_capacity = cache_capacity
 
 
-class VllmModel(NamedTuple):
-    """The parts of a vLLM configuration that change encoder outputs and KV."""
-
-    name: str
-    revision: str
-    dtype: str
-    quantization: str
-
-
-def model_of(vllm_config: Any) -> VllmModel:
-    model = vllm_config.model_config
-    return VllmModel(
-        str(model.model),
-        str(getattr(model, "revision", None) or ""),
-        str(getattr(model, "dtype", "")),
-        str(getattr(model, "quantization", None) or ""),
-    )
-
-
-def vllm_version() -> str:
-    try:
-        from vllm import __version__
-    except ImportError:
-        return ""
-    return str(__version__)
-
-
-_CHANGE_ENCODINGS = (
-    "media_io_kwargs",
-    "mm_processor_kwargs",
-    "mm_device_do_normalize",
-    "mm_encoder_attn_backend",
-    "mm_encoder_attn_dtype",
-    "mm_encoder_fp8_scale_path",
-)
-
-
-def encoding_of(vllm_config: Any) -> str:
-    """What changes an encoder's output besides model, weights and item, and is not part of vLLM's own hash of an item."""
-    model = vllm_config.model_config
-    multimodal = getattr(model, "multimodal_config", None)
-    settings = {name: getattr(multimodal, name, None) for name in _CHANGE_ENCODINGS}
-    settings |= {"hf_overrides": getattr(model, "hf_overrides", None), "vllm": vllm_version(), "device": ""}
-    try:
-        from vllm.platforms import current_platform
-
-        settings["device"] = str(current_platform.device_type)
-    except ImportError:
-        pass
-    return json.dumps(settings, sort_keys=True, default=_named)
-
-
-def _named(value: Any) -> str:
-    """The same in all processes: without the address that the text of a function has."""
-    return f"{value.__module__}.{value.__qualname__}" if callable(value) else str(value)
-
-
 __all__ = [
     "HAVE_EC_CONNECTOR",
     "CachePolicyBase",
@@ -181,8 +123,4 @@ __all__ = [
     "LookupResult",
     "RequestOffloadingContext",
     "SecondaryTierManager",
-    "VllmModel",
-    "encoding_of",
-    "model_of",
-    "vllm_version",
 ]

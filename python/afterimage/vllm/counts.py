@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 TIERS = ("host", "disk", "remote")
-COUNTS = ("hits_host", "hits_disk", "hits_remote", "encoded", "saved", "loaded_bytes", "saved_seconds")
+COUNTS = ("hits_host", "hits_disk", "hits_remote", "encoded", "saved", "loaded_bytes", "saved_seconds", "mismatched")
 DEFAULT_FOLDER = "/dev/shm/afterimage"
 _BYTES = 8 * len(COUNTS)
 
@@ -93,7 +93,7 @@ def stats(folder: str = DEFAULT_FOLDER) -> dict[str, Any]:
     return {
         "engines": engines,
         "hits": {tier: int(total[f"hits_{tier}"]) for tier in TIERS},
-        **{name: int(total[name]) for name in ("encoded", "saved", "loaded_bytes")},
+        **{name: int(total[name]) for name in ("encoded", "saved", "loaded_bytes", "mismatched")},
         "saved_seconds": total["saved_seconds"],
         "off": off,
     }

@@ -9,11 +9,15 @@ Workers    Rank 0 copies newly encoded items into the shared folder; every rank 
            Several items are saved, or promoted from below, at a time.
 Below      The scheduler's process copies saved items to disk and servers, and promotes them before it promises them.
            So machines that share servers encode an item once, unless they do so at the same time.
-Keys       Item, model, revision, dtype, all settings of vLLM that change an encoder's output, its version, and the
-           weights epoch: nothing has to be cleared after a weight update. Items are identified by content: an
-           identifier that is not a digest is not cached, and without afterimage.vllm.uuids nothing is.
-Errors     A folder, disk, server or key that cannot be used: a warning that says what to do, and the engine runs without
-           it. Only a promised item whose file somebody removes before it is loaded raises.
+Keys       Item, the files of the model and of its processor, all settings of vLLM that change an encoder's output, the
+           versions of vLLM and of the libraries below it, and the weights epoch: nothing has to be cleared after a
+           weight update. Items are identified by content: an identifier that is not a digest is not cached, and without
+           afterimage.vllm.uuids nothing is. An adapter of a vision tower is identified by its files. The scheduler
+           derives all keys.
+Rows       An item is promised only if it has as many rows as the request expects; another is counted, and erased.
+Errors     A folder, disk, server or key that cannot be used, a model that cannot be identified, an encoder-decoder: a
+           warning that says what to do, and the engine runs without it. Only a promised item whose file somebody
+           removes before it is loaded raises.
 
 Settings (ec_connector_extra_config): folder (default /dev/shm/afterimage), host_bytes (4 GiB), disk_folder and
 disk_bytes (none), remote (none: redis://host:port), remote_timeout (0.05 seconds a call), secret_file (32 bytes that
@@ -35,29 +39,32 @@ from pathlib import Path
 from typing import Any
 
 from afterimage._core import Namespace
-from afterimage.errors import InvalidArgument, Unavailable
-from afterimage.vllm.bases import HAVE_EC_CONNECTOR, ECConnectorBase, ECConnectorMetadata, ECConnectorRole, encoding_of, model_of
+from afterimage.errors import Error, InvalidArgument, Unavailable
+from afterimage.vllm.adapters import tell_adapters_apart
+from afterimage.vllm.bases import HAVE_EC_CONNECTOR, ECConnectorBase, ECConnectorMetadata, ECConnectorRole
 from afterimage.vllm.below import Below, open_below, secret_in
 from afterimage.vllm.counts import DEFAULT_FOLDER, TIERS, Counts
+from afterimage.vllm.identity import identity_of
 from afterimage.vllm.log import log
 from afterimage.vllm.metrics import ReuseMetrics, ReuseStats, changes_of
 from afterimage.vllm.shared_files import AbsentFiles, SharedFiles, SharedFilesWriter, SharedLease, read_shared_tensor
 from afterimage.vllm.uuids import is_verifying
 
 _EPOCH_FILE = "weights-epoch"
-# A digest of vLLM's hasher or a verified uuid, perhaps after the name of an adapter. vLLM numbers items where its own
-# caches are off; such a number means another item after each start.
-_CONTENT = re.compile(r"(.*:)?([0-9a-f]{64}|[0-9a-f]{128})", re.DOTALL)
+# A digest of vLLM's hasher or a verified uuid, perhaps after an adapter's name and the digest of its files. vLLM numbers
+# items where its own caches are off; such a number means another item after each start.
+_CONTENT = re.compile(r"(.*@[0-9a-f]{64}:)?([0-9a-f]{64}|[0-9a-f]{128})", re.DOTALL)
 _QUEUED_SAVES = 64
 _MOVERS = 4  # threads that write items, and as many that promote them: both wait for memory and disks
 _ABANDONED_AFTER_SECONDS = 60.0
 _TIERS_CHECKED_EVERY_SECONDS = 1.0
-_REMEMBERED_SOURCES = 10_000
+_REMEMBERED_ITEMS = 10_000
 _TO_DO = {
     "host": "make the setting folder one that this user can write, on a file system with hard links",
     "disk": "make the setting disk_folder one that this user can write and no other engine uses, and encrypt_key_file its key",
     "remote": "correct the setting remote, start its servers, and make encrypt_key_file their key",
     "settings": "correct ec_connector_extra_config",
+    "model": "serve a model that is no encoder-decoder from a folder or a hub snapshot that has all its files",
 }
 
 
@@ -71,11 +78,11 @@ def set_weights_epoch(epoch: str, folder: str = DEFAULT_FOLDER) -> None:
 
 @dataclass
 class LoadsOfStep(ECConnectorMetadata):
-    """The items that workers load in one step, the weights epoch under which they save (None: unknown, save nothing), and the
-    rows of all items that they encode."""
+    """The items that workers load in one step; of the items that they encode those to save, each with the name of its file
+    and its rows; and the rows of all that they encode."""
 
-    epoch: str | None = ""
     loads: dict[str, SharedLease] = field(default_factory=dict)
+    saves: dict[str, tuple[str, int]] = field(default_factory=dict)
     rows: int = 0
 
 
@@ -97,6 +104,7 @@ class ECConnector(ECConnectorBase):
     def __init__(self, vllm_config: Any, role: ECConnectorRole) -> None:
         super().__init__(vllm_config, role)
         self._schedules = role == ECConnectorRole.SCHEDULER
+        self._identity = ""
         self._spaces: dict[str, Namespace] = {}
         self._movers = ThreadPoolExecutor(_MOVERS, thread_name_prefix="afterimage-ec")
         self._storing = ThreadPoolExecutor(1, thread_name_prefix="afterimage-ec-below")
@@ -107,14 +115,19 @@ class ECConnector(ECConnectorBase):
         self._warned: set[str] = set()
         self._is_closed = False
         try:
-            self._model, self._encoder = model_of(vllm_config), encoding_of(vllm_config)
-            self._open(dict(vllm_config.ec_transfer_config.ec_connector_extra_config or {}))
+            if self._schedules:
+                self._identify(vllm_config)
+            if not self._off:
+                self._open(dict(vllm_config.ec_transfer_config.ec_connector_extra_config or {}))
         except Exception as error:  # a cache that cannot be opened must not end the engine
             self._off["settings"] = str(error)
         self._counts = Counts(self._files.process_folder if self._schedules else None)
-        # Scheduler: promised in this step, being loaded by workers, being promoted from the tiers below.
+        # Scheduler: rows of the items that requests need; promised in this step, encoded in it, being loaded by workers,
+        # being promoted from the tiers below.
         self._planned: str | _Unread | None = _Unread()
+        self._rows_needed: dict[str, int] = {}
         self._promised: dict[str, SharedLease] = {}
+        self._to_save: dict[str, tuple[str, int]] = {}
         self._rows_to_encode = 0
         self._loads: dict[str, SharedLease] = {}
         self._loading: list[tuple[float, str, SharedLease]] = []
@@ -126,11 +139,23 @@ class ECConnector(ECConnectorBase):
         self._check_tiers()
         _connectors.add(self)
         # Worker.
-        self._began = 0.0
+        self._began: float | None = None  # None: vLLM never said that a step begins
         self._encoding: float | None = None  # seconds that this step's items took; None: none is saved yet
         self._rows = 0  # of the items saved in this step
-        self._saves: dict[str, str] = {}  # an item's identifier by the name of its file
+        self._saving: set[str] = set()  # names of files
         self._loaded: set[str] = set()
+
+    def _identify(self, vllm_config: Any) -> None:
+        try:
+            self._identity = identity_of(vllm_config)
+        except Error as error:
+            self._off["model"] = str(error)
+            return
+        if getattr(vllm_config, "lora_config", None) is not None:
+            try:
+                tell_adapters_apart()
+            except (ImportError, AttributeError) as error:
+                log.warning("Afterimage caches no encoder outputs of towers with adapters with this version of vLLM (%s).", error)
 
     def _open(self, settings: dict[str, Any]) -> None:
         folder = Path(settings.get("folder", DEFAULT_FOLDER))
@@ -230,10 +255,9 @@ class ECConnector(ECConnectorBase):
     def _key(self, identifier: str, epoch: str) -> bytes:
         space = self._spaces.get(epoch)
         if space is None:
-            name, revision, dtype, quantization = self._model
-            space = Namespace(name, name, weights_epoch=epoch, adapter=f"{revision}/{dtype}/{quantization}", secret=self._secret)
+            space = Namespace(self._identity, self._identity, weights_epoch=epoch, secret=self._secret)
             self._spaces = {epoch: space}
-        return space.derive("afterimage/vllm-item/2", {"identifier": identifier, "encoding": self._encoder})
+        return space.derive("afterimage/vllm-item/3", {"identifier": identifier})
 
     # Scheduler.
 
@@ -242,32 +266,56 @@ class ECConnector(ECConnectorBase):
             return False
         if identifier in self._promised:
             return True
-        if (epoch := self._epoch_of_step()) is None:
+        rows = self._rows_needed.get(identifier)
+        if rows is None or (epoch := self._epoch_of_step()) is None:
             return False
         key = self._key(identifier, epoch)
         lease = self._files.lease(key.hex())
         if lease is None:
             self._promote(identifier, key)
             return False
+        if lease.shape[:1] != (rows,):
+            self._discard(key, lease)
+            return False
         self._promised[identifier] = lease
         return True
 
+    def _discard(self, key: bytes, lease: SharedLease) -> None:
+        """vLLM ends the engine if an item has other rows than it scheduled."""
+        self._counts.add("mismatched")
+        self._warn_once("Afterimage found an encoder output with another number of rows than needed, and erases it.")
+        self._files.release(lease)
+        self._files.erase(lease.name)
+        if self._below is not None:
+            self._submit(self._storing, self._erase_below, key)
+
     def ensure_cache_available(self, request: Any, num_computed_tokens: int) -> bool:
-        """Defers a request while its items are being promoted, for wait_seconds at most."""
-        if self._below is None or not self.is_consumer or (epoch := self._epoch_of_step()) is None:
+        """Defers a request while its items are being promoted, for wait_seconds at most. vLLM asks before it schedules the request."""
+        if not self.is_consumer or self._is_off():
             return True
         ready = True
-        for feature in request.mm_features:
+        for index, feature in enumerate(request.mm_features):
             position = feature.mm_position
             if position.offset + position.length > num_computed_tokens and _is_content(feature.identifier):
-                ready = not self._promote(feature.identifier, self._key(feature.identifier, epoch)) and ready
+                self._remember(self._rows_needed, feature.identifier, request.get_num_encoder_embeds(index))
+                if self._below is not None and (epoch := self._epoch_of_step()) is not None:
+                    ready = not self._promote(feature.identifier, self._key(feature.identifier, epoch)) and ready
         return ready
+
+    def _remember(self, items: dict[str, Any], identifier: str, value: Any) -> None:
+        items.pop(identifier, None)
+        if len(items) >= _REMEMBERED_ITEMS:
+            del items[next(iter(items))]
+        items[identifier] = value
 
     def update_state_after_alloc(self, request: Any, index: int) -> None:
         identifier = request.mm_features[index].identifier
         if (lease := self._promised.get(identifier)) is None:
+            rows = request.get_num_encoder_embeds(index)
             self._counts.add("encoded")
-            self._rows_to_encode += request.mm_features[index].mm_position.length
+            self._rows_to_encode += rows
+            if self.is_producer and not self._is_off() and _is_content(identifier) and (epoch := self._epoch_of_step()) is not None:
+                self._to_save[identifier] = (self._key(identifier, epoch).hex(), rows)
             return
         if identifier not in self._loads:
             self._counts.add(f"hits_{self._sources.pop(identifier, 'host')}")
@@ -278,6 +326,7 @@ class ECConnector(ECConnectorBase):
     def build_connector_meta(self, scheduler_output: Any) -> LoadsOfStep:
         loads, self._loads = self._loads, {}
         promised, self._promised = self._promised, {}
+        saves, self._to_save = self._to_save, {}
         rows, self._rows_to_encode = self._rows_to_encode, 0
         now = time.monotonic()
         for identifier, lease in promised.items():
@@ -286,17 +335,16 @@ class ECConnector(ECConnectorBase):
         self._loading += [(now, identifier, lease) for identifier, lease in loads.items()]
         self._release(lambda began, _: now - began > _ABANDONED_AFTER_SECONDS)
         self._check_tiers()
-        epoch = None if self._is_off() else self._epoch_of_step()
         self._planned = _Unread()
-        return LoadsOfStep(epoch=epoch, loads=loads, rows=rows)
+        return LoadsOfStep(loads, saves, rows)
 
     def update_connector_output(self, connector_output: Any) -> None:
         loaded = connector_output.finished_recving or set()
         self._release(lambda _, identifier: identifier in loaded)
         saved = connector_output.finished_sending or ()
         self._counts.add("saved", len(saved))
-        if saved and self._below is not None and (epoch := self._epoch()) is not None:
-            self._submit(self._storing, self._store_below, [self._key(identifier, epoch) for identifier in saved])
+        if saved and self._below is not None:
+            self._submit(self._storing, self._store_below, [bytes.fromhex(name) for name in saved])
 
     def get_ec_connector_stats(self) -> ReuseStats | None:
         """What the scheduler counted since the last call."""
@@ -348,8 +396,6 @@ class ECConnector(ECConnectorBase):
             if self._below.has(key) is False:
                 return False
             self._promotions = {each: known for each, known in self._promotions.items() if now - known[0] < _ABANDONED_AFTER_SECONDS}
-            if len(self._sources) >= _REMEMBERED_SOURCES:
-                self._sources.clear()
             self._promotions[name] = (now, self._submit(self._movers, self._load_from_below, identifier, key))
         began, promotion = self._promotions[name]
         return not promotion.done() and now - began < self._wait_seconds
@@ -361,7 +407,11 @@ class ECConnector(ECConnectorBase):
             dtype, shape, data, *more = found
             seconds = memoryview(more[0]).tolist()[0] if more else 0.0
             if self._files.put(key.hex(), bytes(memoryview(dtype)).decode(), tuple(memoryview(shape).tolist()), memoryview(data), seconds):
-                self._sources[identifier] = source
+                self._remember(self._sources, identifier, source)
+
+    def _erase_below(self, key: bytes) -> None:
+        assert self._below is not None
+        self._below.tier.erase(key)
 
     def _store_below(self, keys: list[bytes]) -> None:
         assert self._below is not None
@@ -382,27 +432,24 @@ class ECConnector(ECConnectorBase):
         self._began, self._encoding, self._rows = time.monotonic(), None, 0
 
     def save_caches(self, encoder_cache: dict[str, Any], mm_hash: str, **kwargs: Any) -> None:
-        """Copies the output from the device now; another thread writes it meanwhile. Under pressure it is not saved."""
-        if not self.is_producer or self._writer is None or self._is_closed or not self._first_rank() or len(self._saves) >= _QUEUED_SAVES:
+        """Copies the output from the device now; another thread writes it meanwhile. Under pressure it is not saved, nor with
+        other rows than planned."""
+        if not self.is_producer or self._writer is None or self._is_closed or not self._first_rank() or len(self._saving) >= _QUEUED_SAVES:
             return
         meta = self._connector_metadata
-        epoch = meta.epoch if isinstance(meta, LoadsOfStep) else self._epoch()
-        if epoch is None or not _is_content(mm_hash):
+        if not isinstance(meta, LoadsOfStep) or mm_hash not in meta.saves:
             return
-        name = self._key(mm_hash, epoch).hex()
-        if name not in self._saves and not self._files.holds(name):
+        name, rows = meta.saves[mm_hash]
+        if tuple(encoder_cache[mm_hash].shape[:1]) == (rows,) and name not in self._saving and not self._files.holds(name):
             dtype, shape, data = self._to_host(encoder_cache[mm_hash])
-            self._writer.put(name, dtype, shape, data, self._seconds_of(shape))
-            self._saves[name] = mm_hash
+            self._writer.put(name, dtype, shape, data, self._seconds_of(rows, meta.rows))
+            self._saving.add(name)
 
-    def _seconds_of(self, shape: tuple[int, ...]) -> float:
+    def _seconds_of(self, rows: int, planned: int) -> float:
         """The item's share of the step's encoding, by its rows. vLLM encodes everything before it saves the first item."""
-        rows = shape[0] if shape else 0
         self._rows += rows
         if self._encoding is None:
-            self._encoding = time.monotonic() - self._began
-        meta = self._connector_metadata
-        planned = meta.rows if isinstance(meta, LoadsOfStep) else 0
+            self._encoding = time.monotonic() - self._began if self._began is not None else 0.0
         return self._encoding * rows / max(self._rows, planned, 1)
 
     def start_load_caches(self, encoder_cache: dict[str, Any], **kwargs: Any) -> None:
@@ -416,12 +463,12 @@ class ECConnector(ECConnectorBase):
         self._begin_encoding()
 
     def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
-        """Items that were saved, and items that were loaded."""
+        """The files of items that were saved, and items that were loaded."""
         saved = set()
         for name, is_new, failure in self._writer.finished() if self._writer is not None else ():
-            identifier = self._saves.pop(name)
+            self._saving.discard(name)
             if is_new or (not failure and self._files.holds(name)):
-                saved.add(identifier)
+                saved.add(name)
             else:
                 why = failure or "the setting host_bytes has no space for them"
                 self._warn_once(f"Afterimage does not save some encoder outputs: {why}")

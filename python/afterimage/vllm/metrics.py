@@ -15,6 +15,7 @@ _COUNTERS = {
     "saved": ("saved", "Encoder outputs that were saved."),
     "loaded_bytes": ("loaded_bytes", "Bytes of encoder outputs that were loaded instead of encoded."),
     "saved_seconds": ("saved_seconds", "Seconds that encoding the loaded encoder outputs had taken."),
+    "mismatched": ("mismatched", "Encoder outputs that were found with other rows than needed, and erased."),
 }
 
 

@@ -9,11 +9,12 @@
 Either folder or remote may be left out. Without remote, a look-up returns at once. With it, the tier returns RETRY
 while it asks the servers about a block that it has not seen.
 
-Keys     vLLM's block hash and group under the model, its dtypes, layout, parallelism, the bytes of a block and the
-         weights epoch (setting weights_epoch), and vLLM's version: blocks of another model or of older weights never
-         match. vLLM does not tell a tier the engine's mm_processor_kwargs: with others, set another weights_epoch.
+Keys     vLLM's block hash and group under the files of the model, its settings, dtypes, layout, parallelism, the bytes of
+         a block, the weights epoch (setting weights_epoch), and the versions of vLLM and of the libraries below it: blocks
+         of another model or of older weights never match. vLLM's hash knows an adapter by its name: adapters.py adds the
+         digest of its files.
 Errors   An unreadable or damaged block fails its job's keys and nothing else. A folder, servers or a key that cannot
-         be used: a warning, and vLLM runs without this tier.
+         be used, or a model that cannot be identified: a warning, and vLLM runs without this tier.
 Threads  Called by vLLM's scheduler; the tier's own threads wait for disk and servers.
 """
 
@@ -28,8 +29,10 @@ from typing import Any
 
 from afterimage._core import Namespace, Tier
 from afterimage.errors import InvalidArgument
-from afterimage.vllm.bases import JobResult, LookupResult, RequestOffloadingContext, SecondaryTierManager, model_of, vllm_version
+from afterimage.vllm.adapters import tell_adapters_apart
+from afterimage.vllm.bases import JobResult, LookupResult, RequestOffloadingContext, SecondaryTierManager
 from afterimage.vllm.below import Below, open_below, secret_in
+from afterimage.vllm.identity import creating_config, identity_of
 from afterimage.vllm.log import log
 
 try:
@@ -41,32 +44,28 @@ except (ImportError, AttributeError):
 _COUNTS_BYTES = "transfer_bytes" in inspect.signature(JobResult).parameters  # newer versions of vLLM count them
 
 
-def _layout_of(spec: Any) -> dict[str, str]:
-    """The parts of a deployment that change the bytes of a block, besides the tokens."""
-    config = getattr(spec, "config", None)
-    if config is not None and hasattr(config, "model"):  # vLLM 0.28 and later
-        parallel = config.parallel
-        sizes = ("world_size", "tp_size", "pp_size", "pcp_size", "dcp_size")
-        return {
-            "model": config.model.name,
-            "dtype": config.model.dtype,
-            "cache": repr(config.cache),
-            "groups": repr(config.groups),
-            "parallel": repr([getattr(parallel, size, 1) for size in sizes]),
-            "layout": repr([getattr(config, name, None) for name in ("canonical_layout", "replicated_layout", "kv_cache_layout")]),
-        }
-    vllm_config = getattr(spec, "vllm_config", None)
-    if vllm_config is not None:
-        parallel = vllm_config.parallel_config
-        return {
-            "model": repr(model_of(vllm_config)),
-            "dtype": str(vllm_config.cache_config.cache_dtype),
-            "cache": str(vllm_config.cache_config.block_size),
-            "groups": repr(getattr(spec, "gpu_block_size", None)),
-            "parallel": repr([getattr(parallel, f"{kind}_parallel_size", 1) for kind in ("tensor", "pipeline")]),
-            "layout": "",
-        }
-    raise InvalidArgument("expected an offloading spec with a config or a vllm_config: without the model nothing can be cached")
+def _layout_of(config: Any) -> dict[str, str]:
+    """The parts of a deployment that change the bytes of a block, besides the tokens and what computes them."""
+    sizes = ("world_size", "tp_size", "pp_size", "pcp_size", "dcp_size")
+    return {
+        "dtype": config.model.dtype,
+        "cache": repr(config.cache),
+        "groups": repr(config.groups),
+        "parallel": repr([getattr(config.parallel, size, 1) for size in sizes]),
+        "layout": repr([getattr(config, name, None) for name in ("canonical_layout", "replicated_layout", "kv_cache_layout")]),
+    }
+
+
+def _configuration() -> Any:
+    config = creating_config()
+    if config is None:
+        raise InvalidArgument(
+            "vLLM did not load the plug-in afterimage of the group vllm.general_plugins, so nothing says which model's KV this is: "
+            "VLLM_PLUGINS, if set, must include afterimage"
+        )
+    if getattr(config, "lora_config", None) is not None:
+        tell_adapters_apart()
+    return config
 
 
 class SecondaryTier(SecondaryTierManager):
@@ -123,12 +122,12 @@ class SecondaryTier(SecondaryTierManager):
         self._row = view.strides[0]
         self._own_view = bool(view.nbytes)
         self._blocks = view.cast("B") if self._own_view else view
-        layout = _layout_of(spec)
-        self._space = Namespace(layout["model"], layout["model"], weights_epoch=weights_epoch, secret=secret_in(secret_file))
-        self._fields: dict[str, str | int | bytes] = {**layout, "block_bytes": self._row, "vllm": vllm_version()}
+        identity = identity_of(_configuration())
+        self._space = Namespace(identity, identity, weights_epoch=weights_epoch, secret=secret_in(secret_file))
+        self._fields: dict[str, str | int | bytes] = {**_layout_of(spec.config), "block_bytes": self._row}
 
     def _key(self, key: bytes) -> bytes:
-        return self._space.derive("afterimage/vllm-block/1", {**self._fields, "key": bytes(key)})
+        return self._space.derive("afterimage/vllm-block/2", {**self._fields, "key": bytes(key)})
 
     def _block(self, number: int) -> memoryview:
         return self._blocks[int(number) * self._row : (int(number) + 1) * self._row]

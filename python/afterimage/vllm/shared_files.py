@@ -30,6 +30,9 @@ class AbsentFiles:
     def release(self, lease: SharedLease) -> None:
         pass
 
+    def erase(self, name: str) -> None:
+        pass
+
     def holds(self, name: str) -> bool:
         return False
 

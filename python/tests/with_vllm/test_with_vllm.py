@@ -12,10 +12,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import afterimage.vllm.uuids
+import afterimage.vllm.plugin
 import numpy as np
 import pytest
 import torch
+from afterimage.vllm.identity import creating_with
+from model_folders import model_folder, vllm_config
 from vllm.config.ec_manager_config import EncoderCacheManagerConfig
 from vllm.config.ec_transfer import ECTransferConfig
 from vllm.distributed.ec_transfer.ec_connector.base import ECConnectorBase, ECConnectorRole
@@ -118,7 +120,7 @@ def test_signatures_match_vllms_base_class(mine: type, base: type) -> None:
 
 
 X = "0" * 64  # an identifier as vLLM's hasher makes it
-afterimage.vllm.uuids.verify_uuids()  # as vLLM does at its start
+afterimage.vllm.plugin.load()  # as vLLM does at its start
 
 
 def connector(folder: Path, role: ECConnectorRole) -> Any:
@@ -128,20 +130,26 @@ def connector(folder: Path, role: ECConnectorRole) -> Any:
         ec_role="ec_both",
         ec_connector_extra_config={"folder": str(folder), "host_bytes": 1 << 24},
     )
-    model = SimpleNamespace(model="m", revision=None, dtype=torch.bfloat16, quantization=None, multimodal_config=None)
-    return ECConnectorFactory.create_connector(SimpleNamespace(ec_transfer_config=transfer, model_config=model), role)
+    config = vllm_config(model_folder(folder / "model"), dtype=torch.bfloat16)
+    config.ec_transfer_config = transfer
+    return ECConnectorFactory.create_connector(config, role)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_encoder_outputs_go_from_one_worker_to_another(tmp_path: Path, dtype: torch.dtype) -> None:
     scheduler, worker = connector(tmp_path, ECConnectorRole.SCHEDULER), connector(tmp_path, ECConnectorRole.WORKER)
     made = torch.randn(64, 96).to(dtype).t()
+    position = SimpleNamespace(offset=0, length=96)
+    request = SimpleNamespace(mm_features=[SimpleNamespace(identifier=X, mm_position=position)], get_num_encoder_embeds=lambda _: 96)
+    scheduler.update_state_after_alloc(request, 0)
+    worker.bind_connector_metadata(scheduler.build_connector_meta(None))
     worker.save_caches({X: made}, X)
     saved = worker.get_finished(set())[0]  # on a slow machine the item is written within this call
     worker.drain()
-    assert (saved or worker.get_finished(set())[0]) == {X}
+    assert len(saved or worker.get_finished(set())[0]) == 1
+    scheduler.ensure_cache_available(request, 0)
     assert scheduler.has_cache_item(X)
-    scheduler.update_state_after_alloc(SimpleNamespace(mm_features=[SimpleNamespace(identifier=X)]), 0)
+    scheduler.update_state_after_alloc(request, 0)
     worker.bind_connector_metadata(scheduler.build_connector_meta(None))
     cache: dict[str, torch.Tensor] = {}
     worker._device = lambda: "cpu"
@@ -157,8 +165,9 @@ def test_the_factory_makes_the_secondary_tier(tmp_path: Path) -> None:
     expected = blocks[1].copy()
     parallel = SimpleNamespace(world_size=1, tp_size=1, pp_size=1, pcp_size=1, dcp_size=1)
     config = SimpleNamespace(model=SimpleNamespace(name="m", dtype="bf16"), cache=1, groups=(), parallel=parallel)
-    settings = {"type": "SecondaryTier", "module_path": "afterimage.vllm", "folder": str(tmp_path), "capacity_bytes": 1 << 25}
-    tier = SecondaryTierFactory.create_secondary_tier(settings, memoryview(blocks), SimpleNamespace(config=config))
+    settings = {"type": "SecondaryTier", "module_path": "afterimage.vllm", "folder": str(tmp_path / "kv"), "capacity_bytes": 1 << 25}
+    with creating_with(vllm_config(model_folder(tmp_path / "model"))):
+        tier = SecondaryTierFactory.create_secondary_tier(settings, memoryview(blocks), SimpleNamespace(config=config))
     key = b"k" * 36
 
     def job(number: int, chunk: int) -> TransferJob:

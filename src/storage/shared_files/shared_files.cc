@@ -242,7 +242,8 @@ Result<bool> SharedFiles::put(std::string_view name, const SharedTensorForm& for
   remember(name, {.inode = status.st_ino,
                   .bytes = status.st_size,
                   .written = status.st_mtim,
-                  .seconds = form.seconds});
+                  .seconds = form.seconds,
+                  .shape = form.shape});
   return true;
 }
 
@@ -338,7 +339,8 @@ std::optional<SharedFiles::Lease> SharedFiles::lease(std::string_view name) {
     return Lease{.name = std::string(name),
                  .path = std::move(path),
                  .bytes = Bytes(static_cast<std::uint64_t>(seen->bytes)),
-                 .seconds = seen->seconds};
+                 .seconds = seen->seconds,
+                 .shape = seen->shape};
   }
   erase(name);
   ::unlink(path.c_str());
@@ -367,7 +369,8 @@ std::optional<SharedFiles::Seen> SharedFiles::verify(const std::string& path,
   const Seen seen = {.inode = status.st_ino,
                      .bytes = status.st_size,
                      .written = status.st_mtim,
-                     .seconds = form->seconds};
+                     .seconds = form->seconds,
+                     .shape = form->shape};
   remember(name, seen);
   return seen;
 }

@@ -75,6 +75,7 @@ class SharedFiles {
     std::string path;
     Bytes bytes;
     double seconds;
+    std::vector<std::uint64_t> shape;
   };
 
   static Result<std::unique_ptr<SharedFiles>> open(std::filesystem::path folder, Bytes capacity);
@@ -108,6 +109,7 @@ class SharedFiles {
     off_t bytes;
     timespec written;
     double seconds;
+    std::vector<std::uint64_t> shape;
     [[nodiscard]] bool is(const struct stat& status) const;
   };
   SharedFiles(std::filesystem::path folder, Bytes capacity);

@@ -219,6 +219,17 @@ TEST(SharedFiles, ALeasedFileIsNotEvictedAndOneWithoutSpaceEvictsNothing) {
   EXPECT_EQ(names(folder.path()), std::set<std::string>{"b"});
 }
 
+TEST(SharedFiles, ALeaseTellsTheTensorsShape) {
+  const TemporaryFolder folder;
+  const auto files = opened(folder.path(), 10'000);
+  const SharedTensorForm form = {.dtype = "u8", .shape = {3, 0, 7}, .seconds = 0};
+  ASSERT_TRUE(files->put("a", form, {}).value_or(false));
+  for (const auto& lease : {files->lease("a"), opened(folder.path(), 10'000)->lease("a")}) {
+    ASSERT_TRUE(lease.has_value());
+    EXPECT_EQ(lease->shape, form.shape);
+  }
+}
+
 TEST(SharedFiles, ALeaseAndItsReleaseAreUses) {
   const TemporaryFolder folder;
   const auto files = opened(folder.path(), 5'000);
