@@ -17,7 +17,8 @@ from afterimage.errors import InvalidArgument, NotFound, Unavailable, Unsupporte
 from afterimage.vllm.adapters import AdapterIdentities
 from afterimage.vllm.bases import ECConnectorRole, LookupResult
 from afterimage.vllm.ec_connector import LoadsOfStep
-from afterimage.vllm.identity import identity_of, note_files
+from afterimage.vllm.identity import identity_of, note_files, processor_of
+from afterimage.vllm.uuids import through
 from model_folders import model_folder, vllm_config
 from test_vllm_ec_connector import Engine, X, Y, connector, finds, output, request_of
 from test_vllm_faults import warnings
@@ -274,9 +275,23 @@ def test_items_under_an_adapter_without_identity_are_not_cached(tmp_path: Path, 
     engine = Engine(tmp_path)
     engine.step({prefix + X: output(1)})
     assert not finds(engine.scheduler, prefix + X)
-    known = f"shapes@{'0' * 64}:{X}"
+    known = f"shapes@{'0' * 64}:sha256:{X}"
     engine.step({known: output(1)})
     assert finds(engine.scheduler, known)
-    assert not finds(engine.scheduler, f"shapes@{'1' * 64}:{X}")
-    assert not finds(engine.scheduler, X)
+    assert not finds(engine.scheduler, f"shapes@{'1' * 64}:sha256:{X}")
+    assert not finds(engine.scheduler, f"sha256:{X}")
     engine.close()
+
+
+def test_an_item_that_an_older_processor_prepared_has_another_identifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM keeps a processor for later engines of its process, although the model's files are others by then."""
+    folder = model_folder(tmp_path / "model")
+    monkeypatch.setattr("afterimage.vllm.identity._first_seen", {})
+    first = through(processor_of(str(folder)), X)
+    CHANGES["processor"](folder)
+    assert through(processor_of(str(folder)), X) == first
+    monkeypatch.setattr("afterimage.vllm.identity._first_seen", {})  # another process
+    assert through(processor_of(str(folder)), X) not in (first, X)
+    assert through(processor_of(str(folder)), f"sha256:{X}") not in (first, X, f"sha256:{X}")
+    assert through(processor_of(str(folder)), "renderer0-mm-1-image-0") == "renderer0-mm-1-image-0"
+    assert through(processor_of("maker/model"), X) == X

@@ -53,7 +53,7 @@ from afterimage.vllm.uuids import is_verifying
 _EPOCH_FILE = "weights-epoch"
 # A digest of vLLM's hasher or a verified uuid, perhaps after an adapter's name and the digest of its files. vLLM numbers
 # items where its own caches are off; such a number means another item after each start.
-_CONTENT = re.compile(r"(.*@[0-9a-f]{64}:)?([0-9a-f]{64}|[0-9a-f]{128})", re.DOTALL)
+_CONTENT = re.compile(r"(.*@[0-9a-f]{64}:)?(sha256:)?([0-9a-f]{64}|[0-9a-f]{128})", re.DOTALL)
 _QUEUED_SAVES = 64
 _MOVERS = 4  # threads that write items, and as many that promote them: both wait for memory and disks
 _ABANDONED_AFTER_SECONDS = 60.0

