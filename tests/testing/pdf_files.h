@@ -28,6 +28,12 @@ struct PdfContent {
 };
 FileContent make_pdf(const PdfContent& content);
 
+/// A file of these objects, numbered from 1, the first of which is its catalog. `trailer`: further fields.
+FileContent pdf_of_objects(const std::vector<std::string>& objects,
+                           const std::string& trailer = {});
+/// A stream object with these fields besides its length.
+std::string pdf_stream(const std::string& fields, const std::string& data);
+
 /// A page that looks different for each text and seed: boxes in colours, and the text. Letters, digits and spaces only.
 PdfPage text_page(const std::string& text, std::uint32_t seed = 1);
 FileContent make_pdf(std::vector<PdfPage> pages);

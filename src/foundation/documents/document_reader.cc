@@ -11,6 +11,8 @@
 #include <optional>
 #include <utility>
 
+#include "afterimage/digest.h"
+#include "foundation/crypto/sha256.h"
 #include "foundation/documents/pdfium.h"
 #include "foundation/media/ppm.h"
 #include "foundation/media/probe.h"
@@ -137,7 +139,8 @@ DocumentReader::DocumentReader(DocumentReaderOptions options) : options_(std::mo
 
 Result<std::string> DocumentReader::rasterizer() const {
   AFI_TRY(const Pdfium* const library, library_of(options_));
-  return fmt::format("pdfium {}, {} pixels", library->version(), options_.longer_side);
+  return fmt::format("pdfium {}, {} pixels, with form fields", library->version(),
+                     options_.longer_side);
 }
 
 Result<std::vector<MediaItem>> DocumentReader::pages(const MediaItem& document) const {
@@ -146,6 +149,7 @@ Result<std::vector<MediaItem>> DocumentReader::pages(const MediaItem& document) 
   const SystemClock system;
   const Clock& clock = options_.clock == nullptr ? system : *options_.clock;
   Duration spent{0};  // without the time for which other documents had the library
+  const std::string digest = to_hex(sha256(*document.files.front()));
   std::vector<MediaItem> pages;
   for (int page = 0; std::cmp_less(page, checked.pages.size()); ++page) {
     AFI_TRY_VOID(check_pictures(checked, page, name, options_.limits));
@@ -157,21 +161,19 @@ Result<std::vector<MediaItem>> DocumentReader::pages(const MediaItem& document) 
       if (!began.has_value()) began = now;
       return spent + (now - *began) >= options_.limits.max_time;
     };
-    const Rasterized ended = checked.open.rasterize(page, rgbx, width, height, is_over);
+    AFI_TRY(const Rasterized ended, checked.open.rasterize(page, rgbx, width, height, is_over));
     if (began.has_value()) spent += clock.now() - *began;
-    switch (ended) {
-      case Rasterized::kDone:
-        break;
-      case Rasterized::kOutOfTime:
-        return over_limit(
-            name, fmt::format("rasterising takes longer than {} s, at page {}",
-                              options_.limits.max_time / std::chrono::seconds(1), page + 1));
-      case Rasterized::kFailed:
-        return fail(ErrorCode::kCorruption, fmt::format("{}: page {} is damaged", name, page + 1));
+    if (ended == Rasterized::kOutOfTime) {
+      return over_limit(name,
+                        fmt::format("rasterising takes longer than {} s, at page {}",
+                                    options_.limits.max_time / std::chrono::seconds(1), page + 1));
     }
+    // Pixels that leave something out are no identity: the page is that of its file, too.
+    const std::string comment =
+        ended == Rasterized::kIncomplete ? fmt::format("page {} of {}", page + 1, digest) : "";
     pages.push_back({.modality = Modality::kImage,
                      .files = {std::make_shared<const std::vector<std::byte>>(
-                         ppm_of_rgbx(rgbx, width, height))},
+                         ppm_of_rgbx(rgbx, width, height, comment))},
                      .name = fmt::format("{}, page {}", name, page + 1)});
   }
   return pages;

@@ -41,10 +41,13 @@ struct DocumentReaderOptions {
 /// is read, and never unloaded.
 ///
 /// Shape    A page is a binary PPM file, so that its content digest is that of its size and pixels: equal
-///          pages are equal items, in whichever document and at whichever place they are.
+///          pages are equal items, in whichever document and at whichever place they are. A page that
+///          holds something without ink (white text, say) also has its number and its file's digest in
+///          it: its pixels do not say which page it is.
 /// Errors   kUnavailable: there is no PDFium; the message says how to get it. kInvalidArgument: not one
-///          PDF file. kCorruption: a PDF that cannot be read. kUnsupported: encrypted. kLimitExceeded: see
-///          DocumentLimits.
+///          PDF file. kCorruption: a PDF that cannot be read. kUnsupported: encrypted, an XFA form, or
+///          a page with text, a field or an annotation that PDFium cannot draw; the message names it.
+///          kLimitExceeded: see DocumentLimits.
 /// Threads  Any. PDFium is not thread-safe: one page is rasterised at a time in a process.
 /// Source   src/foundation/documents/DESIGN.md. Fonts that a file does not contain are replaced by
 ///          PDFium's own, never by the machine's: the same library and file give the same pixels.
@@ -56,8 +59,8 @@ class DocumentReader {
   [[nodiscard]] Result<std::vector<MediaItem>> pages(const MediaItem& document) const;
   /// Puts its pages in the place of every document of the request.
   Result<void> replace_documents(Request& request) const;
-  /// Everything besides the document that its pages' pixels depend on: the library's SHA-256, and the
-  /// size.
+  /// Everything besides the document that its pages' pixels depend on: the library's SHA-256, the size,
+  /// and what is drawn.
   [[nodiscard]] Result<std::string> rasterizer() const;
 
  private:

@@ -115,7 +115,7 @@ TEST_F(Documents, EqualPagesAreEqualItemsInEveryDocumentAndPlace) {
 
 TEST_F(Documents, TheRasterizerIsNamedByItsLibraryAndSize) {
   const std::string name = DocumentReader(options_).rasterizer().value();
-  EXPECT_THAT(name, ::testing::MatchesRegex("pdfium [0-9a-f]+, 1024 pixels"));
+  EXPECT_THAT(name, ::testing::MatchesRegex("pdfium [0-9a-f]+, 1024 pixels, with form fields"));
   options_.longer_side = 512;
   EXPECT_NE(DocumentReader(options_).rasterizer().value(), name);
 }

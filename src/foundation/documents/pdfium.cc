@@ -12,14 +12,14 @@
 
 #include "afterimage/check.h"
 #include "foundation/crypto/sha256.h"
+#include "foundation/documents/omissions.h"
 #include "foundation/platform/files.h"
+#include "foundation/platform/mutex.h"
 
 namespace afterimage {
 namespace {
 
 // As the headers of PDFium declare them.
-constexpr int kObjectIsImage = 3;       // FPDF_PAGEOBJ_IMAGE
-constexpr int kObjectIsForm = 5;        // FPDF_PAGEOBJ_FORM
 constexpr int kFourBytesOpaque = 3;     // FPDFBitmap_BGRx
 constexpr int kWithAnnotations = 0x01;  // FPDF_ANNOT
 constexpr int kRedFirst = 0x10;         // FPDF_REVERSE_BYTE_ORDER
@@ -29,7 +29,8 @@ constexpr int kRenderPaused = 1;               // FPDF_RENDER_TOBECONTINUED
 constexpr unsigned long kNeedsPassword = 4;    // FPDF_ERR_PASSWORD
 constexpr unsigned long kUnknownSecurity = 5;  // FPDF_ERR_SECURITY
 constexpr int kNotEncrypted = -1;              // of FPDF_GetSecurityHandlerRevision
-constexpr int kMaxDepth = 32;                  // of forms within forms
+constexpr int kWholeXfa = 2;                   // FORMTYPE_XFA_FULL
+constexpr int kXfaForeground = 3;              // FORMTYPE_XFA_FOREGROUND
 
 /// FPDF_LIBRARY_CONFIG.
 struct Config {
@@ -62,28 +63,43 @@ std::unexpected<Error> encrypted(const std::string& name) {
               name + ": the PDF is encrypted; save it without a password and send that");
 }
 
+std::unexpected<Error> damaged(const std::string& name, int page) {
+  return fail(ErrorCode::kCorruption, fmt::format("{}: page {} is damaged", name, page + 1));
+}
+
 }  // namespace
 
 /// IFSDK_PAUSE.
-struct Pdfium::PauseRequest {
+struct PauseRequest {
   int version = 1;
   int (*need_to_pause)(PauseRequest* self) = nullptr;
   void* user = nullptr;
 };
 
+/// FPDF_FORMFILLINFO: none is called without JavaScript and a user.
+struct FormCallbacks {
+  int version = 1;
+  std::array<void*, 64> none = {};  // more than version 2 has
+};
+
 class Pdfium::OpenPage {
  public:
-  OpenPage(const Pdfium& library, void* document, int page)
-      : library_(library), page_(library.load_page_(document, page)) {}
+  OpenPage(const PdfiumCalls& calls, void* document, void* form, int page)
+      : calls_(calls), form_(form), page_(calls.load_page(document, page)) {
+    if (page_ != nullptr) calls_.after_load(page_, form_);
+  }
   ~OpenPage() {
-    if (page_ != nullptr) library_.close_page_(page_);
+    if (page_ == nullptr) return;
+    calls_.before_close(page_, form_);
+    calls_.close_page(page_);
   }
   OpenPage(const OpenPage&) = delete;
   OpenPage& operator=(const OpenPage&) = delete;
   [[nodiscard]] void* get() const { return page_; }
 
  private:
-  const Pdfium& library_;
+  const PdfiumCalls& calls_;
+  void* form_;
   void* page_;
 };
 
@@ -94,38 +110,16 @@ Result<const Pdfium*> Pdfium::open(const std::string& library) {
   const MutexLock lock(mutex);
   if (const auto it = loaded.find(library); it != loaded.end()) return it->second.get();
   AFI_TRY(SharedLibrary opened, SharedLibrary::open(library));
-  std::unique_ptr<Pdfium> pdfium(new Pdfium(std::move(opened)));
-  AFI_TRY_VOID(pdfium->bind());
+  AFI_TRY(const PdfiumCalls calls, PdfiumCalls::bind(opened));
+  std::unique_ptr<Pdfium> pdfium(new Pdfium(std::move(opened), calls));
   AFI_TRY_VOID(pdfium->start());
   return loaded.emplace(library, std::move(pdfium)).first->second.get();
 }
 
-Result<void> Pdfium::bind() {
-  AFI_TRY_VOID(library_.bind(init_, "FPDF_InitLibraryWithConfig"));
-  AFI_TRY_VOID(library_.bind(load_, "FPDF_LoadMemDocument64"));
-  AFI_TRY_VOID(library_.bind(last_error_, "FPDF_GetLastError"));
-  AFI_TRY_VOID(library_.bind(close_, "FPDF_CloseDocument"));
-  AFI_TRY_VOID(library_.bind(security_, "FPDF_GetSecurityHandlerRevision"));
-  AFI_TRY_VOID(library_.bind(page_count_, "FPDF_GetPageCount"));
-  AFI_TRY_VOID(library_.bind(page_size_, "FPDF_GetPageSizeByIndexF"));
-  AFI_TRY_VOID(library_.bind(load_page_, "FPDF_LoadPage"));
-  AFI_TRY_VOID(library_.bind(close_page_, "FPDF_ClosePage"));
-  AFI_TRY_VOID(library_.bind(count_objects_, "FPDFPage_CountObjects"));
-  AFI_TRY_VOID(library_.bind(object_, "FPDFPage_GetObject"));
-  AFI_TRY_VOID(library_.bind(object_type_, "FPDFPageObj_GetType"));
-  AFI_TRY_VOID(library_.bind(count_inner_, "FPDFFormObj_CountObjects"));
-  AFI_TRY_VOID(library_.bind(inner_, "FPDFFormObj_GetObject"));
-  AFI_TRY_VOID(library_.bind(picture_size_, "FPDFImageObj_GetImagePixelSize"));
-  AFI_TRY_VOID(library_.bind(bitmap_, "FPDFBitmap_CreateEx"));
-  AFI_TRY_VOID(library_.bind(destroy_bitmap_, "FPDFBitmap_Destroy"));
-  AFI_TRY_VOID(library_.bind(fill_, "FPDFBitmap_FillRect"));
-  AFI_TRY_VOID(library_.bind(render_, "FPDF_RenderPageBitmap_Start"));
-  return library_.bind(end_render_, "FPDF_RenderPage_Close");
-}
-
 Result<void> Pdfium::start() {
   Dl_info found{};
-  if (::dladdr(reinterpret_cast<const void*>(load_), &found) == 0 || found.dli_fname == nullptr) {
+  if (::dladdr(reinterpret_cast<const void*>(calls_.load), &found) == 0 ||
+      found.dli_fname == nullptr) {
     return fail(ErrorCode::kUnavailable, "the file of PDFium's library cannot be found");
   }
   AFI_TRY(version_, hash_of_file(found.dli_fname));
@@ -133,31 +127,31 @@ Result<void> Pdfium::start() {
   std::array<const char*, 1> no_fonts = {nullptr};
   const Config config{.font_paths = no_fonts.data()};
   const MutexLock lock(calls());
-  init_(&config);
+  calls_.init(&config);
   return {};
 }
 
 Result<void> Pdfium::visit_objects(
     void* object, bool is_page, int depth, std::uint32_t& left, const std::string& name,
     const std::function<Result<void>(unsigned, unsigned)>& visit) const {
-  const int count = is_page ? count_objects_(object) : count_inner_(object);
+  const int count = is_page ? calls_.count_objects(object) : calls_.count_inner(object);
   for (int i = 0; i < count; ++i) {
-    if (depth == kMaxDepth || left == 0) {
+    if (depth == kMaxFormDepth || left == 0) {
       return fail(ErrorCode::kLimitExceeded,
                   name + (left == 0 ? ": more objects on a page than are allowed"
                                     : ": objects within objects, too deep"));
     }
     --left;
     void* const inner =
-        is_page ? object_(object, i) : inner_(object, static_cast<unsigned long>(i));
+        is_page ? calls_.object(object, i) : calls_.inner(object, static_cast<unsigned long>(i));
     if (inner == nullptr) continue;
-    const int type = object_type_(inner);
+    const int type = calls_.object_type(inner);
     if (type == kObjectIsForm) {
       AFI_TRY_VOID(visit_objects(inner, false, depth + 1, left, name, visit));
     }
     unsigned width = 0;
     unsigned height = 0;
-    if (type == kObjectIsImage && picture_size_(inner, &width, &height) != 0) {
+    if (type == kObjectIsImage && calls_.picture_size(inner, &width, &height) != 0) {
       AFI_TRY_VOID(visit(width, height));
     }
   }
@@ -168,79 +162,115 @@ Result<Pdfium::Document> Pdfium::Document::open(const Pdfium& library,
                                                 std::span<const std::byte> bytes,
                                                 const std::string& name) {
   const MutexLock lock(calls());
-  void* const handle = library.load_(bytes.data(), bytes.size(), nullptr);
+  const PdfiumCalls& call = library.calls_;
+  void* const handle = call.load(bytes.data(), bytes.size(), nullptr);
   if (handle == nullptr) {
-    const unsigned long why = library.last_error_();
+    const unsigned long why = call.last_error();
     if (why == kNeedsPassword || why == kUnknownSecurity) return encrypted(name);
     return fail(ErrorCode::kCorruption, name + ": the PDF is damaged or cut off");
   }
-  if (library.security_(handle) != kNotEncrypted) {
-    library.close_(handle);
-    return encrypted(name);
+  const bool is_encrypted = call.security(handle) != kNotEncrypted;
+  const int form = call.form_type(handle);
+  if (is_encrypted || form == kWholeXfa || form == kXfaForeground) {
+    call.close(handle);
+    if (is_encrypted) return encrypted(name);
+    return fail(
+        ErrorCode::kUnsupported,
+        name + ": an XFA form, which PDFium does not draw here: print it to a PDF of pages");
   }
-  return Document(library, handle, name);
+  // Fields are drawn by a form environment only, also in a file without a form.
+  auto callbacks = std::make_unique<FormCallbacks>();
+  void* environment = call.open_form(handle, callbacks.get());
+  if (environment == nullptr) {
+    callbacks->version = 2;  // of builds with XFA
+    environment = call.open_form(handle, callbacks.get());
+  }
+  if (environment != nullptr) {
+    return Document(library, handle, std::move(callbacks), environment, name);
+  }
+  call.close(handle);
+  return fail(ErrorCode::kUnavailable, name + ": PDFium makes no form environment");
 }
+
+Pdfium::Document::Document(const Pdfium& library, void* handle,
+                           std::unique_ptr<FormCallbacks> callbacks, void* form, std::string name)
+    : library_(&library),
+      handle_(handle),
+      callbacks_(std::move(callbacks)),
+      form_(form),
+      name_(std::move(name)) {}
 
 Pdfium::Document::Document(Document&& other) noexcept
     : library_(other.library_),
       handle_(std::exchange(other.handle_, nullptr)),
+      callbacks_(std::move(other.callbacks_)),
+      form_(std::exchange(other.form_, nullptr)),
       name_(std::move(other.name_)) {}
 
 Pdfium::Document::~Document() {
   if (handle_ == nullptr) return;
   const MutexLock lock(calls());
-  library_->close_(handle_);
+  library_->calls_.close_form(form_);
+  library_->calls_.close(handle_);
 }
 
 int Pdfium::Document::page_count() const {
   const MutexLock lock(calls());
-  return library_->page_count_(handle_);
+  return library_->calls_.page_count(handle_);
 }
 
 PageSize Pdfium::Document::page_size(int page) const {
   const MutexLock lock(calls());
   PageSize size;
-  return library_->page_size_(handle_, page, &size) != 0 ? size : PageSize{};
+  return library_->calls_.page_size(handle_, page, &size) != 0 ? size : PageSize{};
 }
 
 Result<void> Pdfium::Document::visit_pictures(
     int page, std::uint32_t max_objects,
     const std::function<Result<void>(unsigned, unsigned)>& visit) const {
   const MutexLock lock(calls());
-  const OpenPage open(*library_, handle_, page);
-  if (open.get() == nullptr) {
-    return fail(ErrorCode::kCorruption, fmt::format("{}: page {} is damaged", name_, page + 1));
-  }
+  const OpenPage open(library_->calls_, handle_, form_, page);
+  if (open.get() == nullptr) return damaged(name_, page);
   std::uint32_t left = max_objects;
   return library_->visit_objects(open.get(), true, 0, left, name_, visit);
 }
 
-Rasterized Pdfium::Document::rasterize(int page, std::span<std::uint8_t> rgbx, std::uint32_t width,
-                                       std::uint32_t height,
-                                       const std::function<bool()>& is_over) const {
+Result<Rasterized> Pdfium::Document::rasterize(int page, std::span<std::uint8_t> rgbx,
+                                               std::uint32_t width, std::uint32_t height,
+                                               const std::function<bool()>& is_over) const {
   AFI_CHECK(rgbx.size() == std::size_t{4} * width * height);
   const auto columns = static_cast<int>(width);
   const auto rows = static_cast<int>(height);
+  const PdfiumCalls& call = library_->calls_;
   const MutexLock lock(calls());
-  const OpenPage open(*library_, handle_, page);
-  void* const bitmap = library_->bitmap_(columns, rows, kFourBytesOpaque, rgbx.data(), 4 * columns);
-  if (open.get() == nullptr || bitmap == nullptr) {
-    if (bitmap != nullptr) library_->destroy_bitmap_(bitmap);
-    return Rasterized::kFailed;
-  }
-  library_->fill_(bitmap, 0, 0, columns, rows, kWhite);
+  const OpenPage open(call, handle_, form_, page);
+  if (open.get() == nullptr) return damaged(name_, page);
+  void* const bitmap = call.bitmap(columns, rows, kFourBytesOpaque, rgbx.data(), 4 * columns);
+  if (bitmap == nullptr) return damaged(name_, page);
+  call.fill(bitmap, 0, 0, columns, rows, kWhite);
   auto over = is_over;
   PauseRequest pause{.need_to_pause =
                          [](PauseRequest* self) {
                            return (*static_cast<std::function<bool()>*>(self->user))() ? 1 : 0;
                          },
                      .user = &over};
-  const int ended = library_->render_(bitmap, open.get(), 0, 0, columns, rows, 0,
-                                      kWithAnnotations | kRedFirst, &pause);
-  library_->end_render_(open.get());
-  library_->destroy_bitmap_(bitmap);
-  if (ended == kRenderDone) return Rasterized::kDone;
-  return ended == kRenderPaused ? Rasterized::kOutOfTime : Rasterized::kFailed;
+  const int ended =
+      call.render(bitmap, open.get(), 0, 0, columns, rows, 0, kWithAnnotations | kRedFirst, &pause);
+  call.end_render(open.get());
+  if (ended == kRenderDone) {
+    call.draw_form(form_, bitmap, open.get(), 0, 0, columns, rows, 0, kWithAnnotations | kRedFirst);
+  }
+  call.destroy_bitmap(bitmap);
+  if (ended == kRenderPaused) return Rasterized::kOutOfTime;
+  if (ended != kRenderDone) return damaged(name_, page);
+  AFI_TRY(const bool is_whole,
+          shows_everything(call, {.page = open.get(),
+                                  .form = form_,
+                                  .rgbx = rgbx,
+                                  .width = columns,
+                                  .height = rows,
+                                  .name = fmt::format("{}, page {}", name_, page + 1)}));
+  return is_whole ? Rasterized::kDone : Rasterized::kIncomplete;
 }
 
 }  // namespace afterimage

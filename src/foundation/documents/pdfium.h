@@ -5,25 +5,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "afterimage/result.h"
-#include "foundation/platform/mutex.h"
+#include "foundation/documents/pdfium_calls.h"
 #include "foundation/platform/shared_library.h"
 
-/// Private to this room: PDFium's C API (fpdfview.h, fpdf_edit.h, fpdf_progressive.h), as far as it is
-/// used. Nothing here is installed.
+/// Private to this room: PDFium, as far as it is used. Nothing here is installed.
 namespace afterimage {
 
-struct PageSize {
-  float width = 0;  // points
-  float height = 0;
-};
-
-/// How rasterising a page ended.
-enum class Rasterized : unsigned char { kDone, kOutOfTime, kFailed };
+/// How rasterising a page ended. kIncomplete: something on the page has no ink, so that its pixels are
+/// not all that it holds.
+enum class Rasterized : unsigned char { kDone, kIncomplete, kOutOfTime };
 
 /// PDFium, loaded and initialised. Its functions share state without locks, so that every call holds
 /// one lock of the process.
@@ -39,7 +35,7 @@ class Pdfium {
   /// An open file, whose bytes outlive it.
   class Document {
    public:
-    /// kUnsupported: encrypted; kCorruption: it cannot be read. `name` is for messages.
+    /// kUnsupported: encrypted, or an XFA form; kCorruption: it cannot be read. `name` is for messages.
     static Result<Document> open(const Pdfium& library, std::span<const std::byte> bytes,
                                  const std::string& name);
     Document(Document&& other) noexcept;
@@ -54,27 +50,29 @@ class Pdfium {
     /// Errors  kCorruption: it cannot be read; kLimitExceeded: more than `max_objects`.
     Result<void> visit_pictures(int page, std::uint32_t max_objects,
                                 const std::function<Result<void>(unsigned, unsigned)>& visit) const;
-    /// Rasterises a page on white into rows of `width` RGBx pixels. `is_over` is asked again and again;
-    /// once it is true, rasterising ends.
-    [[nodiscard]] Rasterized rasterize(int page, std::span<std::uint8_t> rgbx, std::uint32_t width,
-                                       std::uint32_t height,
-                                       const std::function<bool()>& is_over) const;
+    /// Rasterises a page with its annotations and form fields on white into rows of `width` RGBx pixels.
+    /// `is_over` is asked again and again; once it is true, rasterising ends.
+    ///
+    /// Errors  kCorruption: it cannot be read; those of shows_everything().
+    Result<Rasterized> rasterize(int page, std::span<std::uint8_t> rgbx, std::uint32_t width,
+                                 std::uint32_t height, const std::function<bool()>& is_over) const;
 
    private:
-    Document(const Pdfium& library, void* handle, std::string name)
-        : library_(&library), handle_(handle), name_(std::move(name)) {}
+    Document(const Pdfium& library, void* handle, std::unique_ptr<FormCallbacks> callbacks,
+             void* form, std::string name);
     const Pdfium* library_;
     void* handle_;
+    std::unique_ptr<FormCallbacks> callbacks_;  // outlive the form
+    void* form_;
     std::string name_;
   };
 
  private:
-  struct PauseRequest;
   /// A page, open while this lives. The caller holds the lock.
   class OpenPage;
 
-  explicit Pdfium(SharedLibrary library) : library_(std::move(library)) {}
-  Result<void> bind();
+  Pdfium(SharedLibrary library, const PdfiumCalls& calls)
+      : library_(std::move(library)), calls_(calls) {}
   Result<void> start();
   Result<void> visit_objects(void* object, bool is_page, int depth, std::uint32_t& left,
                              const std::string& name,
@@ -82,29 +80,7 @@ class Pdfium {
 
   SharedLibrary library_;
   std::string version_;
-
-  void (*init_)(const void* config) = nullptr;
-  void* (*load_)(const void* bytes, std::size_t size, const char* password) = nullptr;
-  unsigned long (*last_error_)() = nullptr;
-  void (*close_)(void* document) = nullptr;
-  int (*security_)(void* document) = nullptr;
-  int (*page_count_)(void* document) = nullptr;
-  int (*page_size_)(void* document, int page, PageSize* size) = nullptr;
-  void* (*load_page_)(void* document, int page) = nullptr;
-  void (*close_page_)(void* page) = nullptr;
-  int (*count_objects_)(void* page) = nullptr;
-  void* (*object_)(void* page, int index) = nullptr;
-  int (*object_type_)(void* object) = nullptr;
-  int (*count_inner_)(void* form) = nullptr;
-  void* (*inner_)(void* form, unsigned long index) = nullptr;
-  int (*picture_size_)(void* picture, unsigned* width, unsigned* height) = nullptr;
-  void* (*bitmap_)(int width, int height, int format, void* first, int stride) = nullptr;
-  void (*destroy_bitmap_)(void* bitmap) = nullptr;
-  int (*fill_)(void* bitmap, int left, int top, int width, int height,
-               unsigned long color) = nullptr;
-  int (*render_)(void* bitmap, void* page, int left, int top, int width, int height, int turns,
-                 int flags, PauseRequest* pause) = nullptr;
-  void (*end_render_)(void* page) = nullptr;
+  PdfiumCalls calls_;
 };
 
 }  // namespace afterimage

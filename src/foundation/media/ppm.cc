@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// Binary PPM ("P6"): "P6", width, height and 255 in decimal, one white space after each, then RGB. Comments, other
-// ranges of values and several images in a file are not read.
+// Binary PPM ("P6"): "P6", a line "# comment" or none, width, height and 255 in decimal, one white space after each, then
+// RGB. Comments at other places, other ranges of values and several images in a file are not read.
 #include "foundation/media/ppm.h"
 
 #include <fmt/format.h>
@@ -40,6 +40,11 @@ struct Ppm {
 
 std::optional<Ppm> read_ppm(const MediaFile& file) {
   std::string_view rest = as_text(file.bytes).substr(kMagic);
+  if (rest.starts_with('#')) {
+    const std::size_t end = rest.find('\n');
+    if (end == std::string_view::npos) return std::nullopt;
+    rest.remove_prefix(end + 1);
+  }
   const auto width = next_number(rest);
   const auto height = width.has_value() ? next_number(rest) : std::nullopt;
   const auto largest = height.has_value() ? next_number(rest) : std::nullopt;
@@ -71,10 +76,11 @@ Result<Image> decode_ppm(const MediaFile& file, const PictureHeader& header) {
 }
 
 std::vector<std::byte> ppm_of_rgbx(std::span<const std::uint8_t> rgbx, std::uint32_t width,
-                                   std::uint32_t height) {
+                                   std::uint32_t height, std::string_view comment) {
   const std::size_t pixels = std::size_t{width} * height;
-  AFI_CHECK(pixels > 0 && rgbx.size() == 4 * pixels);
-  const std::string header = fmt::format("P6\n{} {}\n255\n", width, height);
+  AFI_CHECK(pixels > 0 && rgbx.size() == 4 * pixels && !comment.contains('\n'));
+  const std::string line = comment.empty() ? "" : fmt::format("# {}\n", comment);
+  const std::string header = fmt::format("P6\n{}{} {}\n255\n", line, width, height);
   std::vector<std::byte> file(header.size() + 3 * pixels);
   std::ranges::transform(header, file.begin(), [](char c) { return static_cast<std::byte>(c); });
   std::byte* to = file.data() + header.size();

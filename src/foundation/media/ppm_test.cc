@@ -33,6 +33,15 @@ TEST(Ppm, GivesBackThePixelsItWasMadeOf) {
   EXPECT_THAT(image.rgb, ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
+TEST(Ppm, ACommentChangesTheFileAndNoPixel) {
+  const std::vector<std::uint8_t> rgbx = {1, 2, 3, 99};
+  const MediaItem plain = media_item(Modality::kImage, ppm_of_rgbx(rgbx, 1, 1));
+  const MediaItem said = media_item(Modality::kImage, ppm_of_rgbx(rgbx, 1, 1, "page 2 of a file"));
+  EXPECT_NE(*plain.files[0], *said.files[0]);
+  EXPECT_EQ(decode_image(plain).value().rgb, decode_image(said).value().rgb);
+  EXPECT_EQ(*said.files[0], bytes_of("P6\n# page 2 of a file\n1 1\n255\n\1\2\3"));
+}
+
 TEST(Ppm, EveryWhiteSpaceSeparatesAndNothingElse) {
   EXPECT_TRUE(decode_image(ppm("P6 1\t1\r255 abc")).has_value());
   const struct {
@@ -42,7 +51,9 @@ TEST(Ppm, EveryWhiteSpaceSeparatesAndNothingElse) {
   } kCases[] = {
       {"no sizes", "P6\n", ErrorCode::kCorruption},
       {"one size", "P6\n1 ", ErrorCode::kCorruption},
-      {"a comment", "P6\n# made by\n1 1\n255\nabc", ErrorCode::kCorruption},
+      {"two comments", "P6\n# made by\n# us\n1 1\n255\nabc", ErrorCode::kCorruption},
+      {"a comment without an end", "P6\n# made by", ErrorCode::kCorruption},
+      {"a comment between numbers", "P6\n1 # made by\n1\n255\nabc", ErrorCode::kCorruption},
       {"a sign", "P6\n-1 1\n255\nabc", ErrorCode::kCorruption},
       {"two spaces", "P6\n1  1\n255\nabc", ErrorCode::kCorruption},
       {"16 bits", "P6\n1 1\n65535\nabcdef", ErrorCode::kCorruption},

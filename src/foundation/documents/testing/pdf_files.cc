@@ -15,10 +15,6 @@ namespace {
 constexpr std::size_t kFirstPage = 4;       // after the catalog, the tree and the font
 constexpr std::size_t kObjectsPerPage = 3;  // the page, its content and its picture
 
-std::string stream(const std::string& fields, const std::string& data) {
-  return fmt::format("<<{} /Length {}>>\nstream\n{}\nendstream", fields, data.size(), data);
-}
-
 /// What the standard security handler's revision 2 has as /U for the empty password, with the other fields of
 /// encryption().
 constexpr const char* kOfNoPassword =
@@ -41,15 +37,35 @@ void add_page(const PdfPage& page, std::vector<std::string>& objects) {
   objects.push_back(fmt::format(
       "<</Type /Page /Parent 2 0 R /MediaBox [0 0 {} {}] /Resources <<{}>> /Contents {} 0 R>>",
       page.width, page.height, resources, content));
-  objects.push_back(stream("", drawing));
+  objects.push_back(pdf_stream("", drawing));
   objects.push_back(
-      stream(fmt::format("/Type /XObject /Subtype /Image /Width {} /Height {} /ColorSpace "
-                         "/DeviceGray /BitsPerComponent 1",
-                         page.picture_width, page.picture_height),
-             "\x55"));
+      pdf_stream(fmt::format("/Type /XObject /Subtype /Image /Width {} /Height {} /ColorSpace "
+                             "/DeviceGray /BitsPerComponent 1",
+                             page.picture_width, page.picture_height),
+                 "\x55"));
 }
 
 }  // namespace
+
+std::string pdf_stream(const std::string& fields, const std::string& data) {
+  return fmt::format("<<{} /Length {}>>\nstream\n{}\nendstream", fields, data.size(), data);
+}
+
+FileContent pdf_of_objects(const std::vector<std::string>& objects, const std::string& trailer) {
+  std::string file = "%PDF-1.7\n";
+  std::vector<std::size_t> offsets;
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    offsets.push_back(file.size());
+    file += fmt::format("{} 0 obj\n{}\nendobj\n", i + 1, objects[i]);
+  }
+  const std::size_t table = file.size();
+  file += fmt::format("xref\n0 {}\n0000000000 65535 f \n", objects.size() + 1);
+  for (const std::size_t offset : offsets) file += fmt::format("{:010} 00000 n \n", offset);
+  file += fmt::format("trailer\n<</Size {} /Root 1 0 R{}>>\nstartxref\n{}\n%%EOF\n",
+                      objects.size() + 1, trailer, table);
+  const auto bytes = std::as_bytes(std::span(file));
+  return {bytes.begin(), bytes.end()};
+}
 
 FileContent make_pdf(const PdfContent& content) {
   std::string kids;
@@ -63,23 +79,12 @@ FileContent make_pdf(const PdfContent& content) {
       fmt::format("<</Type /Pages /Kids [{}] /Count {}>>", kids, count),
       "<</Type /Font /Subtype /Type1 /BaseFont /Helvetica>>"};
   for (const PdfPage& page : content.pages) add_page(page, objects);
-  std::string file = "%PDF-1.7\n";
-  std::vector<std::size_t> offsets;
-  for (std::size_t i = 0; i < objects.size(); ++i) {
-    offsets.push_back(file.size());
-    file += fmt::format("{} 0 obj\n{}\nendobj\n", i + 1, objects[i]);
-  }
-  const std::size_t table = file.size();
-  file += fmt::format("xref\n0 {}\n0000000000 65535 f \n", objects.size() + 1);
-  for (const std::size_t offset : offsets) file += fmt::format("{:010} 00000 n \n", offset);
-  std::string trailer = fmt::format("/Size {} /Root 1 0 R", objects.size() + 1);
+  std::string trailer;
   if (content.needs_password) {
     trailer += encryption("/V 2 /R 3 /Length 128", std::string(64, '5'));
   }
   if (content.has_empty_password) trailer += encryption("/V 1 /R 2 /Length 40", kOfNoPassword);
-  file += fmt::format("trailer\n<<{}>>\nstartxref\n{}\n%%EOF\n", trailer, table);
-  const auto bytes = std::as_bytes(std::span(file));
-  return {bytes.begin(), bytes.end()};
+  return pdf_of_objects(objects, trailer);
 }
 
 FileContent make_pdf(std::vector<PdfPage> pages) {
