@@ -43,12 +43,15 @@ struct SegmentLogOptions {
 struct DiskTierOptions {
   SegmentLogOptions log;
   DiskBackend backend = DiskBackend::kBest;
+  /// Longest time that an accepted entry waits for its write, if the disk keeps up: how much a
+  /// kill -9 can lose. Above zero.
+  Duration flush_interval = std::chrono::seconds(1);
   /// After a failed write, or `failure_threshold` failed reads in a row, the tier stops using the
   /// disk for this long: puts are refused and gets miss at once. Then one operation tries again.
   Duration open_duration = std::chrono::seconds(5);
   std::uint32_t failure_threshold = 3;
-  /// Whether an internal thread does the work that puts would otherwise have to wait for. If false,
-  /// that work is done only by catch_up().
+  /// Whether an internal thread calls catch_up() after every flush_interval, and when puts would
+  /// otherwise have to wait. False: the owner calls it.
   bool own_thread = true;
 };
 
@@ -59,10 +62,12 @@ struct DiskTierOptions {
 ///          disk failures cost hits and never a crash: stats().degraded_reason says why. A put that
 ///          would have to wait for the disk longer than SegmentLogOptions::append_timeout is
 ///          refused with kUnavailable.
-/// Visible  flush() returns once everything put before survives a power failure. An entry is found
-///          earlier, when its write has completed.
-/// Threads  Any. An internal thread does the work that puts would have to wait for. flush() and
-///          erase() wait for the disk.
+/// Visible  At once: a get of an entry that is not written yet writes it first. An entry survives
+///          kill -9 after at most DiskTierOptions::flush_interval and the time of the write; a sync
+///          follows, after which it survives a power failure. flush() returns once everything put
+///          before does.
+/// Threads  Any. An internal thread writes, and does the work that puts would have to wait for.
+///          flush() and erase() wait for the disk.
 /// Source   src/storage/disk/DESIGN.md, docs/formats/segment.md.
 class DiskTier final : public Tier {
  public:
@@ -92,7 +97,8 @@ class DiskTier final : public Tier {
   [[nodiscard]] std::optional<EntryMetadata> metadata(const TierKey& key) const override;
   [[nodiscard]] TierStats stats() const override;
 
-  /// Does the pending work that refused puts would have had to wait for. Waits for the disk.
+  /// Writes what was put and is not written yet, and does the work that refused puts would have had
+  /// to wait for. Waits for the disk.
   void catch_up();
 
   [[nodiscard]] const SegmentLog& log() const;

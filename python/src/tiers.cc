@@ -170,10 +170,13 @@ std::pair<EntryClass, TierPtr> opened(const std::string& holds, Open&& open) {
 struct PyDiskTier : PyTier {
   PyDiskTier(const std::string& folder, std::uint64_t capacity, std::uint64_t memory,
              const std::string& holds, double put_timeout,
-             const std::optional<std::string>& key_file)
-      : PyTier(opened(holds, [&, timeout = checked_seconds(put_timeout, "put_timeout_seconds")] {
-          return open_disk_store(folder, {.capacity = Bytes(capacity), .put_timeout = timeout},
-                                 Bytes(memory), key_file);
+             const std::optional<std::string>& key_file, double flush_interval)
+      : PyTier(opened(holds, [&, timeout = checked_seconds(put_timeout, "put_timeout_seconds"),
+                              flush = checked_seconds(flush_interval, "flush_interval_seconds")] {
+          return open_disk_store(
+              folder,
+              {.capacity = Bytes(capacity), .put_timeout = timeout, .flush_interval = flush},
+              Bytes(memory), key_file);
         })) {}
 };
 
@@ -283,6 +286,7 @@ Result<TierPtr> open_disk_store(const std::string& folder, const DiskLimits& lim
   DiskTierOptions options;
   options.log.capacity = limits.capacity;
   options.log.append_timeout = limits.put_timeout;
+  options.flush_interval = limits.flush_interval;
   AFI_TRY(store->disk, DiskTier::open(folder, options, store->memory, store->clock));
   store->folder = std::filesystem::absolute(folder).string();
   AFI_TRY_VOID(make_usable(*store, *store->disk, key_file));
@@ -320,20 +324,24 @@ void bind_tiers(nb::module_& module) {
       "A tier in a folder on disk, with a hard capacity.\n"
       "\n"
       "Errors   Unavailable: the folder is unusable, or another process uses it.")
-      .def(nb::init<const std::string&, std::uint64_t, std::uint64_t, const std::string&, double,
-                    const std::optional<std::string>&>(),
-           nb::arg("folder"), nb::kw_only(), nb::arg("capacity_bytes"),
-           nb::arg("memory_bytes") = 256ULL << 20U, nb::arg("holds") = "encoder_output",
-           nb::arg("put_timeout_seconds") = 0.01, nb::arg("encrypt_key_file") = nb::none(),
-           "memory_bytes: for write buffers (16 MiB) and for entries that were read and are "
-           "referenced.\n"
-           "holds: encoder_output or prefix_kv, the entries of put() and get(); caches may share a "
-           "tier whatever\n"
-           "it is. put_timeout_seconds: how long a put waits for a write buffer before it is "
-           "refused.\n"
-           "encrypt_key_file: encrypt with AES-256-GCM and "
-           "the key in this\n"
-           "file (`openssl rand -hex 32`, mode 0600).");
+      .def(
+          nb::init<const std::string&, std::uint64_t, std::uint64_t, const std::string&, double,
+                   const std::optional<std::string>&, double>(),
+          nb::arg("folder"), nb::kw_only(), nb::arg("capacity_bytes"),
+          nb::arg("memory_bytes") = 256ULL << 20U, nb::arg("holds") = "encoder_output",
+          nb::arg("put_timeout_seconds") = 0.01, nb::arg("encrypt_key_file") = nb::none(),
+          nb::arg("flush_interval_seconds") = 1.0,
+          "memory_bytes: for write buffers (16 MiB) and for entries that were read and are "
+          "referenced.\n"
+          "holds: encoder_output or prefix_kv, the entries of put() and get(); caches may share a "
+          "tier whatever\n"
+          "it is. put_timeout_seconds: how long a put waits for a write buffer before it is "
+          "refused.\n"
+          "encrypt_key_file: encrypt with AES-256-GCM and "
+          "the key in this\n"
+          "file (`openssl rand -hex 32`, mode 0600). flush_interval_seconds: the longest time that "
+          "a put waits\n"
+          "to be written, which is what kill -9 can lose.");
   nb::class_<PyRemoteTier, PyTier>(
       module, "RemoteTier",
       "A tier on Redis or Valkey, standalone or a cluster, shared by processes and machines "

@@ -56,6 +56,7 @@ using TierPtr = std::shared_ptr<TierStore>;
 struct DiskLimits {
   Bytes capacity;
   Duration put_timeout = std::chrono::milliseconds(10);  // for space in the write buffers
+  Duration flush_interval = std::chrono::seconds(1);     // see DiskTierOptions
 };
 Result<TierPtr> open_disk_store(const std::string& folder, const DiskLimits& limits, Bytes memory,
                                 const std::optional<std::string>& key_file);

@@ -79,6 +79,7 @@ struct MemorySettings {
   std::uint64_t max_kv_tokens = 0;  // 0: the budget decides
   std::string disk;                 // a folder; empty: memory only
   Bytes disk_size = 64_GiB;
+  Duration disk_flush_interval = std::chrono::seconds(1);  // most that kill -9 loses
   bool disk_all = false;         // write new entries even where almost none is asked for again
   Bytes gpu_size = 0_B;          // 0: no GPU memory is used
   std::uint32_t gpu = 0;         // its index

@@ -216,6 +216,11 @@ void add_memory_and_remote(std::vector<Setting<Settings>>& table) {
       kAtStart, memory(&MemorySettings::disk), or_empty(check_folder));
   add({"memory.disk_size", "Maximum size of the cache in memory.disk."}, kAtStart,
       memory(&MemorySettings::disk_size), between(1_MiB, Bytes(1ULL << 60U)));
+  add({"memory.disk_flush_interval",
+       "Longest time that a stored entry waits to be written to memory.disk: what kill -9 can "
+       "lose."},
+      kAtStart, memory(&MemorySettings::disk_flush_interval),
+      between<Duration>(std::chrono::milliseconds(10), std::chrono::hours(1)));
   add({"memory.disk_all",
        "Write each new entry to memory.disk, even while almost none is asked for again."},
       kAtStart, memory(&MemorySettings::disk_all), AnyValue());

@@ -82,6 +82,7 @@ Result<void> Service::State::open_stores() {
   StoresOptions wanted{.nearest = device == nullptr ? nullptr : &device->tier(),
                        .disk = memory.disk,
                        .disk_capacity = memory.disk_size,
+                       .disk_flush_interval = memory.disk_flush_interval,
                        .secret_file = options.settings.secret_file,
                        .encrypt_key_file = memory.encrypt_key_file,
                        .encrypt_key_env = memory.encrypt_key_env};

@@ -8,6 +8,7 @@
 
 #include "foundation/platform/fault_points.h"
 #include "foundation/platform/mutex.h"
+#include "foundation/platform/timed_condition.h"
 #include "storage/block_io/block_files.h"
 #include "storage/disk/segment_log.h"
 #include "storage/memory/circuit_breaker.h"
@@ -15,11 +16,11 @@
 namespace afterimage {
 namespace {
 
-/// Runs long work on its own thread, on request.
+/// Runs long work on its own thread, on request and after every interval.
 class Housekeeper {
  public:
-  explicit Housekeeper(std::function<void()> work)
-      : work_(std::move(work)), thread_([this] { run(); }) {}
+  Housekeeper(std::function<void()> work, Duration every)
+      : work_(std::move(work)), every_(every), thread_([this] { run(); }) {}
   Housekeeper(const Housekeeper&) = delete;
   Housekeeper& operator=(const Housekeeper&) = delete;
   ~Housekeeper() {
@@ -40,19 +41,21 @@ class Housekeeper {
 
  private:
   void run() {
-    while (wait_for_request()) work_();
+    while (wait()) work_();
   }
-  /// Waits for a request. False: the thread should stop.
-  bool wait_for_request() {
+  /// Waits for a request or the interval. False: the thread should stop.
+  bool wait() {
     const MutexLock lock(mutex_);
-    while (!requested_ && !stopping_) changed_.wait(mutex_);
+    changed_.wait_for(mutex_, every_,
+                      [this]() AFI_REQUIRES(mutex_) { return requested_ || stopping_; });
     requested_ = false;
     return !stopping_;
   }
 
   const std::function<void()> work_;
+  const Duration every_;
   Mutex mutex_;
-  Condition changed_;
+  TimedCondition changed_;
   bool requested_ AFI_GUARDED_BY(mutex_) = false;
   bool stopping_ AFI_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it uses the other members
@@ -78,7 +81,7 @@ struct DiskTier::State {
         reads(CircuitBreakerOptions::in_a_row(its_options.failure_threshold,
                                               its_options.open_duration)),
         writes(CircuitBreakerOptions::in_a_row(1, its_options.open_duration)) {
-    if (options.own_thread) housekeeper.emplace([this] { catch_up(); });
+    if (options.own_thread) housekeeper.emplace([this] { catch_up(); }, options.flush_interval);
   }
 
   std::unique_ptr<SegmentLog> log;
@@ -109,14 +112,20 @@ struct DiskTier::State {
     }
     return done;
   }
-  /// Does the work that a put would have had to wait for.
+  /// Writes what is not written yet, and does the work that a put would have had to wait for.
   void catch_up() {
-    if (!log->wants_commit()) return;
     {
       const MutexLock lock(mutex);
       if (writes.is_rejecting(clock.now())) return;
     }
-    static_cast<void>(record_write(log->commit()));
+    if (log->wants_commit()) {
+      static_cast<void>(record_write(log->commit()));
+      return;
+    }
+    const Result<bool> wrote = log->write_out();
+    // Having nothing to write is no evidence that the disk works.
+    if (!wrote) static_cast<void>(record_write(std::unexpected(wrote.error())));
+    if (wrote && *wrote) static_cast<void>(record_write({}));
   }
   Result<void> may_write() {
     const MutexLock lock(mutex);
@@ -137,6 +146,9 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(const std::string& folder,
 Result<std::unique_ptr<DiskTier>> DiskTier::open(std::unique_ptr<BlockFolder> folder,
                                                  const DiskTierOptions& options,
                                                  MemoryBudget& memory, const Clock& clock) {
+  if (options.flush_interval <= Duration(0)) {
+    return fail(ErrorCode::kInvalidArgument, "a disk tier's flush interval must be above zero");
+  }
   AFI_TRY(auto log, SegmentLog::open(std::move(folder), options.log, memory));
   return std::unique_ptr<DiskTier>(
       new DiskTier(std::make_unique<State>(std::move(log), options, clock)));
@@ -165,7 +177,7 @@ Result<void> DiskTier::put_pieces(const TierKey& key, const EntryMeta& meta, Byt
 
 Result<std::optional<TierEntry>> DiskTier::get(const TierKey& key, MemoryBudget& room) {
   // A miss does no I/O, so it must not be the probe of an open breaker.
-  const bool there = state_->log->contains(key);
+  const bool there = may_contain(key);
   {
     const MutexLock lock(state_->mutex);
     if (!there || !AFI_GUARD("tier.rest", state_->reads.try_acquire(state_->clock.now()))) {
@@ -211,7 +223,10 @@ Result<void> DiskTier::flush() {
   return state_->record_write(state_->log->commit());
 }
 
-bool DiskTier::may_contain(const TierKey& key) const { return state_->log->contains(key); }
+bool DiskTier::may_contain(const TierKey& key) const {
+  // In this order: an entry whose write completes in between is found by contains().
+  return state_->log->is_pending(key) || state_->log->contains(key);
+}
 bool DiskTier::is_pending(const TierKey& key) const { return state_->log->is_pending(key); }
 std::optional<EntryMetadata> DiskTier::metadata(const TierKey& key) const {
   return state_->log->metadata(key);

@@ -5,11 +5,19 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -318,6 +326,100 @@ TEST_F(DiskTierOnDisk, KilledAtAnyTimeServesNothingWrongAndKeepsCommittedEntries
   std::printf("%d kills: %llu entries checked, 0 wrong bytes, %llu lost that were not committed\n",
               kills, static_cast<unsigned long long>(checked),
               static_cast<unsigned long long>(uncommitted_lost));
+}
+
+/// Runs `work` in a process of its own, and returns what waitpid says.
+template <typename Work>
+int status_of(const Work& work) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(work());
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status;
+}
+
+/// From here on fallocate says that the file system has no such thing, as ext2, ext3 and older NFS do.
+bool forbid_fallocate() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_fallocate, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{.len = std::size(filter), .filter = filter};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// "cannot allocate space for 'store.afi': Invalid argument", and no disk.
+TEST_F(DiskTierOnDisk, AFileSystemWithoutFallocateIsUsedAndErasedEntriesAreOverwritten) {
+  const int status = status_of([&] {
+    if (!forbid_fallocate()) return 2;
+    const auto tier = open();
+    if (!tier) return 3;
+    for (std::uint64_t n = 1; n <= 2; ++n) {
+      if (!(*tier)->put(tier_key(n), {}, tier_bytes(n, 20'000))) return 4;
+    }
+    if (!(*tier)->flush() || !(*tier)->erase(tier_key(2))) return 5;
+    return std::filesystem::file_size(segment(1)) == (512_KiB).value() ? 0 : 6;
+  });
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  std::ifstream file(segment(1), std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const auto has = [&](std::uint64_t n) {
+    const std::vector<std::byte> value = tier_bytes(n, 20'000);
+    return bytes.contains(std::string(reinterpret_cast<const char*>(value.data()) + 10'000, 1'000));
+  };
+  EXPECT_TRUE(has(1));
+  EXPECT_FALSE(has(2)) << "was erased";
+  const auto tier = open().value();
+  EXPECT_TRUE(tier->get(tier_key(1), memory).value().has_value());
+  EXPECT_FALSE(tier->get(tier_key(2), memory).value().has_value());
+}
+
+// The first segment ended the process with SIGXFSZ.
+TEST_F(DiskTierOnDisk, AFileSizeLimitBelowASegmentIsAnError) {
+  const int status = status_of([&] {
+    const rlimit limit{.rlim_cur = (256_KiB).value(), .rlim_max = (256_KiB).value()};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
+    const auto tier = open();
+    if (tier && !(*tier)->put(tier_key(1), {}, tier_bytes(1, 100))) return 4;
+    if (tier) return 3;
+    return tier.error().code == ErrorCode::kInvalidArgument &&
+                   tier.error().message.contains("ulimit -f")
+               ? 0
+               : 5;
+  });
+  ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()) ||
+              !std::filesystem::exists(folder.file("store.afi")))
+      << "nothing was written";
+}
+
+// The tier's own thread writes: nothing was flushed, and no batch was full.
+TEST_F(DiskTierOnDisk, WhatRestedForAFlushIntervalSurvivesKill9) {
+  constexpr std::uint64_t kEntries = 30;
+  const int status = status_of([&] {
+    DiskTierOptions restless = options(64_MiB);
+    restless.flush_interval = std::chrono::milliseconds(1);
+    auto tier = DiskTier::open(folder.path(), restless, memory, clock);
+    if (!tier) return 3;
+    for (std::uint64_t n = 0; n < kEntries; ++n) {
+      if (!(*tier)->put(tier_key(n), {}, tier_bytes(n, 100))) return 4;
+    }
+    const Duration end = clock.now() + std::chrono::seconds(20);
+    for (std::uint64_t n = 0; n < kEntries; ++n) {
+      while ((*tier)->is_pending(tier_key(n)) && clock.now() < end) ::sched_yield();
+    }
+    return ::raise(SIGKILL);
+  });
+  ASSERT_TRUE(WIFSIGNALED(status)) << WEXITSTATUS(status);
+  const auto tier = open().value();
+  for (std::uint64_t n = 0; n < kEntries; ++n) {
+    EXPECT_TRUE(tier->get(tier_key(n), memory).value().has_value()) << n;
+  }
 }
 
 }  // namespace

@@ -39,9 +39,10 @@ struct SegmentLogStats {
 /// Entries appended to large files: one write each, in order, a few in flight.
 ///
 /// Shape    docs/formats/segment.md. Files: `store.afi`, `segment-<id>.afi`, `lock`.
-/// Visible  An entry is found once its write has completed, and survives a power failure once
-///          commit() or a later background sync has returned. kill -9 loses what was not yet
-///          written: at most batches x batch_bytes, or one larger entry.
+/// Visible  An entry survives kill -9 once its write has completed, and a power failure once
+///          commit() or a later background sync has returned. Writes begin when a batch is full, and
+///          at write_out(): kill -9 loses what was appended since, and what is in flight. A read of
+///          an entry that is not written yet writes it first, within read_timeout.
 /// Append   Copies the entry and returns; it is refused rather than kept waiting. An entry larger
 ///          than all batches together gets its own memory from the budget until it is written.
 /// Read     Header, epoch, place, full key, length and checksum are compared at every read. A
@@ -52,13 +53,13 @@ struct SegmentLogStats {
 /// Errors   kLimitExceeded: larger than a segment; kNoSpace: the disk is full; kUnavailable: the
 ///          disk failed or exceeded its timeout: operations in flight are lost, and counted. After
 ///          a failed write the next append begins a new segment.
-/// Threads  Any. Writers wait for each other, also during device I/O; readers and stats() never
-///          wait for writers.
+/// Threads  Any. Writers wait for each other, also during device I/O; stats() and readers of written
+///          entries never wait for writers.
 class SegmentLog {
  public:
   /// Recovers what is in `folder`. `budget` pays for the batches and for idle read buffers, and
-  /// must outlive the log. kInvalidArgument: inconsistent sizes in `options`; kCorruption: the
-  /// store id is lost.
+  /// must outlive the log. kInvalidArgument: inconsistent sizes in `options`, or segments that this
+  /// process may not write; kUnsupported: another version wrote the folder, and nothing is changed.
   static Result<std::unique_ptr<SegmentLog>> open(std::unique_ptr<BlockFolder> folder,
                                                   const SegmentLogOptions& options,
                                                   MemoryBudget& budget);
@@ -82,14 +83,18 @@ class SegmentLog {
   /// An entry whose header is damaged is erased, too.
   Result<EntryCount> erase_matching(const EntryFilter& filter);
   Result<void> commit();
+  /// Writes what was appended before, without waiting for a batch to fill, and starts a sync of it.
+  /// Appends go on meanwhile. Returns whether there was anything to write or to sync.
+  Result<bool> write_out();
   /// Whether an append was refused because a commit() is needed first: replaced or damaged records
   /// must be overwritten before a new segment begins. Call commit() from a thread that may wait.
   [[nodiscard]] bool wants_commit() const;
 
+  /// Whether the entry is written.
   [[nodiscard]] bool contains(const TierKey& key) const;
   /// Whether an entry was accepted whose write has not completed.
   [[nodiscard]] bool is_pending(const TierKey& key) const;
-  /// Metadata of an entry that contains() finds; its size is that of its blocks.
+  /// Metadata of an entry that is written or pending; its size is that of its blocks.
   [[nodiscard]] std::optional<EntryMetadata> metadata(const TierKey& key) const;
   [[nodiscard]] const DiskRecovery& recovery() const;
   [[nodiscard]] SegmentLogStats stats() const;

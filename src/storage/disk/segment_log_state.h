@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "foundation/platform/mutex.h"
@@ -17,7 +17,8 @@
 #include "storage/disk/segment_log.h"
 #include "storage/disk/segments.h"
 
-/// The log's private state. segment_log.cc appends and reads, segment_recovery.cc opens.
+/// The log's private state. segment_log.cc has the calls, segment_writes.cc and segment_removal.cc the
+/// work of writers, segment_recovery.cc opens.
 namespace afterimage {
 
 struct SegmentLog::State {
@@ -34,9 +35,9 @@ struct SegmentLog::State {
     std::size_t used = 0;
     std::shared_ptr<Segment> segment;
     std::uint64_t offset = 0;
-    std::vector<LogEntry*> ends;  // entries whose last byte is in here
-    bool last = false;            // of its segment
-    std::unique_ptr<Transfer> write;
+    std::vector<LogEntry*> ends;      // entries whose last byte is in here
+    bool last = false;                // of its segment
+    std::shared_ptr<Transfer> write;  // also of those who wait for it without the lock
   };
   struct Sync {
     std::unique_ptr<Transfer> transfer;
@@ -74,8 +75,10 @@ struct SegmentLog::State {
   void publish(const Batch& batch) AFI_REQUIRES(writer_mutex);
   void start_sync(std::shared_ptr<Segment> segment, bool seals) AFI_REQUIRES(writer_mutex);
   void start_name_sync(const std::shared_ptr<Segment>& segment) AFI_REQUIRES(writer_mutex);
+  void start_syncs() AFI_REQUIRES(writer_mutex);
   Result<void> finish_sync() AFI_REQUIRES(writer_mutex);
   Result<void> harvest() AFI_REQUIRES(writer_mutex);
+  Result<bool> write_out(Duration timeout) AFI_EXCLUDES(writer_mutex);
   Result<void> drain() AFI_REQUIRES(writer_mutex);
   Result<void> commit() AFI_REQUIRES(writer_mutex);
   void abandon() AFI_REQUIRES(writer_mutex);
@@ -134,7 +137,8 @@ struct SegmentLog::State {
 
   mutable Mutex index_mutex;
   EntryIndex index AFI_GUARDED_BY(index_mutex);
-  std::unordered_multiset<TierKey, TierKeyHash> pending AFI_GUARDED_BY(index_mutex);
+  std::unordered_multimap<TierKey, const LogEntry*, TierKeyHash> pending
+      AFI_GUARDED_BY(index_mutex);
   std::map<std::uint64_t, std::shared_ptr<Segment>> segments AFI_GUARDED_BY(index_mutex);
   std::uint64_t uses AFI_GUARDED_BY(index_mutex) = 0;
   SegmentLogStats stats AFI_GUARDED_BY(index_mutex);  // `used` is what is charged to the cap

@@ -25,11 +25,14 @@ using testing::tier_key;
 
 class FaultyTier : public ::testing::Test {
  protected:
-  std::unique_ptr<DiskTier> open(const SegmentLogOptions& log = small_log(1_MiB)) {
-    auto tier = DiskTier::open(
-        std::make_unique<FakeBlockFolder>(disk),
-        {.log = log, .open_duration = std::chrono::seconds(5), .failure_threshold = 3}, memory,
-        clock);
+  std::unique_ptr<DiskTier> open(const SegmentLogOptions& log = small_log(1_MiB),
+                                 bool own_thread = false) {
+    auto tier = DiskTier::open(std::make_unique<FakeBlockFolder>(disk),
+                               {.log = log,
+                                .open_duration = std::chrono::seconds(5),
+                                .failure_threshold = 3,
+                                .own_thread = own_thread},
+                               memory, clock);
     EXPECT_TRUE(tier.has_value()) << to_string(tier.error());
     return *std::move(tier);
   }
@@ -128,7 +131,7 @@ TEST_F(FaultyTier, ASlowDiskRefusesPutsWithoutOpeningTheBreaker) {
 }
 
 TEST_F(FaultyTier, WorkThatAPutWouldWaitForRunsOnAnotherThread) {
-  const auto tier = open(hurried_log(1_MiB));
+  const auto tier = open(hurried_log(1_MiB), true);
   put(*tier, 0);
   // A replacement must be durable before its segment is sealed.
   bool refused = false;
@@ -141,6 +144,88 @@ TEST_F(FaultyTier, WorkThatAPutWouldWaitForRunsOnAnotherThread) {
     if (refused) std::this_thread::yield();
   }
   EXPECT_FALSE(refused);
+}
+
+/// Ends the process: what was not written is lost, and the disk keeps what was.
+void kill(std::unique_ptr<DiskTier>& tier, FakeDisk& disk) {
+  disk.fail(DiskFault::kError, 1, 1'000'000);  // keeps the destructor from writing
+  tier.reset();
+  disk.restart();
+}
+
+// 200 answers, a minute of rest, kill -9: none was found.
+TEST_F(FaultyTier, APartialBatchIsWrittenAfterTheFlushInterval) {
+  auto tier = open();
+  put(*tier, 1);
+  ASSERT_TRUE(tier->is_pending(tier_key(1))) << "less than a batch";
+  tier->catch_up();  // as the tier's thread does after every flush_interval
+  EXPECT_FALSE(tier->is_pending(tier_key(1)));
+  ASSERT_TRUE(tier->put(tier_key(2), {}, tier_bytes(2, 100)).has_value());
+  kill(tier, disk);
+  tier = open();
+  EXPECT_TRUE(holds(*tier, 1));
+  EXPECT_FALSE(holds(*tier, 2)) << "was put since";
+}
+
+TEST_F(FaultyTier, AWrittenBatchIsSyncedWithoutAFlush) {
+  auto tier = open();
+  put(*tier, 1);
+  tier->catch_up();
+  EXPECT_EQ(tier->log().stats().lost, 0U);
+  tier->catch_up();
+  EXPECT_EQ(tier->log().stats().uncommitted, 0_B);
+  disk.fail(DiskFault::kError, 1, 1'000'000);
+  tier.reset();
+  Rng rng(1);
+  disk.reboot(rng);
+  EXPECT_TRUE(holds(*open(), 1)) << "survives a power failure";
+}
+
+// Memory that evicts an entry before its batch is full must find it here, or it is computed again.
+TEST_F(FaultyTier, AnEntryIsFoundBeforeItsBatchIsFull) {
+  const auto tier = open();
+  put(*tier, 1);
+  ASSERT_TRUE(tier->is_pending(tier_key(1)));
+  EXPECT_TRUE(tier->may_contain(tier_key(1)));
+  EXPECT_GE(tier->metadata(tier_key(1)).value().bytes, 5'000_B);
+  EXPECT_TRUE(holds(*tier, 1));
+  EXPECT_EQ(tier->stats().misses, 0U);
+}
+
+TEST_F(FaultyTier, AGetFindsTheNewerValueBeforeItsBatchIsFull) {
+  const auto tier = open();
+  put(*tier, 1);
+  ASSERT_TRUE(tier->flush().has_value());
+  ASSERT_TRUE(tier->put(tier_key(1), {}, tier_bytes(2, 6'000)).has_value());
+  const auto found = tier->get(tier_key(1), memory).value();
+  ASSERT_TRUE(found.has_value());
+  EXPECT_TRUE(std::ranges::equal(found->bytes, tier_bytes(2, 6'000)));
+}
+
+TEST_F(FaultyTier, ARestWithNothingToWriteUsesNoDiskAndDoesNotCloseTheBreaker) {
+  const auto tier = open();
+  put(*tier, 1);
+  tier->catch_up();
+  tier->catch_up();
+  const std::uint64_t before = disk.operations();
+  tier->catch_up();
+  EXPECT_EQ(disk.operations(), before);
+  ASSERT_TRUE(tier->put(tier_key(2), {}, tier_bytes(2, 100)).has_value());
+  disk.fail(DiskFault::kError, 1, 1'000);
+  tier->catch_up();
+  EXPECT_NE(tier->stats().degraded_reason, "");
+  clock.advance(std::chrono::seconds(5));
+  tier->catch_up();
+  EXPECT_NE(tier->stats().degraded_reason, "") << "nothing was tried";
+  disk.fail(DiskFault::kNone, 1);
+  put(*tier, 3);
+  EXPECT_EQ(tier->stats().degraded_reason, "");
+}
+
+TEST_F(FaultyTier, AFlushIntervalOfZeroIsRefused) {
+  const auto tier = DiskTier::open(std::make_unique<FakeBlockFolder>(disk),
+                                   {.flush_interval = Duration(0)}, memory, clock);
+  EXPECT_EQ(tier.error().code, ErrorCode::kInvalidArgument);
 }
 
 TEST_F(FaultyTier, AnEraseThatIsNotDurableIsAnError) {
@@ -234,6 +319,43 @@ TEST_F(HurriedLog, AHangingCommitBlocksNobody) {
   EXPECT_FALSE(log->contains(tier_key(3)));
   EXPECT_EQ(log->stats().damaged, 1U);
   EXPECT_TRUE(append(2).value());
+}
+
+TEST_F(HurriedLog, AppendsGoOnWhileAPartialBatchIsWritten) {
+  open();
+  ASSERT_TRUE(append(0).value());
+  disk.stand_still(true);
+  std::thread writing([this] { EXPECT_TRUE(log->write_out().value()); });
+  disk.await_waiter();
+  EXPECT_TRUE(append(1, 100).value());
+  EXPECT_TRUE(log->is_pending(tier_key(0)) && log->is_pending(tier_key(1)));
+  disk.go_on();
+  writing.join();
+  EXPECT_TRUE(log->contains(tier_key(0)));
+  EXPECT_TRUE(log->is_pending(tier_key(1))) << "was appended since";
+  log->check_invariants();
+}
+
+TEST_F(HurriedLog, AReadOfAnEntryThatCannotBeWrittenEndsInTimeAndLosesNothing) {
+  open();
+  ASSERT_TRUE(append(0).value());
+  disk.stand_still();
+  EXPECT_EQ(log->read(tier_key(0), room).error().code, ErrorCode::kCancelled);
+  EXPECT_LE(disk.longest_timeout(), hurried_log(1_MiB).read_timeout);
+  EXPECT_TRUE(log->is_pending(tier_key(0)));
+  disk.go_on();
+  EXPECT_TRUE(holds(0));
+  EXPECT_EQ(log->stats().lost, 0U);
+}
+
+TEST_F(HurriedLog, AWriteThatHangsLongerThanItsTimeoutIsLostAndCounted) {
+  open();
+  ASSERT_TRUE(append(0).value());
+  disk.stand_still();
+  EXPECT_EQ(log->write_out().error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(log->stats().lost, 1U);
+  EXPECT_FALSE(log->is_pending(tier_key(0)));
+  disk.go_on();
 }
 
 TEST_F(HurriedLog, AnEntryLargerThanAllBatchesGetsItsOwnMemory) {

@@ -56,7 +56,7 @@ struct Stores::State {
 };
 
 Result<void> Stores::State::open_disk() {
-  DiskTierOptions how;
+  DiskTierOptions how{.flush_interval = options.disk_flush_interval};
   how.log.capacity = options.disk_capacity;
   how.log.append_timeout = std::chrono::seconds(2);
   // Besides the cache's budget: batches exist before anything is cached.

@@ -24,6 +24,7 @@ struct StoresOptions {
   Tier* nearest = nullptr;  // stacked above the others; outlives the stores. nullptr: none
   std::string disk;         // folder of the disk tier; empty: none
   Bytes disk_capacity = 64_GiB;
+  Duration disk_flush_interval = std::chrono::seconds(1);   // DiskTierOptions::flush_interval
   std::optional<SharedStoreOptions> remote = std::nullopt;  // nullopt: no remote tier
   /// File with the secret of all keys, the same in every process that shares the remote tier.
   /// Empty: the disk folder's own secret, or a random one.
