@@ -134,6 +134,9 @@ class EncodeOnce final : public BudgetClient, private PinOwner {
   /// request, while it holds them.
   void note_request(const RequestFacts& facts, std::span<const Embeddings* const> used);
 
+  /// EncoderCache::note_covered() of each key.
+  void note_covered(std::span<const EncoderKey> keys, AgentId agent);
+
   /// All of the above for one item: returns the cached output, or waits for another request's
   /// encode, or calls encode().
   Result<Embeddings> get_or_encode(const EncoderKey& key, Modality modality, const Encode& encode,

@@ -42,12 +42,15 @@ struct EncoderEntryFacts {
 struct EncoderCacheStats {
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
+  std::uint64_t covered =
+      0;  // uses of resident entries that were not looked up: see note_covered()
   std::uint64_t insertions = 0;
   std::uint64_t evictions = 0;
   std::uint64_t refused_oversize = 0;  // larger than the whole budget
   std::uint64_t refused_in_use = 0;    // all candidates are pinned, or others hold the budget
   std::uint64_t refused_by_floor = 0;  // would have evicted below the floor
   Bytes bytes_reused;                  // sum over hits of the entry's size
+  Bytes bytes_covered;                 // the same over covered uses
   Duration encode_time_saved{0};       // sum over hits of the entry's cost
   EntryCount entries;                  // resident now
   Bytes resident;                      // bytes of the resident entries
@@ -63,15 +66,15 @@ struct EncoderArchiveStats {
   std::uint64_t declined = 0;   // stored outputs that are expected to be encoded faster than loaded
 };
 
-/// The stats under the names of the original VisualKVCache, in its order.
+/// The stats under the names of the original VisualKVCache, in its order. Covered uses are hits there.
 std::vector<std::pair<std::string_view, double>> seed_named_stats(const EncoderCacheStats& stats);
 
 /// State of one entry.
 struct EncoderEntryInfo {
   EncoderEntryFacts facts;
   Bytes bytes;
-  std::uint64_t access_count = 0;  // hits since it was inserted
-  std::uint64_t agents = 0;        // distinct agents that stored or found it; counted up to 1,024
+  std::uint64_t access_count = 0;  // hits and covered uses since it was inserted
+  std::uint64_t agents = 0;        // distinct agents that stored or used it; counted up to 1,024
   std::uint32_t pins = 0;
 };
 
@@ -119,6 +122,9 @@ class EncoderCache final : public PinOwner {
   [[nodiscard]] Pin add_pin(SlotId slot);
   /// The same, counted as a hit of `agent`.
   [[nodiscard]] Pin hit(SlotId slot, AgentId agent);
+  /// Counts a use by a request that did not need the entry, because KV that it resumed from covers the
+  /// item. Not a hit, and nothing to the eviction policy. No effect if the entry is not resident.
+  void note_covered(const EncoderKey& key, AgentId agent);
   /// Removes a damaged entry and takes back the hit that it was counted as.
   void discard_damaged(SlotId slot);
 

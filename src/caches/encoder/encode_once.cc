@@ -265,6 +265,12 @@ Result<Embeddings> EncodeOnce::get_or_encode(const EncoderKey& key, Modality mod
   return lead(std::get<FlightLeader>(std::move(waited)));
 }
 
+void EncodeOnce::note_covered(std::span<const EncoderKey> keys, AgentId agent) {
+  if (keys.empty()) return;
+  const MutexLock lock(state_->mutex);
+  for (const EncoderKey& key : keys) state_->cache.note_covered(key, agent);
+}
+
 bool EncodeOnce::erase(const EncoderKey& key) {
   const MutexLock lock(state_->mutex);
   return state_->cache.erase(key);

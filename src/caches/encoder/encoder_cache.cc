@@ -306,6 +306,16 @@ Pin EncoderCache::hit(SlotId id, AgentId agent) {
   return Pin(*this, id, slot.record->payload);
 }
 
+void EncoderCache::note_covered(const EncoderKey& key, AgentId agent) {
+  const auto it = state_->index.find(key);
+  if (it == state_->index.end()) return;
+  Slot& slot = state_->slots[*it];
+  ++slot.hits;
+  ++state_->stats.covered;
+  state_->stats.bytes_covered += slot.bytes;
+  count_agent(slot, agent);
+}
+
 void EncoderCache::discard_damaged(SlotId id) {
   Slot& slot = state_->at(id);
   AFI_CHECK(slot.pins > 0);
@@ -511,12 +521,13 @@ void EncoderCache::check_invariants() const {
 }
 
 std::vector<std::pair<std::string_view, double>> seed_named_stats(const EncoderCacheStats& stats) {
-  const auto lookups = static_cast<double>(stats.hits + stats.misses);
-  const auto hits = static_cast<double>(stats.hits);
+  const auto hits = static_cast<double>(stats.hits + stats.covered);
+  const double lookups = hits + static_cast<double>(stats.misses);
   return {{"visual_cache_hits", hits},
           {"visual_cache_misses", static_cast<double>(stats.misses)},
           {"visual_cache_hit_rate", lookups > 0 ? hits / lookups : 0},
-          {"visual_vram_saved_bytes", static_cast<double>(stats.bytes_reused.value())},
+          {"visual_vram_saved_bytes",
+           static_cast<double>((stats.bytes_reused + stats.bytes_covered).value())},
           {"visual_cache_entries", static_cast<double>(stats.entries.value())}};
 }
 

@@ -127,6 +127,42 @@ TEST(EncoderCache, CountsAccessesAgentsBytesAndMilliseconds) {
   EXPECT_EQ(to_milliseconds(stats.encode_time_saved), 200);
 }
 
+// Six agents asked about a picture before their text: KV covered it, and it had one agent and no use.
+TEST(EncoderCache, Seed000_AUseThatKvCoversCountsWithItsAgent) {
+  Fixture f(10);
+  ASSERT_TRUE(f.cache->insert(key(1), Rows(5).views, {}, AgentId(1)).has_value());
+  for (const AgentId agent : {AgentId(1), AgentId(2), kNoAgent, AgentId(3)}) {
+    f.cache->note_covered(key(1), agent);
+  }
+  f.cache->note_covered(key(2), AgentId(4));
+  EXPECT_EQ(f.cache->info(key(1))->access_count, 4U);
+  EXPECT_EQ(f.cache->info(key(1))->agents, 3U);
+  EXPECT_FALSE(f.cache->info(key(2)).has_value());
+  const EncoderCacheStats stats = f.cache->stats();
+  EXPECT_EQ(stats.covered, 4U) << "not of what is not here";
+  EXPECT_EQ(stats.bytes_covered, Bytes(4 * 320));
+  EXPECT_EQ(stats.hits, 0U) << "nothing was looked up";
+  EXPECT_EQ(stats.misses, 0U);
+  const auto named = seed_named_stats(stats);
+  EXPECT_EQ(named[0], (std::pair<std::string_view, double>("visual_cache_hits", 4)));
+  EXPECT_EQ(named[2], (std::pair<std::string_view, double>("visual_cache_hit_rate", 1)));
+  EXPECT_EQ(named[3], (std::pair<std::string_view, double>("visual_vram_saved_bytes", 1280)));
+  f.cache->check_invariants();
+}
+
+/// It is not what keeps an entry: KV serves the request without it.
+TEST(EncoderCache, ACoveredUseKeepsNoEntry) {
+  EncoderCacheOptions options;
+  options.policy = make_policy("lru").value();
+  Fixture f(10, std::move(options));
+  ASSERT_TRUE(f.put(1, 5));
+  ASSERT_TRUE(f.put(2, 5));
+  f.cache->note_covered(key(1), kNoAgent);
+  ASSERT_TRUE(f.put(3, 5));
+  EXPECT_FALSE(f.holds(1));
+  EXPECT_TRUE(f.holds(2));
+}
+
 TEST(EncoderCache, AgentsAreCountedUpToALimit) {
   Fixture f(100);
   ASSERT_TRUE(f.put(1, 10));

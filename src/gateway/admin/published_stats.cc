@@ -134,6 +134,9 @@ void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,
         number(encoder.hits));
   total("afterimage_encoder_misses_total", "Media items whose encoder output was not found",
         number(encoder.misses));
+  total("afterimage_encoder_covered_total",
+        "Media items whose encoder output was in memory and not needed, because KV was found",
+        number(encoder.covered));
   total("afterimage_encoder_loaded_total", "Of those, encodings that a tier below memory gave back",
         number(archive.loaded));
   total("afterimage_encoder_declined_total",

@@ -204,10 +204,13 @@ Result<void> MediaPlan::State::join(Item& item) const {
 void MediaPlan::State::note_request() {
   if (front == nullptr) return;
   std::vector<const Embeddings*> used;
+  std::vector<EncoderKey> covered;
   for (const Output& output : outputs) {
+    if (output.source == MediaSource::kCovered) covered.push_back(output.key);
     if (!output.claim.has_value()) continue;
     used.push_back(&std::get<Embeddings>(*output.claim));
   }
+  front->note_covered(covered, agent);
   std::exchange(front, nullptr)->note_request(facts, used);
 }
 

@@ -45,13 +45,14 @@ struct MediaPlan::State {
     TensorViews views;
   };
   State(RunningRequests::Token its_running, EncodeOnce& its_front, EncoderArchive* its_archive,
-        LeaseService* its_leases, const RequestFacts& its_facts, std::vector<Item> its_items,
-        std::vector<Output> its_outputs)
+        LeaseService* its_leases, const RequestFacts& its_facts, AgentId its_agent,
+        std::vector<Item> its_items, std::vector<Output> its_outputs)
       : running(std::move(its_running)),
         front(&its_front),
         archive(its_archive),
         leases(its_leases),
         facts(its_facts),
+        agent(its_agent),
         items(std::move(its_items)),
         outputs(std::move(its_outputs)) {}
   /// Publishes what the archive has of the output; if it has nothing, claims its lease.
@@ -82,6 +83,7 @@ struct MediaPlan::State {
   EncoderArchive* archive;         // nullptr: no tier
   LeaseService* leases;            // nullptr: no other process stores into the tier
   RequestFacts facts;
+  AgentId agent;
   std::vector<Item> items;
   std::vector<Output> outputs;
 };

@@ -263,10 +263,11 @@ MediaPlan Reuse::plan_media(const Fingerprint& prints, const std::string& agent,
                             const PartsOfMedia& parts) {
   RunningRequests::Token running = state_->running.begin();
   MediaPlan::State::Needed needed = MediaPlan::State::needed(prints, covered, parts);
-  MediaPlan::State::claim(needed.outputs, prints, *state_->front, state_->agent_id(agent));
+  const AgentId asking = state_->agent_id(agent);
+  MediaPlan::State::claim(needed.outputs, prints, *state_->front, asking);
   auto plan = std::make_unique<MediaPlan::State>(
       std::move(running), *state_->front, state_->encoder_archive.get(), state_->leases, facts,
-      std::move(needed.items), std::move(needed.outputs));
+      asking, std::move(needed.items), std::move(needed.outputs));
   for (MediaPlan::State::Output& output : plan->outputs) {
     if (output.claim.has_value()) plan->load(output);
   }

@@ -71,6 +71,26 @@ TEST(Serve, TheNextTurnResumesAtTheEndOfTheLastPrompt) {
   EXPECT_EQ(second.sources, (std::vector{MediaSource::kCovered}));
 }
 
+// A picture that stands before the text lies in the KV that others resume from: it had one agent, the
+// first, and no use.
+TEST(Serve, APictureThatKvCoversIsAUseOfItsAgent) {
+  const Fixture f;
+  for (const char* const agent : {"auditor", "analyst", "designer", "analyst"}) {
+    Request request = f.conversation(1, 1);
+    request.agent = agent;
+    const Served served = f.ask(request);
+    const bool is_first = request.agent == "auditor";
+    EXPECT_EQ(served.sources.front(), is_first ? MediaSource::kEncoded : MediaSource::kCovered);
+  }
+  const std::vector<EncoderEntryInfo> entries = f.reuse->encoder().most_shared(9);
+  ASSERT_EQ(entries.size(), 1U);
+  EXPECT_EQ(entries.front().agents, 3U);
+  EXPECT_EQ(entries.front().access_count, 3U);
+  const EncoderCacheStats stats = f.reuse->stats().encoder;
+  EXPECT_EQ(stats.covered, 3U);
+  EXPECT_EQ(stats.hits, 0U);
+}
+
 // Seed 004 B6: the same question again was a miss. B14: the only state stood past the last place
 // where it could be resumed.
 TEST(Serve, AnExactRepeatComputesOneToken) {
