@@ -77,7 +77,6 @@ SETTINGS: list[dict[str, Any]] = [
     {"dtype": "bfloat16"},
     {"quantization": "fp8"},
     {"hf_overrides": {"vision_config": {}}},
-    {"max_model_len": 7},
     {"model_impl": "transformers"},
     {"multimodal_config": SimpleNamespace(video_pruning_rate=0.5)},
     {"multimodal_config": SimpleNamespace(mm_processor_kwargs={"max_pixels": 1})},
@@ -88,7 +87,15 @@ SETTINGS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda each: str(list(each)))
 def test_each_setting_is_part_of_the_identity(tmp_path: Path, setting: dict[str, Any]) -> None:
     folder = model_folder(tmp_path / "model")
-    assert identity_of(vllm_config(folder, **setting)) != identity_of(vllm_config(folder))
+    for of_kv in (False, True):
+        assert identity_of(vllm_config(folder, **setting), of_kv=of_kv) != identity_of(vllm_config(folder), of_kv=of_kv)
+
+
+def test_an_encoders_engine_may_have_another_length_than_the_one_that_loads_its_outputs(tmp_path: Path) -> None:
+    folder = model_folder(tmp_path / "model")
+    short, long = vllm_config(folder, max_model_len=7), vllm_config(folder, max_model_len=8)
+    assert identity_of(short) == identity_of(long)
+    assert identity_of(short, of_kv=True) != identity_of(long, of_kv=True)
 
 
 def test_a_model_that_cannot_be_identified_has_no_identity(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@
     CachePolicy           eviction in vLLM's host tier
     stats                 what the engines of this machine reused; python -m afterimage.vllm doctor checks an installation
 
-vLLM loads uuids.verify_uuids by itself: clients' uuids then never stand for content that they do not name.
+vLLM loads plugin.load by itself: clients' uuids then never stand for content that they do not name, and models and adapters are
+known by their files.
 
 Importable without vLLM; the base classes are then stand-ins with the same methods.
 """

@@ -135,4 +135,36 @@ def _watch_loads() -> None:
     core.EngineCore.add_lora, core.EngineCore.remove_lora = add_lora, remove_lora
 
 
-__all__ = ["AdapterIdentities", "tell_adapters_apart"]
+def _without_adapter(outputs: Any, *_: Any, **__: Any) -> Any:
+    return outputs
+
+
+def measure_encoders_with_adapters() -> None:
+    """vLLM 0.32 and later encode an item at the start of an engine that saves encoder outputs, to measure its width, without saying
+    which adapter each row has: on a CPU that ends the engine. From now on they encode it without adapters. May be called again.
+    """
+    try:
+        from vllm.distributed.ec_transfer.ec_connector import encoder_output_width as widths
+    except ImportError:
+        return  # this version measures nothing
+    plain = widths._measure_on_worker
+    if hasattr(plain, _MARK):
+        return
+
+    @wraps(plain)
+    def measure(worker: Any) -> Any:
+        adapters = getattr(getattr(worker.model_runner, "lora_manager", None), "_adapter_manager", None)
+        wrappers = list({id(each): each for each in getattr(adapters, "punica_wrapper_mapping", {}).values()}.values())
+        for wrapper in wrappers:
+            wrapper.add_lora_linear = _without_adapter
+        try:
+            return plain(worker)
+        finally:
+            for wrapper in wrappers:
+                del wrapper.add_lora_linear  # the class has the real one
+
+    setattr(measure, _MARK, True)
+    widths._measure_on_worker = measure
+
+
+__all__ = ["AdapterIdentities", "measure_encoders_with_adapters", "tell_adapters_apart"]

@@ -25,12 +25,11 @@ _MODEL_SETTINGS = (
     "hf_overrides",
     "config_format",
     "model_impl",
-    "max_model_len",
     "override_attention_dtype",
-    "disable_sliding_window",
     "trust_remote_code",
     "code_revision",
 )
+_KV_SETTINGS = ("max_model_len", "disable_sliding_window")  # an encoder's engine may have others than the one that loads its outputs
 _MEDIA_SETTINGS = (
     "media_io_kwargs",
     "mm_processor_kwargs",
@@ -55,8 +54,8 @@ _first_seen: dict[str, str] = {}  # digests of folders
 _MARK = "_afterimage_wraps"
 
 
-def identity_of(vllm_config: Any) -> str:
-    """A digest of everything besides an item, its request and its adapter that changes encoder outputs or KV.
+def identity_of(vllm_config: Any, *, of_kv: bool = False) -> str:
+    """A digest of everything besides an item, its request and its adapter that changes encoder outputs (of_kv: KV).
 
     Errors   Those of model_digest. Unsupported: weights that do not come from files, or an encoder-decoder. Unavailable: the
              files changed while the engine loaded them.
@@ -75,7 +74,7 @@ def identity_of(vllm_config: Any) -> str:
         "software": software_digest(*_DISTRIBUTIONS),
         "vllm": _vllm_version(),
         "device": _device_type(),
-        **{name: getattr(model, name, None) for name in _MODEL_SETTINGS},
+        **{name: getattr(model, name, None) for name in (*_MODEL_SETTINGS, *(_KV_SETTINGS if of_kv else ()))},
         **{name: getattr(multimodal, name, None) for name in _MEDIA_SETTINGS},
         **{name: getattr(load, name, None) for name in _LOAD_SETTINGS},
     }

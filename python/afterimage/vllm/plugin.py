@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from afterimage.vllm.adapters import measure_encoders_with_adapters
 from afterimage.vllm.identity import tell_kv_connectors_the_configuration, watch_loading
 from afterimage.vllm.log import log
 from afterimage.vllm.uuids import verify_uuids
@@ -12,7 +13,7 @@ from afterimage.vllm.uuids import verify_uuids
 def load() -> None:
     """May be called again. What a version of vLLM does not have changes nothing, and the parts that need it stay off."""
     verify_uuids()
-    for prepare in (watch_loading, tell_kv_connectors_the_configuration):
+    for prepare in (watch_loading, tell_kv_connectors_the_configuration, measure_encoders_with_adapters):
         try:
             prepare()
         except (ImportError, AttributeError) as error:

@@ -122,7 +122,7 @@ class SecondaryTier(SecondaryTierManager):
         self._row = view.strides[0]
         self._own_view = bool(view.nbytes)
         self._blocks = view.cast("B") if self._own_view else view
-        identity = identity_of(_configuration())
+        identity = identity_of(_configuration(), of_kv=True)
         self._space = Namespace(identity, identity, weights_epoch=weights_epoch, secret=secret_in(secret_file))
         self._fields: dict[str, str | int | bytes] = {**_layout_of(spec.config), "block_bytes": self._row}
 
