@@ -172,7 +172,8 @@ ExitCode verify(const DiskArgs& args) {
                             {"erased", done->erased.value()},
                             {"bytes_read", done->read.value()},
                             {"bad", bad},
-                            {"unreadable_segments", seen.unreadable}}
+                            {"unreadable_segments", seen.unreadable},
+                            {"foreign", seen.foreign}}
                            .dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
     fmt::print("{}: {} intact, {} damaged, {} unreadable, {} torn; {} read\n", args.folder,
@@ -186,8 +187,13 @@ ExitCode verify(const DiskArgs& args) {
     }
     list("Damaged entries: a look-up misses, and the entry is computed and written again", rows);
     list("Unreadable segments: the next start removes them", seen.unreadable);
+    list(seen.store ? "Files of another store: not verified"
+                    : "Segments that were not verified, because store.afi is damaged: the next "
+                      "start creates a new store and ignores them",
+         seen.foreign);
   }
-  return done->bad.empty() && seen.unreadable.empty() ? ExitCode::kFine : ExitCode::kProblem;
+  const bool fine = seen.store && done->bad.empty() && seen.unreadable.empty();
+  return fine ? ExitCode::kFine : ExitCode::kProblem;
 }
 
 ExitCode purge(const DiskArgs& args) {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -58,6 +59,8 @@ int run_program(int argc, char** argv) {
 }  // namespace afterimage
 
 int main(int argc, char** argv) {
+  // A write beyond `ulimit -f` is then an error like a full disk, and does not end the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return afterimage::run_program(argc, argv);
   } catch (const std::exception& error) {

@@ -22,6 +22,9 @@ import time
 import unittest
 import zlib
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "golden"))
+import disk_segments  # noqa: E402
+
 PROGRAM = os.environ["AFTERIMAGE"]
 SOURCE = pathlib.Path(os.environ["AFTERIMAGE_SOURCE"])
 EXAMPLES = SOURCE / "examples"
@@ -1145,6 +1148,27 @@ class DiskVerb(Folder):
         self.assertEqual((done.returncode, done.stderr), (1, ""), "no progress in a pipe")
         self.assertIn(f"{first.name} at 4096", done.stdout)
         self.assertEqual(first.read_bytes(), content, "verify repairs nothing")
+
+    def test_a_store_of_another_version_is_refused_unchanged(self):
+        self.make(50)
+        store = self.store / "store.afi"
+        mine, other = store.read_bytes(), 2 * disk_segments.magic_block(b"AFISTOR1", bytes(16), version=2)
+        store.write_bytes(other)
+        before = self.contents()
+        for verb in [["inspect"], ["verify"], ["purge", "--yes"]]:
+            done = call("disk", *verb, self.store)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), verb)
+            self.assertIn("version 2", done.stderr)
+        self.assertEqual(self.contents(), before)
+        store.write_bytes(mine)
+        self.assertEqual(self.asked("verify", self.store)["intact"], 50)
+
+    def test_verify_does_not_pass_what_it_could_not_verify(self):
+        self.make(50)
+        (self.store / "store.afi").write_bytes(bytes(8192))
+        found = self.asked("verify", self.store, code=1)
+        self.assertEqual((found["intact"], found["damaged"], len(found["foreign"])), (0, 0, 3))
+        self.assertIn("store.afi is damaged", call("disk", "verify", self.store).stdout)
 
     def test_purge_needs_yes_and_keeps_foreign_files(self):
         self.make(50)

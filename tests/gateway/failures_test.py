@@ -291,15 +291,18 @@ class FoldersThatFail(unittest.TestCase):
             self.questions(gateway)
             self.assertIn("disk_not_used", "".join(gateway.said))
 
-    def test_a_disk_that_is_full(self):
-        """Files cannot grow beyond what one segment needs, so every write fails at some point."""
+    def test_a_limit_on_file_sizes_below_a_segment(self):
+        """With the signals of a shell: the first segment ended the process with SIGXFSZ."""
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         folder = self.folder()
         with MockModel() as mock:
             settings = self.settings(folder)
             settings["upstream"] = {"url": mock.url}
-            with GatewayProcess(settings, preexec_fn=limit, restore_signals=False) as gateway:
+            with GatewayProcess(settings, preexec_fn=limit) as gateway:
+                said = "".join(gateway.said)
+                self.assertIn("disk_not_used", said)
+                self.assertIn("ulimit -f", said)
                 self.fill(gateway)
 
     def test_a_small_disk_that_is_full(self):

@@ -113,8 +113,8 @@ def identifier(first):
     return bytes(range(first, first + 16))
 
 
-def magic_block(magic, fields):
-    block = (magic + struct.pack("<II", 1, 0) + fields).ljust(BLOCK - 8, b"\0")
+def magic_block(magic, fields, version=1):
+    block = (magic + struct.pack("<II", version, 0) + fields).ljust(BLOCK - 8, b"\0")
     return block + struct.pack("<Q", xxh3_64(block))
 
 

@@ -68,6 +68,11 @@ Result<std::unique_ptr<AnswerArchive>> AnswerArchive::open(AnswerArchiveParts pa
         new AnswerArchive(std::move(parts), *std::move(known), {}));
   }
   if (known.error().code == ErrorCode::kUnavailable) return std::unexpected(known.error());
+  if (known.error().code == ErrorCode::kUnsupported) {
+    return fail(ErrorCode::kUnsupported,
+                parts.erasures + ": " + known.error().message +
+                    ": use another folder, or the program that wrote it; nothing was changed");
+  }
   std::string degraded_reason;
   if (known.error().code != ErrorCode::kNotFound) {
     degraded_reason =

@@ -44,6 +44,10 @@ Result<InvalidationLog::Read> InvalidationLog::load() {
         remember(*list);
         return Read{.list = *std::move(list), .version = std::move(found->version)};
       }
+      // Processes of that version use it: replacing it would erase their answers.
+      if (!list.has_value() && list.error().code == ErrorCode::kUnsupported) {
+        return std::unexpected(std::move(list.error()));
+      }
     }
     AFI_TRY(const Secret generation, random_secret());
     const InvalidationList empty(generation);

@@ -17,6 +17,7 @@ namespace afterimage {
 namespace {
 
 constexpr std::string_view kInvalidationsDomain = "afterimage/answer-erasures/1";
+constexpr std::string_view kAnyVersion = "afterimage/answer-erasures/";
 constexpr std::size_t kChecksum = kDigestBytes;
 
 bool matches(const Invalidation& invalidation, const InvalidationSubject& subject) {
@@ -153,6 +154,12 @@ Result<InvalidationList> InvalidationList::from_bytes(std::span<const std::byte>
   const auto message = bytes.first(bytes.size() - kChecksum);
   if (!AFI_GUARD("erasures.checksum", std::ranges::equal(sha256(message), bytes.last(kChecksum)))) {
     return damaged();
+  }
+  const std::string_view version = FieldReader(message).value('D', "");
+  if (version != kInvalidationsDomain && version.starts_with(kAnyVersion)) {
+    return fail(ErrorCode::kUnsupported, "an invalidation list of another version (" +
+                                             std::string(version) + "); this program reads " +
+                                             std::string(kInvalidationsDomain));
   }
   FieldReader fields(message);
   fields.domain(kInvalidationsDomain);

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "caches/identity/fields.h"
+#include "foundation/crypto/sha256.h"
 #include "testing/seeds.h"
 
 namespace afterimage {
@@ -97,6 +99,15 @@ TEST(InvalidationList, RejectsAnInvalidationWithTooMuchText) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kLimitExceeded);
   EXPECT_EQ(list.count(), 0U);
+}
+
+TEST(InvalidationList, AnotherVersionIsNotTakenForDamage) {
+  FieldWriter fields("afterimage/answer-erasures/2");
+  fields.number("members", 3);
+  std::vector<std::byte> bytes(fields.message().begin(), fields.message().end());
+  const auto checksum = sha256(bytes);
+  bytes.insert(bytes.end(), checksum.begin(), checksum.end());
+  EXPECT_EQ(InvalidationList::from_bytes(bytes).error().code, ErrorCode::kUnsupported);
 }
 
 TEST(InvalidationListProperty, OneFlippedBitIsDetected) {

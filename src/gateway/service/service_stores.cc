@@ -14,6 +14,7 @@
 #include "gateway/proxy/erasure.h"
 #include "gateway/service/service_state.h"
 #include "runtime/certificate/moved_certificate.h"
+#include "storage/disk/segment_log.h"
 #include "storage/encryption/encrypted_cell.h"
 #include "storage/memory/file_cell.h"
 #include "storage/remote/remote_cell.h"
@@ -107,6 +108,13 @@ Result<void> Service::State::open_stores() {
     }
   };
   AFI_TRY(stores, Stores::open(wanted, clock));
+  if (stores->disk_tier() == nullptr) return {};
+  const DiskRecovery& found = stores->disk_tier()->log().recovery();
+  if (found.foreign_files > 0 || found.dropped_segments > 0) {
+    log.warn("disk_files_not_used", {{"folder", memory.disk},
+                                     {"of_another_store", found.foreign_files},
+                                     {"removed", found.dropped_segments}});
+  }
   return {};
 }
 

@@ -45,8 +45,8 @@ class BlockFile {
   /// Makes durable the writes that had completed when it was called.
   virtual std::unique_ptr<Transfer> sync() = 0;
   virtual Result<void> truncate(std::uint64_t size) = 0;
-  /// Frees the blocks, which then read as zeros, where the file system supports it; a hint
-  /// elsewhere.
+  /// Frees the blocks, which then read as zeros. Where the file system cannot free them, they are
+  /// overwritten with zeros.
   virtual void discard(std::uint64_t offset, std::uint64_t size) = 0;
   [[nodiscard]] virtual Result<std::uint64_t> size() const = 0;
 };
@@ -58,13 +58,17 @@ class BlockFile {
 class BlockFolder {
  public:
   virtual ~BlockFolder() = default;
-  /// Creates a file of `size` bytes with its disk space allocated; mode 0600.
+  /// Creates a file of `size` bytes with its disk space allocated; mode 0600. Where the file system
+  /// cannot allocate space, it writes zeros: as long as that takes.
   virtual Result<std::shared_ptr<BlockFile>> create(const std::string& name,
                                                     std::uint64_t size) = 0;
   virtual Result<std::shared_ptr<BlockFile>> open(const std::string& name) = 0;
   virtual Result<void> remove(const std::string& name) = 0;
   /// Names of the regular files, sorted.
   [[nodiscard]] virtual Result<std::vector<std::string>> list() const = 0;
+  /// Largest file that this process may write (RLIMIT_FSIZE). The system ends a process that writes
+  /// more, unless it ignores SIGXFSZ.
+  [[nodiscard]] virtual std::uint64_t max_file_bytes() const { return ~std::uint64_t{0}; }
   /// Makes durable which files exist (fsync of the folder).
   virtual std::unique_ptr<Transfer> sync() = 0;
   /// For messages.

@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -67,6 +69,35 @@ OpenFile::~OpenFile() { ::close(fd_); }
 
 namespace {
 
+/// Writes zeros, for file systems that can neither allocate nor free blocks (ext2, ext3, older NFS).
+/// Returns errno, or 0.
+int write_zeros(int fd, std::uint64_t offset, std::uint64_t size) {
+  alignas(kBlock) static std::array<std::byte, 64 * kBlock> zeros{};  // as direct I/O needs them
+  while (size > 0) {
+    const ssize_t n = ::pwrite(fd, zeros.data(), std::min<std::uint64_t>(size, zeros.size()),
+                               static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : EIO;
+    offset += static_cast<std::uint64_t>(n);
+    size -= static_cast<std::uint64_t>(n);
+  }
+  return 0;
+}
+
+/// Allocates or frees blocks, or writes zeros where the file system can do neither: allocated blocks
+/// exist then, too, and freed ones read as zeros. Returns errno, or 0.
+int change_blocks(int fd, int mode, std::uint64_t offset, std::uint64_t size) {
+  int error = 0;
+  do {
+    error = ::fallocate(fd, mode, static_cast<off_t>(offset), static_cast<off_t>(size)) == 0
+                ? 0
+                : errno;
+  } while (error == EINTR);
+  // Not posix_fallocate: it writes single bytes instead, which direct I/O refuses.
+  const bool has_none = error == EOPNOTSUPP || error == ENOSYS;
+  return has_none ? write_zeros(fd, offset, size) : error;
+}
+
 class SystemBlockFile final : public BlockFile {
  public:
   SystemBlockFile(std::shared_ptr<BlockIo> io, std::shared_ptr<const OpenFile> file)
@@ -96,8 +127,8 @@ class SystemBlockFile final : public BlockFile {
     return disk_refused("shorten", file_->path(), errno);
   }
   void discard(std::uint64_t offset, std::uint64_t size) override {
-    static_cast<void>(::fallocate(file_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                                  static_cast<off_t>(offset), static_cast<off_t>(size)));
+    static_cast<void>(
+        change_blocks(file_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, size));
   }
   [[nodiscard]] Result<std::uint64_t> size() const override {
     struct stat status{};
@@ -119,7 +150,7 @@ class SystemBlockFolder final : public BlockFolder {
 
   Result<std::shared_ptr<BlockFile>> create(const std::string& name, std::uint64_t size) override {
     AFI_TRY(const std::shared_ptr<const OpenFile> file, open_file(name, O_CREAT | O_EXCL));
-    const int error = ::posix_fallocate(file->fd(), 0, static_cast<off_t>(size));
+    const int error = change_blocks(file->fd(), 0, 0, size);
     if (error != 0) {
       ::unlinkat(folder_->fd(), name.c_str(), 0);
       return disk_refused("allocate space for", file->path(), error);
@@ -150,6 +181,11 @@ class SystemBlockFolder final : public BlockFolder {
   }
   std::unique_ptr<Transfer> sync() override {
     return io_->start({.kind = BlockOperation::Kind::kSync, .file = folder_});
+  }
+  [[nodiscard]] std::uint64_t max_file_bytes() const override {
+    struct rlimit limit{};
+    if (::getrlimit(RLIMIT_FSIZE, &limit) != 0) return ~std::uint64_t{0};
+    return limit.rlim_cur == RLIM_INFINITY ? ~std::uint64_t{0} : limit.rlim_cur;
   }
   [[nodiscard]] std::string path() const override { return folder_->path(); }
   [[nodiscard]] std::string backend() const override {

@@ -61,12 +61,15 @@ Result<void> DiskInspector::inspect() {
   return {};
 }
 
-/// nullopt: both copies of the id are damaged.
+/// nullopt: both copies of the id are damaged. kUnsupported: of another version.
 Result<std::optional<DiskId>> DiskInspector::read_store_id() {
   AFI_TRY(const auto file, folder_->open(kStoreName));
   AFI_TRY(const auto room, AlignedBytes::create(kStoreBytes, *memory_));
   AFI_TRY(const auto bytes, read_blocks(*file, 0, room, kStoreBytes, kReadTimeout));
   const auto store = decode_store(bytes);
+  if (!store && store.error().code == ErrorCode::kUnsupported) {
+    return other_version(folder_->path(), store.error());
+  }
   return store ? std::optional(*store) : std::nullopt;
 }
 

@@ -63,7 +63,7 @@ struct DiskVerification {
 /// created or repaired. Only remove() removes files.
 ///
 /// Errors   kNotFound: there is no disk tier; kUnavailable: a process uses it, or it cannot be
-///          read.
+///          read; kUnsupported: another version of this program wrote it.
 /// Threads  One.
 /// Source   docs/formats/segment.md.
 class DiskInspector {

@@ -93,6 +93,11 @@ void seal_block(std::span<std::byte> block) {
   Writer(block.subspan(kBlockChecksumAt)).number(sum);
 }
 
+std::unexpected<Error> of_version(std::string_view magic, std::uint32_t version) {
+  return fail(ErrorCode::kUnsupported,
+              std::string(magic) + " of version " + std::to_string(version));
+}
+
 Result<Reader> open_block(std::span<const std::byte> block, std::string_view magic) {
   if (block.size() != kDiskBlock || std::memcmp(block.data(), magic.data(), magic.size()) != 0) {
     return damaged("no " + std::string(magic));
@@ -106,7 +111,7 @@ Result<Reader> open_block(std::span<const std::byte> block, std::string_view mag
   reader.raw(magic.size());
   const auto version = reader.number<std::uint32_t>();
   if (!AFI_GUARD("block.version", version == kVersion)) {
-    return damaged(std::string(magic) + " of version " + std::to_string(version));
+    return of_version(magic, version);
   }
   reader.number<std::uint32_t>();
   return reader;
@@ -312,13 +317,16 @@ std::vector<std::byte> encode_store(const DiskId& store) {
 }
 
 Result<DiskId> decode_store(std::span<const std::byte> bytes) {
+  std::unexpected<Error> error = damaged("both copies of the store id are damaged");
   for (std::size_t at = 0; at + kDiskBlock <= bytes.size() && at < 2 * kDiskBlock;
        at += kDiskBlock) {
-    if (auto reader = open_block(bytes.subspan(at, kDiskBlock), kStoreMagic)) {
-      return reader->array<16>();
+    auto reader = open_block(bytes.subspan(at, kDiskBlock), kStoreMagic);
+    if (reader) return reader->array<16>();
+    if (reader.error().code == ErrorCode::kUnsupported) {
+      error = std::unexpected(std::move(reader.error()));
     }
   }
-  return damaged("both copies of the store id are damaged");
+  return error;
 }
 
 }  // namespace afterimage

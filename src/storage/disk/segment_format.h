@@ -16,8 +16,8 @@
 /// The byte format of a segment: pure encoding and decoding, no I/O.
 ///
 /// Shape    A segment consists of blocks of 4 KiB: a header, records, and once sealed a footer.
-/// Errors   kCorruption: the bytes do not match their checksum or contradict themselves. Any bytes
-///          may be given.
+/// Errors   kCorruption: the bytes do not match their checksum or contradict themselves;
+///          kUnsupported: a block that another version wrote. Any bytes may be given.
 /// Source   docs/formats/segment.md specifies every byte.
 namespace afterimage {
 
@@ -88,7 +88,8 @@ Result<SegmentTrailer> decode_trailer(std::span<const std::byte> block);
 Result<std::vector<FooterEntry>> decode_footer(const SegmentTrailer& trailer,
                                                std::span<const std::byte> bytes);
 
-/// The store file holds the store id twice, so that one copy can be lost.
+/// The store file holds the store id twice, so that one copy can be lost. Its version is that of the
+/// whole folder.
 std::vector<std::byte> encode_store(const DiskId& store);
 Result<DiskId> decode_store(std::span<const std::byte> bytes);
 

@@ -39,6 +39,18 @@ Result<SegmentLogOptions> checked(SegmentLogOptions options) {
   return options;
 }
 
+/// Before the first write: the system ends a process that exceeds its limit.
+Result<void> check_file_limit(const BlockFolder& folder, const SegmentLogOptions& options) {
+  const std::uint64_t most = folder.max_file_bytes();
+  const std::uint64_t segment = options.segment_bytes.value();
+  if (segment <= most && kStoreBytes <= most) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("the segments in '{}' have {} bytes, and this process may write files of "
+                          "at most {}: raise the limit (ulimit -f, or LimitFSIZE= in a systemd "
+                          "unit), or make the disk tier's capacity at most eight times the limit",
+                          folder.path(), segment, most));
+}
+
 }  // namespace
 
 Result<DiskId> random_disk_id() {
@@ -52,6 +64,7 @@ Result<std::unique_ptr<SegmentLog>> SegmentLog::open(std::unique_ptr<BlockFolder
                                                      const SegmentLogOptions& options,
                                                      MemoryBudget& budget) {
   AFI_TRY(const SegmentLogOptions good, checked(options));
+  AFI_TRY_VOID(check_file_limit(*folder, good));
   auto state = std::make_unique<State>(std::move(folder), good, budget);
   {
     const WriterLock lock(*state);
@@ -87,7 +100,11 @@ Result<void> SegmentLog::State::recover_name(bool known) {
     AFI_TRY(const auto file, folder->open(kStoreName));
     AFI_TRY(const auto room, AlignedBytes::create(kStoreBytes, memory));
     AFI_TRY(const auto bytes, read_blocks(*file, 0, room, kStoreBytes, options.write_timeout));
-    if (const auto name = decode_store(bytes)) {
+    const auto name = decode_store(bytes);
+    if (!name && name.error().code == ErrorCode::kUnsupported) {
+      return other_version(folder->path(), name.error());
+    }
+    if (name) {
       store = *name;
       // One copy is enough. Restores the second; if that fails, the next start tries again.
       const auto whole = encode_store(store);

@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 
+#include "storage/disk/inspector.h"
 #include "storage/disk/segment_format.h"
 #include "storage/disk/segment_log.h"
 #include "storage/disk/segments.h"
 #include "storage/disk/testing/small_log.h"
+#include "storage/memory/checksum.h"
 #include "testing/fake_block_folder.h"
 #include "testing/forgeries.h"
 #include "testing/tier_entries.h"
@@ -56,6 +59,44 @@ class ForgedSegment : public ::testing::Test {
   FakeDisk disk;
   MemoryBudget memory{4_MiB};
 };
+
+/// Both copies of the store id, as another version would write them.
+void write_version(std::vector<std::byte>& store, std::uint32_t version) {
+  for (std::size_t at = 0; at < store.size(); at += kDiskBlock) {
+    const auto block = std::span(store).subspan(at, kDiskBlock);
+    std::memcpy(block.data() + 8, &version, sizeof version);
+    const std::uint64_t sum = short_checksum(block.first(kDiskBlock - sizeof sum));
+    std::memcpy(block.data() + kDiskBlock - sizeof sum, &sum, sizeof sum);
+  }
+}
+
+// It was taken for damage: the store id was replaced, and no entry was found again.
+TEST_F(ForgedSegment, AFolderOfAnotherVersionIsRefusedAndLeftAlone) {
+  std::vector<std::byte>& store = disk.files().at("store.afi")->content;
+  const std::vector<std::byte> ours = store;
+  write_version(store, 2);
+  const std::vector<std::byte> theirs = store;
+  const std::vector<std::byte> segment = content();
+  const auto refused =
+      SegmentLog::open(std::make_unique<FakeBlockFolder>(disk), small_log(1_MiB), memory);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_TRUE(refused.error().message.contains("version 2")) << refused.error().message;
+  EXPECT_EQ(disk.files().at("store.afi")->content, theirs);
+  EXPECT_EQ(content(), segment);
+  const auto inspected = DiskInspector::open(std::make_unique<FakeBlockFolder>(disk), memory);
+  EXPECT_EQ(inspected.error().code, ErrorCode::kUnsupported);
+  store = ours;
+  EXPECT_TRUE(holds(*open(), 1)) << "once the program of its version is back";
+}
+
+TEST_F(ForgedSegment, OneCopyOfTheStoreIdOfThisVersionIsEnough) {
+  std::vector<std::byte>& store = disk.files().at("store.afi")->content;
+  const std::vector<std::byte> ours = store;
+  write_version(store, 2);
+  std::ranges::copy(std::span(ours).last(kDiskBlock), store.end() - kDiskBlock);
+  EXPECT_TRUE(holds(*open(), 1));
+}
 
 // Valid headers that differ in one field from what the index expects.
 TEST_F(ForgedSegment, EveryFieldOfARecordIsComparedAtEveryRead) {

@@ -120,6 +120,13 @@ Result<bool> by_footer(BlockFile& file, std::uint64_t size, const SegmentTrailer
 
 }  // namespace
 
+std::unexpected<Error> other_version(const std::string& folder, const Error& found) {
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("another version of this program wrote '{}' ({} holds {}): use another "
+                          "folder, or that version; nothing in it was changed",
+                          folder, kStoreName, found.message));
+}
+
 std::string segment_name(std::uint64_t id) { return fmt::format("segment-{:016x}.afi", id); }
 
 std::optional<std::uint64_t> segment_number(const std::string& name) {
@@ -183,7 +190,7 @@ Result<FoundSegment> find_segment(BlockFile& file, const DiskId& store, std::uin
       std::ranges::all_of(first, [](std::byte b) { return b == std::byte{0}; })) {
     return fail(ErrorCode::kNotFound, "a segment without a header: nothing was written to it");
   }
-  if (!header && !trailer) return std::unexpected(header.error());
+  if (!header && !trailer) return fail(ErrorCode::kCorruption, header.error().message);
   FoundSegment found{.identity = header ? *header : trailer->identity};
   if (!AFI_GUARD("segment.store", found.identity.store == store) ||
       !AFI_GUARD("segment.number", found.identity.segment == number)) {

@@ -54,6 +54,9 @@ struct ByNumber {
 };
 using SegmentSet = std::set<std::shared_ptr<Segment>, ByNumber>;
 
+/// kUnsupported, for people: another version wrote the folder.
+std::unexpected<Error> other_version(const std::string& folder, const Error& found);
+
 std::string segment_name(std::uint64_t id);
 /// The number in a segment's file name; nullopt if it is not such a name.
 std::optional<std::uint64_t> segment_number(const std::string& name);
