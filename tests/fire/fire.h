@@ -79,6 +79,7 @@ struct Row {
 };
 
 Tally run_kills(const FireRun& run);
+Tally run_rest(const FireRun& run);
 Tally run_points(const FireRun& run);
 Tally run_torn(const FireRun& run);
 Tally run_lost(const FireRun& run);

@@ -57,7 +57,7 @@ Result<bool> SegmentLog::append(const TierKey& key, const EntryMeta& meta, ByteP
 }
 
 Result<std::optional<TierEntry>> SegmentLog::read(const TierKey& key, MemoryBudget& room) {
-  if (is_pending(key)) {
+  if (AFI_STEP("rest.read") && is_pending(key)) {
     AFI_TRY(const bool in_time, state_->write_out(state_->options.read_timeout));
     // An older value of the key must not be served instead.
     if (!in_time) return fail(ErrorCode::kCancelled, "the entry is still being written");

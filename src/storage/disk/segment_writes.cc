@@ -312,7 +312,7 @@ Result<bool> SegmentLog::State::write_out(Duration timeout) {
         abandon();
         return std::unexpected(done.error());
       }
-      if (!target && AFI_STEP("write.out")) submit();
+      if (!target && AFI_STEP("rest.write")) submit();
       if (!target) target = submitted;
       if (in_flight.empty() || completed >= *target) return true;
       write = in_flight.front().write;
