@@ -60,7 +60,7 @@ class Gateway:
     def __init__(self, call, folder, upstream):
         config = pathlib.Path(folder, "drill.toml")
         config.write_text(f'[listen]\nport = 0\n[admin]\nport = 0\n[answers]\nverify_sample_rate = 0\ncache_truncated = true\n[log]\nlevel = "error"\n'
-                          f'[memory]\nbudget = "256 MiB"\ndisk = "{folder}/disk"\ndisk_size = "512 MiB"\ndisk_flush_interval = "{round(call.interval * 1000)} ms"\n'
+                          f'[memory]\nbudget = "256 MiB"\ndisk = "{folder}/disk"\ndisk_size = "128 MiB"\ndisk_flush_interval = "{round(call.interval * 1000)} ms"\n'
                           + (f'[upstream]\nurl = "{upstream}"\n' if upstream else ""))
         self.process = subprocess.Popen([call.program, "serve", "--config", config, *([] if upstream else ["--size", "tiny"])],
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

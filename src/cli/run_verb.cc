@@ -243,7 +243,7 @@ void add_cache_options(CLI::App& verb, RunArgs& args) {
           "watch,\n"
           "separated by commas, the tightest wins: auto (this process's control group or the\n"
           "machine, whichever has less memory), host, cgroup, the folder of a control group; and\n"
-          "nvml:N or rocm:N, a GPU, for --gpu-memory")
+          "nvml:N, an NVIDIA GPU, for --gpu-memory")
       ->type_name("LIST");
   verb.add_option(
           "--idle-limit", args.idle_limit,

@@ -238,7 +238,7 @@ void add_memory_and_remote(std::vector<Setting<Settings>>& table) {
       kAtStart, memory(&MemorySettings::encrypt_key_env), or_empty(check_variable));
 
   add({"memory.governor",
-       "Shrink caches under pressure: of auto, host, cgroup, a cgroup folder, nvml:N, rocm:N; or "
+       "Shrink caches under pressure: of auto, host, cgroup, a cgroup folder, nvml:N (a GPU); or "
        "empty."},
       kAtStart, memory(&MemorySettings::governor), AnyValue());
   add({"memory.idle_limit",

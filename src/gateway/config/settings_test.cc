@@ -388,8 +388,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("engine", a, b, c, d, e, f);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = s.memory;
-    count("memory", a, b, c, d, e, f, g, h, i, j, k, l, m);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = s.memory;
+    count("memory", a, b, c, d, e, f, g, h, i, j, k, l, m, n);
   }
   {
     const auto& [a, b, c, d, e] = s.moved_media;
@@ -492,6 +492,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"memory.max_kv_tokens", "5"},
       {"memory.disk", R"("/d")"},
       {"memory.disk_size", R"("1 GiB")"},
+      {"memory.disk_flush_interval", R"("200 ms")"},
       {"memory.disk_all", "true"},
       {"memory.gpu_size", R"("1 GiB")"},
       {"memory.gpu", "1"},
@@ -709,6 +710,7 @@ Settings random_settings(Rng& rng) {
   s.engine.model = "m" + random_text(rng);
   if (rng.chance(0.5)) s.engine.kv_events = fmt::format("[::1]:{}", rng.below(65536));
   s.memory.disk = "/" + random_text(rng) + "x";
+  s.memory.disk_flush_interval = random_duration(rng, 10ms, 1h);
   s.memory.disk_all = rng.chance(0.5);
   s.memory.gpu_size = Bytes(rng.below(1ULL << 40U));
   s.memory.max_kv_tokens = rng.below(1ULL << 40U);

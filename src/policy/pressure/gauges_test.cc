@@ -231,7 +231,7 @@ TEST(OpenGauges, ReadAListAndTheTightestWins) {
   const auto all = opened("host, /mine,cgroup");
   EXPECT_EQ(all->name(), "proc+cgroup+cgroup");
   EXPECT_EQ(all->read()->total, 400_B);
-  for (const char* wrong : {"vram", "auto,,host", "nvml", "nvml:", "nvml:x", "nvml:-1"}) {
+  for (const char* wrong : {"vram", "auto,,host", "nvml", "nvml:", "nvml:x", "nvml:-1", "rocm:0"}) {
     EXPECT_EQ(open_gauges(wrong, host.files, "/r").error().code, ErrorCode::kInvalidArgument)
         << wrong;
   }

@@ -254,8 +254,12 @@ Result<std::unique_ptr<PressureGauge>> open_device_gauge(std::string_view word) 
   if (const auto device = device_of(word, "nvml:"); device.has_value()) {
     return NvmlGauge::open(*device);
   }
-  if (const auto device = device_of(word, "rocm:"); device.has_value()) {
-    return RocmGauge::open(*device);
+  if (device_of(word, "rocm:").has_value()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("'{}' would shrink nothing: entries are kept in the memory of NVIDIA "
+                            "GPUs only, and what is in the host's memory takes none of a GPU's; "
+                            "watch the host's with auto",
+                            word));
   }
   return nullptr;
 }
@@ -268,7 +272,7 @@ Result<std::unique_ptr<PressureGauge>> open_memory_gauge(std::string_view word, 
   if (word != "host") {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("'{}' is no gauge: write auto, host, cgroup, the folder of a control "
-                            "group, nvml:N or rocm:N",
+                            "group, or nvml:N",
                             word));
   }
   auto machine = std::make_unique<ProcGauge>(files, root + "/proc");
