@@ -52,6 +52,19 @@ class LlamaTest(GatewayTestCase):
         tokens = self.post({"content": "Twice", "add_special": True}, "/tokenize").json["tokens"]
         self.assertEqual(alone["usage"]["prompt_tokens"], len(tokens))
 
+    def asked_for(self, properties, **more):
+        """The answer to a question with a schema of these properties."""
+        schema = {"type": "object", "properties": properties, "required": list(properties), **more}
+        return self.post({**chat("Describe it"), "temperature": 0, "max_tokens": 300, "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": schema}}})
+
+    def test_an_answer_has_the_members_of_its_schema_in_their_order(self):
+        parts = {"reasoning": {"enum": ["because"]}, "answer": {"enum": ["yes"]}}
+        reversed_parts = dict(reversed(parts.items()))
+        for properties in (parts, reversed_parts, parts):
+            said = self.asked_for(properties)
+            self.assertEqual(list(json.loads(said.json["choices"][0]["message"]["content"])), list(properties))
+        self.assertEqual(said.headers["X-Cache"], "HIT", "the same question again")
+
     def test_tokens_become_their_text_again(self):
         tokens = self.post({"content": "the river é"}, "/tokenize").json["tokens"]
         self.assertEqual(self.post({"tokens": tokens}, "/detokenize").json["content"].strip(), "the river é")

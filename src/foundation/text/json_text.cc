@@ -389,14 +389,11 @@ void append_canonical(std::string& out, const JsonValue& value,
       return;
     }
     case JsonKind::kObject: {
-      std::vector<JsonValue> members;
-      for (const JsonValue member : value) {
-        if (std::ranges::find(without, member.key()) == without.end()) members.push_back(member);
-      }
-      std::ranges::sort(members, {}, &JsonValue::key);
       out.push_back('{');
-      for (const JsonValue& member : members) {
-        if (&member != members.data()) out.push_back(',');
+      bool first = true;
+      for (const JsonValue member : value) {
+        if (std::ranges::find(without, member.key()) != without.end()) continue;
+        if (!std::exchange(first, false)) out.push_back(',');
         append_json_string(out, member.key());
         out.push_back(':');
         append_canonical(out, member);

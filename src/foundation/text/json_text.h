@@ -118,9 +118,10 @@ class JsonReader {
   std::deque<std::string> strings_;
 };
 
-/// Appends the canonical form of a value, equal for all JSON texts with the same meaning: members
-/// sorted by name, no spaces, strings escaped only where necessary, numbers as spelled. Members of
-/// the value itself (not of nested values) whose names are in `without` are left out.
+/// Appends the canonical form of a value: no spaces, strings escaped only where necessary, numbers as
+/// spelled. Members stay in the order in which they were sent, because models see it: an answer that
+/// keeps to a schema has its members in the schema's order. Members of the value itself (not of nested
+/// values) whose names are in `without` are left out.
 void append_canonical(std::string& out, const JsonValue& value,
                       std::initializer_list<std::string_view> without = {});
 [[nodiscard]] std::string canonical(const JsonValue& value,

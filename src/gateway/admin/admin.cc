@@ -197,7 +197,7 @@ HttpReply Admin::change(std::string_view path, std::string_view body) {
   if (path == kErase) return reply_of(erase(gateway, asked));
   if (path == kWrong) return reply_of(report_wrong(gateway, asked));
   if (path == "/admin/api/pin") return reply_of(pin(gateway, asked));
-  if (path == "/admin/api/explain") return reply_of(explain(gateway, asked));
+  if (path == "/admin/api/explain") return reply_of(explain(gateway, asked, body));
   if (path == "/admin/api/drain") {
     parts_.drain();
     return json_reply(200, {{"draining", true}});

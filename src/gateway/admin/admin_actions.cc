@@ -9,6 +9,7 @@
 #include <map>
 
 #include "afterimage/identity.h"
+#include "foundation/text/json_text.h"
 #include "gateway/admin/admin_json.h"
 #include "gateway/proxy/erasure.h"
 #include "gateway/proxy/protocol_routes.h"
@@ -195,7 +196,7 @@ Result<json> pin(Gateway& gateway, const json& asked) {
   return json{{"entry", asked["entry"]}, {"pinned", pinned}};
 }
 
-Result<json> explain(Gateway& gateway, const json& asked) {
+Result<json> explain(Gateway& gateway, const json& asked, std::string_view text) {
   static const std::map<std::string, ApiOperation, std::less<>> kOperations{
       {"chat", ApiOperation::kChat},
       {"completion", ApiOperation::kCompletion},
@@ -213,6 +214,8 @@ Result<json> explain(Gateway& gateway, const json& asked) {
   if (!asked.contains("body") || !asked["body"].is_object()) {
     return fail(ErrorCode::kInvalidArgument, "\"body\" must be the request, as it would be sent");
   }
+  JsonReader reader;  // json would sort the members of the request
+  AFI_TRY(const JsonValue root, reader.read(text));
   HttpHeaders headers;
   const json given = asked.value("headers", json::object());
   if (!given.is_object()) {
@@ -225,7 +228,7 @@ Result<json> explain(Gateway& gateway, const json& asked) {
     headers.add(name, value.get<std::string>());
   }
   const Decision decision =
-      gateway.explain(known->second, as_text(asked["body"]), std::move(headers),
+      gateway.explain(known->second, std::string(root["body"].source()), std::move(headers),
                       translation_for(gateway, known->first));
   json said = decision_json(decision);
   for (const char* absent :

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "afterimage/result.h"
 #include "gateway/proxy/gateway.h"
@@ -23,6 +24,8 @@ namespace afterimage {
 [[nodiscard]] Result<nlohmann::json> report_wrong(Gateway& gateway, const nlohmann::json& asked);
 /// kNotFound: no such entry.
 [[nodiscard]] Result<nlohmann::json> pin(Gateway& gateway, const nlohmann::json& asked);
-[[nodiscard]] Result<nlohmann::json> explain(Gateway& gateway, const nlohmann::json& asked);
+/// `text`: of `asked`, whose request keeps the order of its members.
+[[nodiscard]] Result<nlohmann::json> explain(Gateway& gateway, const nlohmann::json& asked,
+                                             std::string_view text);
 
 }  // namespace afterimage

@@ -39,6 +39,16 @@ TEST(Admin, ExplainsWithoutAskingOrCounting) {
   EXPECT_EQ(running.model.asked(), 1);
 }
 
+// Regression: the members of the request were sorted on their way, so that it was another one.
+TEST(Admin, ExplainsTheRequestAsItIsWritten) {
+  Running running;
+  const std::string body =
+      R"({"model":"m","temperature":0,"messages":[{"role":"user","content":"Q"}],"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"properties":{"z":{},"a":{}}}}}})";
+  running.chat(body);
+  const std::string asked = R"({"operation":"chat","body":)" + body + "}";
+  EXPECT_EQ(running.admin("POST", "/admin/api/explain", asked)["outcome"], "hit");
+}
+
 TEST(Admin, RemembersWhatItDecided) {
   Running running;
   running.chat(question("Q"), "X-Request-Id: a\r\n");

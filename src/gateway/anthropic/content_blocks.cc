@@ -205,7 +205,7 @@ Result<void> add_assistant_block(const JsonValue& block, const std::string& plac
       return wrong_field(place + ".input", "must be an object");
     }
     const std::string function =
-        JsonObject().add_text("name", name).add_text("arguments", compact(block["input"])).text();
+        JsonObject().add_text("name", name).add_text("arguments", canonical(block["input"])).text();
     message.calls.add(JsonObject()
                           .add_text("id", id)
                           .add_text("type", "function")

@@ -208,7 +208,7 @@ TEST(EngineRequest, HoldsToolCallsAndTheirResults) {
                "tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},
               {"role":"tool","tool_call_id":"1","name":"f","content":"4"}])")
           .value();
-  EXPECT_EQ(request.rules.tools, R"([{"function":{"name":"f"},"type":"function"}])");
+  EXPECT_EQ(request.rules.tools, R"([{"type":"function","function":{"name":"f"}}])");
   ASSERT_EQ(request.messages.size(), 3U);
   const Message& call = request.messages[1];
   EXPECT_TRUE(call.parts.empty());

@@ -105,11 +105,27 @@ TEST(GenerationFields, HoldToolsAsCanonicalJson) {
       asked(R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required",
                "parallel_tool_calls":true,"response_format":{"type":"text"})")
           ->engine->generation;
-  EXPECT_EQ(read.rules.tools, R"([{"function":{"name":"f"},"type":"function"}])");
+  EXPECT_EQ(read.rules.tools, R"([{"type":"function","function":{"name":"f"}}])");
   EXPECT_EQ(read.rules.tool_choice, R"("required")");
   EXPECT_TRUE(read.rules.parallel_tool_calls);
   EXPECT_EQ(read.rules.response_format, "");
   EXPECT_EQ(asked(R"("tools":[],"tool_choice":"none")")->engine->generation.rules, AnswerRules{});
+}
+
+// Regression: members were sorted, so that a model wrote "answer" before the reasoning that leads to it.
+TEST(GenerationFields, KeepTheOrderOfASchemasMembers) {
+  const std::string schema =
+      R"({"type":"object","properties":{"reasoning":{"type":"string"},"answer":{"type":"string"}}})";
+  const auto rules = [](const std::string& fields) {
+    return asked(fields)->engine->generation.rules;
+  };
+  const std::string tools =
+      R"([{"type":"function","function":{"name":"z","parameters":)" + schema + R"(}}])";
+  const std::string format =
+      R"({"type":"json_schema","json_schema":{"name":"s","schema":)" + schema + "}}";
+  EXPECT_EQ(rules(R"("tools":)" + tools).tools, tools);
+  EXPECT_EQ(rules(R"("response_format":)" + format).response_format, format);
+  EXPECT_THAT(rules(R"("json_schema":)" + schema).response_format, ::testing::HasSubstr(schema));
 }
 
 TEST(GenerationFields, HaveNamesOfLlamaServer) {
@@ -125,7 +141,7 @@ TEST(GenerationFields, HoldTheTemplatesValues) {
   const auto values = [](const std::string& fields) {
     return asked(fields)->engine->generation.rules.template_values;
   };
-  EXPECT_EQ(values(R"("chat_template_kwargs":{"b":1,"a":[true]})"), R"({"a":[true],"b":1})");
+  EXPECT_EQ(values(R"("chat_template_kwargs":{"b":1,"a":[true]})"), R"({"b":1,"a":[true]})");
   EXPECT_EQ(values(R"("reasoning_effort":"low")"), R"({"reasoning_effort":"low"})");
   EXPECT_EQ(values(R"("reasoning_effort":"low","chat_template_kwargs":{"b":1})"),
             R"({"reasoning_effort":"low","b":1})");

@@ -22,7 +22,7 @@ namespace {
 constexpr auto kChangeNothing =
     std::to_array<std::string_view>({"stream", "stream_options", "user", "metadata", "store",
                                      "safety_identifier", "prompt_cache_key", "cache"});
-// Sorted by name, as canonical JSON requires.
+// Sorted by name: the order of the body's own members says nothing.
 constexpr auto kToolFields = std::to_array<std::string_view>(
     {"function_call", "functions", "parallel_tool_calls", "tool_choice", "tools"});
 constexpr auto kSamplingFields = std::to_array<std::string_view>(

@@ -83,7 +83,7 @@ TEST(ApiRequest, ReadsEverythingThatCachingNeeds) {
   const Scope& scope = request.scope;
   EXPECT_EQ(
       scope.tools,
-      R"({"tool_choice":"auto","tools":[{"function":{"name":"f","parameters":{"a":2.0,"b":1}},"type":"function"}]})");
+      R"({"tool_choice":"auto","tools":[{"type":"function","function":{"name":"f","parameters":{"b":1,"a":2.0}}}]})");
   EXPECT_EQ(scope.response_format, R"({"type":"json_object"})");
   EXPECT_EQ(scope.sampling, (std::map<std::string, std::string>{{"logprobs", "true"},
                                                                 {"max_completion_tokens", "7"},
@@ -539,7 +539,41 @@ TEST(ApiRequestIdentity, AFetchedPictureIsTheOneOfTheDataUrl) {
   EXPECT_NE(key(fetched), key(asked("data:image/png;base64,iVBORw0KGgo=")));
 }
 
-TEST(ApiRequestIdentity, IgnoresKeyOrderSpacesAndEscapes) {
+// Regression: the answer for a schema that ends with "answer" was served for one that begins with it.
+TEST(ApiRequestIdentity, DependsOnTheOrderOfMembersThatAModelSees) {
+  const auto of = [](std::string_view fields) { return identity_of(chat_with(fields)); };
+  const auto both = [](std::string text) {
+    const std::string first = R"("reasoning":{"type":"string"})";
+    const std::string second = R"("answer":{"type":"string"})";
+    const std::size_t at = text.find('@');
+    std::string other = text;
+    text.replace(at, 1, first + "," + second);
+    other.replace(at, 1, second + "," + first);
+    return std::pair(text, other);
+  };
+  for (
+      const char* fields :
+      {R"(,"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"properties":{@}}}})",
+       R"(,"tools":[{"type":"function","function":{"name":"f","parameters":{"properties":{@}}}}])",
+       R"(,"functions":[{"name":"f","parameters":{"properties":{@}}}])",
+       R"(,"json_schema":{"properties":{@}})", R"(,"guided_json":{"properties":{@}})",
+       R"(,"structured_outputs":{"json":{"properties":{@}}})",
+       R"(,"chat_template_kwargs":{"documents":[{@}]})", R"(,"documents":[{@}])"}) {
+    const auto [one, other] = both(fields);
+    EXPECT_NE(of(one), of(other)) << fields;
+    EXPECT_EQ(of(one), of(one)) << fields;
+  }
+  const auto [call, other] = both(
+      R"({"model":"m","messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":{@}}}]},
+          {"role":"tool","tool_call_id":"c","content":"t"}]})");
+  const auto forwarded = [](std::string_view body) {
+    return identity_of(
+        read_api_request(ApiOperation::kChat, body, ApiReader::kOtherServer).value());
+  };
+  EXPECT_NE(forwarded(call), forwarded(other));
+}
+
+TEST(ApiRequestIdentity, IgnoresTheOrderOfFieldsSpacesAndEscapes) {
   const json body = rich_request();
   const Identity identity = identity_of(ApiOperation::kChat, body);
   EXPECT_EQ(identity_of(read_api_request(ApiOperation::kChat, body.dump(3)).value()), identity);

@@ -4,33 +4,6 @@
 
 namespace afterimage {
 
-void append_compact(std::string& out, const JsonValue& value) {
-  if (value.is(JsonKind::kString)) return append_json_string(out, value.text());
-  const bool is_object = value.is(JsonKind::kObject);
-  if (!is_object && !value.is(JsonKind::kArray)) {
-    out.append(value.source());
-    return;
-  }
-  out.push_back(is_object ? '{' : '[');
-  bool first = true;
-  for (const JsonValue member : value) {
-    if (!first) out.push_back(',');
-    first = false;
-    if (is_object) {
-      append_json_string(out, member.key());
-      out.push_back(':');
-    }
-    append_compact(out, member);
-  }
-  out.push_back(is_object ? '}' : ']');
-}
-
-std::string compact(const JsonValue& value) {
-  std::string text;
-  append_compact(text, value);
-  return text;
-}
-
 std::string json_string(std::string_view text) {
   std::string json;
   append_json_string(json, text);
@@ -61,7 +34,7 @@ JsonObject& JsonObject::add_number(std::string_view name, std::uint64_t number) 
 
 JsonObject& JsonObject::add_value(std::string_view name, const JsonValue& value) {
   begin(name);
-  append_compact(text_, value);
+  append_canonical(text_, value);
   return *this;
 }
 

@@ -10,10 +10,6 @@
 
 namespace afterimage {
 
-/// Appends a value without spaces; members stay in the order in which they were sent, and numbers as
-/// they are spelled.
-void append_compact(std::string& out, const JsonValue& value);
-[[nodiscard]] std::string compact(const JsonValue& value);
 /// A JSON string, quotes included.
 [[nodiscard]] std::string json_string(std::string_view text);
 

@@ -188,7 +188,7 @@ TEST(JsonWriter, CompactKeepsOrderAndSpelling) {
   const auto root =
       reader.read("{ \"b\" : [ 1.50 , 1e2, \"\\u00e9\\n\" ], \"a\" : { } , \"c\":null}");
   ASSERT_TRUE(root.has_value());
-  EXPECT_EQ(compact(*root), "{\"b\":[1.50,1e2,\"é\\n\"],\"a\":{},\"c\":null}");
+  EXPECT_EQ(canonical(*root), "{\"b\":[1.50,1e2,\"é\\n\"],\"a\":{},\"c\":null}");
   EXPECT_EQ(JsonObject()
                 .add_text("a\"", "x\n")
                 .add_number("n", 7)

@@ -48,7 +48,7 @@ void InputItems::end_assistant() {
 /// The item as it was sent, with an id.
 void InputItems::keep_item(const JsonValue& item, std::string_view prefix) {
   if (item["id"].is(JsonKind::kString)) {
-    items_.add(compact(item));
+    items_.add(canonical(item));
     return;
   }
   JsonObject kept;
