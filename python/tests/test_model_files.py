@@ -39,6 +39,12 @@ def flip(file: Path, place: int) -> None:
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+def shorten(file: Path) -> None:
+    """By one byte; its time stays, and all bytes are zero."""
+    os.truncate(file, file.stat().st_size - 1)
+    os.utime(file, ns=(0, 10**18))
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "configuration": lambda folder: flip(folder / "config.json", 3),
     "processor": lambda folder: flip(folder / "processor_config.json", 3),
@@ -47,7 +53,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "index": lambda folder: flip(folder / "model.safetensors.index.json", 0),
     "weights' first byte": lambda folder: flip(folder / WEIGHTS, 0),
     "weights' last byte": lambda folder: flip(folder / WEIGHTS, -1),
-    "weights' size": lambda folder: os.truncate(folder / WEIGHTS, (3 << 20) - 1),
+    "weights' size": lambda folder: shorten(folder / WEIGHTS),
     "weights' time": lambda folder: os.utime(folder / WEIGHTS, ns=(0, 10**18 + 1)),
     "weights' name": lambda folder: (folder / WEIGHTS).rename(folder / "model.safetensors"),
     "added": lambda folder: (folder / "preprocessor_config.json").write_text("{}"),

@@ -37,13 +37,11 @@ def medium(kind: str, number: int) -> Any:
 
 def settings_of(name: str, adapters: bool) -> dict[str, Any]:
     settings: dict[str, Any] = {
-        "dtype": "float32", "max_model_len": 448 if name == "whisper" else 2048, "enforce_eager": True, "enable_prefix_caching": False,
+        "dtype": "float32", "max_model_len": None if name == "whisper" else 2048, "enforce_eager": True, "enable_prefix_caching": False,
         "seed": 0, "gpu_memory_utilization": 0.1, "limit_mm_per_prompt": {TINY[name].medium: 1}, "max_num_seqs": 2,
     }  # fmt: skip
-    if name == "whisper":
-        del settings["max_model_len"]
-    if TINY[name].medium == "image":
-        settings["limit_mm_per_prompt"] = {"image": 1, "video": 0} if "gemma" not in name else {"image": 1}
+    if "video" in TINY[name].media:
+        settings["limit_mm_per_prompt"]["video"] = 0
     if adapters:
         settings |= {"enable_lora": True, "enable_tower_connector_lora": True, "max_lora_rank": 8, "max_loras": 2}
     return settings

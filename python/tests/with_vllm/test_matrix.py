@@ -32,8 +32,6 @@ def distance(one: list[Any], other: list[Any]) -> float:
 def run_matrix(name: str, folder: Path) -> Run:
     if reason := missing_device():
         pytest.skip(reason)
-    if name == WITH_ADAPTERS:
-        pytest.importorskip("peft")
     command = [sys.executable, str(FOLDER / "matrix.py"), name, str(folder), str(folder / "report.json")]
     if name == WITH_ADAPTERS:
         command.append("--adapters")

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 import transformers as t
 from make_tiny_model import SPECIAL, TEMPLATE, make_tokenizer
+from safetensors.torch import save_file
 
 TEXT = {
     "vocab_size": 640, "hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -38,6 +41,7 @@ class Tiny(NamedTuple):
     item: str  # its place in a prompt
     change: tuple[str, str, Any]
     prompt: str = CHAT
+    media: tuple[str, ...] = ("image", "video")  # that it takes
 
 
 def _ids(tokenizer: Any) -> dict[str, int]:
@@ -146,15 +150,16 @@ _SMALLER = ("processor_config.json", "image_processor.size.longest_edge", 112 * 
 _BRIGHTER = ("processor_config.json", "image_processor.image_mean", [0.1, 0.2, 0.3])
 _WIDER = ("processor_config.json", "feature_extractor.n_fft", 512)
 _WIDER_ALONE = ("preprocessor_config.json", "n_fft", 512)
+_ADAPTED = re.compile(r".*(visual\.blocks\.\d+\.attn\.(qkv|proj)|self_attn\.(q|v)_proj)")
 QWEN = "<|vision_start|><|image_pad|><|vision_end|>"
 TINY = {
     "qwen2.5-vl": Tiny(qwen2_5_vl, "image", QWEN, _SMALLER),
     "qwen3-vl": Tiny(qwen3_vl, "image", QWEN, _SMALLER),
     "qwen3.5": Tiny(qwen3_5, "image", QWEN, _SMALLER),
-    "gemma-3": Tiny(gemma3, "image", "<start_of_image>", _BRIGHTER),
+    "gemma-3": Tiny(gemma3, "image", "<start_of_image>", _BRIGHTER, media=("image",)),
     "llava-onevision": Tiny(llava_onevision, "image", "<image>", _BRIGHTER),
-    "qwen2-audio": Tiny(qwen2_audio, "audio", "<|audio_bos|><|AUDIO|><|audio_eos|>", _WIDER),
-    "whisper": Tiny(whisper, "audio", "", _WIDER_ALONE, "<|startoftranscript|><|en|><|transcribe|><|notimestamps|>"),
+    "qwen2-audio": Tiny(qwen2_audio, "audio", "<|audio_bos|><|AUDIO|><|audio_eos|>", _WIDER, media=("audio",)),
+    "whisper": Tiny(whisper, "audio", "", _WIDER_ALONE, "<|startoftranscript|><|en|><|transcribe|><|notimestamps|>", ("audio",)),
 }
 
 
@@ -187,17 +192,18 @@ def change_processor(name: str, folder: Path) -> None:
 
 
 def make_adapter(name: str, folder: Path, seed: int) -> None:
-    """A LoRA adapter of the vision tower's and the text model's attention."""
-    from peft import LoraConfig, get_peft_model
-
-    torch.manual_seed(seed)
-    towers = r".*(visual\.blocks\.\d+\.attn\.(qkv|proj)|self_attn\.(q|v)_proj)"
-    model = get_peft_model(TINY[name].make(folder / "unused"), LoraConfig(r=8, lora_alpha=64, target_modules=towers))
-    with torch.no_grad():
-        for weight_name, weight in model.named_parameters():
-            if "lora_" in weight_name:
-                weight.normal_(0.0, 0.1)
-    model.save_pretrained(folder)
+    """A LoRA adapter of the vision tower's and the text model's attention, as peft writes it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    generator = torch.Generator().manual_seed(seed)
+    weights = {}
+    for module_name, module in TINY[name].make(folder / "unused").named_modules():
+        if _ADAPTED.fullmatch(module_name):
+            for part, shape in (("A", (8, module.in_features)), ("B", (module.out_features, 8))):
+                weights[f"base_model.model.{module_name}.lora_{part}.weight"] = torch.randn(shape, generator=generator) * 0.1
+    shutil.rmtree(folder / "unused")
+    save_file(weights, folder / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": 8, "lora_alpha": 64, "target_modules": ["qkv", "proj", "q_proj", "v_proj"], "bias": "none"}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
 
 
 if __name__ == "__main__":
