@@ -44,7 +44,7 @@ _SOFTWARE = ("transformers", "torch", "torchvision", "torchaudio", "pillow", "op
 def model_digest(model: str, revision: str = "", *, download_dir: str | None = None, needs_weights: bool = True) -> str:
     """The digest of the files of a folder, of one file, or of a hub model's snapshot (also in download_dir).
 
-    needs_weights: False where an engine invents them (load_format dummy).
+    needs_weights: False for a folder of a tokenizer or of code, and where an engine invents weights (load_format dummy).
     """
     path = Path(model).expanduser()
     places = [path] if path.exists() else _snapshots(model, revision, download_dir)
@@ -92,7 +92,7 @@ def _snapshots(model: str, revision: str, download_dir: str | None) -> list[Path
             found.append(repository / "snapshots" / commit)
     if not found:
         searched = " and ".join(str(cache) for cache in caches)
-        raise NotFound(f"no folder {model}, and no snapshot of the hub model {model} at {revision or 'main'} in {searched}: pass the folder that has its files")
+        raise NotFound(f"no folder {model}, and no snapshot of that hub model at {revision or 'main'} in {searched}: pass the folder that has its files")
     return found
 
 
@@ -128,7 +128,7 @@ def _digest(kind: str, places: list[Path], needs_weights: bool) -> str:
     where = " and ".join(map(str, places))
     if needs_weights and not weights:
         raise InvalidArgument(f"no file of weights in {where}: pass the folder that has the {kind}'s files")
-    if not described:
+    if needs_weights and not described:
         raise InvalidArgument(f"none of {', '.join(sorted(_CONFIGURATIONS))} in {where}: pass the folder that has the {kind}'s files")
     return digest.hexdigest()
 

@@ -91,6 +91,18 @@ def test_each_setting_is_part_of_the_identity(tmp_path: Path, setting: dict[str,
         assert identity_of(vllm_config(folder, **setting), of_kv=of_kv) != identity_of(vllm_config(folder), of_kv=of_kv)
 
 
+@pytest.mark.parametrize("name", ["tokenizer", "hf_config_path"])
+def test_files_beside_the_models_own_are_part_of_the_identity(tmp_path: Path, name: str) -> None:
+    """Some models' image processors read their settings from the tokenizer's files."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "tekken.json").write_text("{}")
+    config = vllm_config(model_folder(tmp_path / "model"), **{name: str(other)})
+    before = identity_of(config)
+    (other / "tekken.json").write_text('{"image": {}}')
+    assert identity_of(config) != before
+
+
 def test_an_encoders_engine_may_have_another_length_than_the_one_that_loads_its_outputs(tmp_path: Path) -> None:
     folder = model_folder(tmp_path / "model")
     short, long = vllm_config(folder, max_model_len=7), vllm_config(folder, max_model_len=8)

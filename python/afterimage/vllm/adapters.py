@@ -52,7 +52,7 @@ class AdapterIdentities:
                 if adapter_state(adapter.lora_path) != state:  # they change right now
                     self._known[key] = _Known(_unknown(), None)
             elif state != known.state:
-                log.warning("The files of the adapter %s changed after it was loaded: Afterimage reuses nothing of it until it is loaded again.", adapter.lora_name)
+                log.warning("The files of the adapter %s changed after it was loaded: Afterimage reuses nothing of it until it is loaded again.", key[1])
                 self._known[key] = _Known(_unknown(), None)
         except (Error, OSError):  # not downloaded yet, or gone
             if known is not None:

@@ -63,10 +63,11 @@ def identity_of(vllm_config: Any, *, of_kv: bool = False) -> str:
     model, load = vllm_config.model_config, getattr(vllm_config, "load_config", None)
     if getattr(model, "is_encoder_decoder", False):
         raise Unsupported(
-            f"the model {model.model} is an encoder-decoder: vLLM runs its encoder without loading what the cache promised, so reuse would give wrong answers"
+            f"the model {model.model} is an encoder-decoder: vLLM runs its encoder without loading what the cache promised, "
+            "so reuse would give wrong answers"
         )
     files = _digests_of_files(model, load)
-    if _before_loading.get(str(getattr(vllm_config, "instance_id", "")), files) != files:
+    if _before_loading.get(str(getattr(vllm_config, "instance_id", None)), files) != files:
         raise Unavailable(f"the files of {model.model} changed while vLLM loaded them, so nothing says which it has: start the engine again")
     multimodal = getattr(model, "multimodal_config", None)
     parts: dict[str, Any] = {
@@ -82,8 +83,8 @@ def identity_of(vllm_config: Any, *, of_kv: bool = False) -> str:
 
 
 def _digests_of_files(model: Any, load: Any) -> list[str]:
-    load_format = str(getattr(load, "load_format", "auto")).lower()
-    if load_format not in _FROM_FILES or getattr(model, "model_weights", ""):
+    load_format = str(getattr(load, "load_format", None) or "auto").lower()
+    if load_format not in _FROM_FILES or getattr(model, "model_weights", None):
         raise Unsupported(
             f"the weights of {model.model} come from elsewhere than its folder (load_format {load_format}), so nothing says "
             "which they are: load them from files"
@@ -91,11 +92,9 @@ def _digests_of_files(model: Any, load: Any) -> list[str]:
     revision = str(getattr(model, "revision", None) or "")
     download_dir = getattr(load, "download_dir", None)
     digests = [model_digest(str(model.model), revision, download_dir=download_dir, needs_weights=load_format != "dummy")]
-    configured = getattr(model, "hf_config_path", None)
-    if configured and configured != model.model:
-        digests.append(model_digest(str(configured), revision, needs_weights=False))
-    code_revision = str(getattr(model, "code_revision", None) or "")
-    digests += [model_digest(name, code_revision, needs_weights=False) for name in _code_elsewhere(getattr(model, "hf_config", None))]
+    others = [(getattr(model, "hf_config_path", None), revision), (getattr(model, "tokenizer", None), getattr(model, "tokenizer_revision", None))]
+    others += [(name, getattr(model, "code_revision", None)) for name in _code_elsewhere(getattr(model, "hf_config", None))]
+    digests += [model_digest(str(name), str(of or ""), needs_weights=False) for name, of in others if name and name != model.model]
     return digests
 
 
