@@ -306,22 +306,28 @@ std::optional<AccessDenied> Tenants::State::count(ListedTenant& tenant) const {
     denied.retry_after = wait;
     return denied;
   };
-  const auto seconds_of = [](Duration wait) {
-    return std::chrono::ceil<std::chrono::seconds>(wait).count();
+  // Seconds, and the date, for waits that nobody sits out.
+  const WallTime now = keys == nullptr ? WallTime() : keys->now();
+  const auto when = [&](Duration wait) {
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(wait);
+    std::string text = fmt::format("in {} s", seconds.count());
+    if (wait <= std::chrono::minutes(1) || keys == nullptr) return text;
+    const auto at = std::chrono::ceil<std::chrono::seconds>(now + wait);
+    return text + ", at " + rfc3339(at).substr(0, 19) + "Z";
   };
   if (tenant.quota.has_value()) {
     if (const auto wait = tenant.quota->take(clock.now()); wait.has_value()) {
-      return deny(fmt::format("tenant {} has used up its request quota; retry in {} s", tenant.name,
-                              seconds_of(*wait)),
+      return deny(fmt::format("tenant {} has used up its request quota; retry {}", tenant.name,
+                              when(*wait)),
                   *wait);
     }
   }
   if (tenant.account == nullptr) return std::nullopt;
-  const auto exceeded = tenant.account->admit(keys->now());
+  const auto exceeded = tenant.account->admit(now);
   if (!exceeded.has_value()) return std::nullopt;
   AccessDenied denied =
-      deny(fmt::format("the API key {} has used up its budget of {}; it is renewed in {} s",
-                       tenant.name, to_text(exceeded->budget), seconds_of(exceeded->wait)),
+      deny(fmt::format("the API key {} has used up its budget of {}; it is renewed {}", tenant.name,
+                       to_text(exceeded->budget), when(exceeded->wait)),
            exceeded->wait);
   denied.is_budget = exceeded->budget.window != BudgetWindow::kMinute;
   return denied;

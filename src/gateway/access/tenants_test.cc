@@ -454,7 +454,8 @@ TEST(TenantsWithKeys, BudgetsSayWhenToRetryAndGoOnOverReloads) {
   EXPECT_EQ(denied.error().retry_after, Duration(24h));
   EXPECT_TRUE(denied.error().is_budget);
   EXPECT_EQ(denied.error().message,
-            "the API key acme has used up its budget of 2 requests/day; it is renewed in 86400 s");
+            "the API key acme has used up its budget of 2 requests/day; it is renewed in 86400 s, "
+            "at 2026-11-26T00:00:00Z");
   fixture.wall.set(fixture.wall.now() + 24h);
   EXPECT_TRUE(fixture.identify(made.secret).has_value());
 }

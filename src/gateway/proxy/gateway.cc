@@ -9,6 +9,7 @@
 
 #include "gateway/proxy/gateway_request.h"
 #include "gateway/proxy/protocol_routes.h"
+#include "gateway/proxy/retry_after.h"
 
 namespace afterimage {
 namespace {
@@ -85,12 +86,6 @@ DenialWords words_of(const AccessDenied& denied) {
     return {.status = 429, .type = "insufficient_quota", .code = "insufficient_quota"};
   }
   return {.status = 429, .type = "rate_limit_error", .code = "rate_limit_exceeded"};
-}
-
-void add_retry_after(HttpHeaders& headers, const std::optional<Duration>& wait) {
-  if (!wait.has_value()) return;
-  const auto seconds = std::chrono::ceil<std::chrono::seconds>(*wait).count();
-  headers.set("Retry-After", std::to_string(std::max<std::int64_t>(1, seconds)));
 }
 
 Gateway::Gateway(GatewayParts parts, std::unique_ptr<KeyStore> own_keys,

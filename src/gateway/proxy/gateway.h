@@ -169,6 +169,5 @@ struct DenialWords {
 };
 [[nodiscard]] DenialWords words_of(const AccessDenied& denied);
 /// In whole seconds, at least 1; nothing if waiting does not help.
-void add_retry_after(HttpHeaders& headers, const std::optional<Duration>& wait);
 
 }  // namespace afterimage

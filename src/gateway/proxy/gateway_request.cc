@@ -9,6 +9,7 @@
 #include "afterimage/identity.h"
 #include "gateway/protocol/chat_files.h"
 #include "gateway/proxy/media_fetch.h"
+#include "gateway/proxy/retry_after.h"
 
 namespace afterimage {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "caches/language/same_answer.h"
 #include "gateway/proxy/gateway_request.h"
+#include "gateway/proxy/retry_after.h"
 #include "gateway/proxy/upstream.h"
 
 namespace afterimage {
@@ -213,6 +214,7 @@ GatewayRequest::Next GatewayRequest::respond_from_backend() {
   }
   decision_.first_byte = gateway_.parts().clock.now() - arrived_;
   HttpHeaders headers = end_to_end(from.headers());
+  if (from.status() >= 400) limit_retry_after(headers, gateway_.keys().now());
   if (!leads_) headers.remove("set-cookie");  // it is the other client's
   // It tells what others have sent.
   if (hides_hits()) headers.remove("x-afterimage-route");

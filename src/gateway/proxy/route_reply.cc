@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gateway/anthropic/messages_translation.h"
+#include "gateway/proxy/retry_after.h"
 
 namespace afterimage {
 

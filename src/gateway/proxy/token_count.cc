@@ -12,6 +12,7 @@
 #include "gateway/anthropic/messages_request.h"
 #include "gateway/anthropic/messages_translation.h"
 #include "gateway/protocol/json_writer.h"
+#include "gateway/proxy/retry_after.h"
 
 namespace afterimage {
 namespace {
