@@ -334,6 +334,8 @@ class Tokenizer {
   [[nodiscard]] virtual const std::string& chat_template() const = 0;
   /// The tokens of a prompt and its answer together.
   [[nodiscard]] virtual TokenCount context() const = 0;
+  /// The most tokens that Engine::embed() takes.
+  [[nodiscard]] virtual TokenCount longest_embedding() const { return context(); }
   /// The tokens that end an answer.
   [[nodiscard]] virtual std::vector<TokenId> end_tokens() const = 0;
 };

@@ -102,8 +102,8 @@ void add_engine_options(CLI::App& verb, EngineArgs& args) {
       ->type_name("GGUF");
   group
       ->add_option("--context", args.context,
-                   "llama: tokens per request, prompt and answer "
-                   "together")
+                   "llama: tokens of a prompt and its answer; at most the "
+                   "model's own")
       ->capture_default_str()
       ->type_name("N");
   group

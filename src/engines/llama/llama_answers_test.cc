@@ -12,6 +12,7 @@
 #include "afterimage/serve.h"
 #include "engines/llama/llama_engine.h"
 #include "engines/llama_library/loaded_model.h"
+#include "engines/llama_library/request_limits.h"
 #include "testing/demo_models.h"
 
 /// What clients ask of an answer: sampling, tools, response formats.
@@ -101,6 +102,25 @@ TEST(LlamaAnswers, RefusesABiasForATokenThatItDoesNotHave) {
   const auto served = serve_without_reuse(asks({"x"}), demo("plain"), clock, options);
   ASSERT_FALSE(served.has_value());
   expect_error(served.error(), ErrorCode::kInvalidArgument, {"logit_bias", "1000000"});
+}
+
+// The limits one by one: request_limits_test.
+TEST(LlamaAnswers, WhatIsBeyondItsLimitsIsRefused) {
+  const auto expect_refused = [](const Request& request, const std::string& word) {
+    const auto served = answer(demo("plain"), request);
+    ASSERT_FALSE(served.has_value()) << word;
+    expect_error(served.error(), ErrorCode::kInvalidArgument, {word, "128 at most"});
+  };
+  Request grouped = asks({"the river"});
+  grouped.rules.grammar = "root ::= " + std::string(RequestLimits::kDepth + 1, '(');
+  expect_refused(grouped, "groups");
+  grouped.is_completion = true;
+  expect_refused(grouped, "groups");
+  Request called = asks({"light the lamp"});
+  called.messages.push_back({.role = Role::kAssistant, .parts = {}});
+  called.messages.back().tool_calls.push_back(
+      {.id = "1", .name = "lamp", .arguments = std::string(RequestLimits::kDepth + 1, '[')});
+  expect_refused(called, "levels");
 }
 
 TEST(LlamaAnswers, AnswersUntilTheContextIsFullIfNothingLimitsIt) {

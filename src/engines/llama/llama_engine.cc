@@ -168,7 +168,7 @@ Exactness exactness_of(const ModelFacts& facts, const SelfCheck& check) {
 class LlamaTokenizer final : public Tokenizer {
  public:
   /// `model` outlives it.
-  LlamaTokenizer(const LoadedModel& model, TokenCount context) : model_(model), context_(context) {}
+  explicit LlamaTokenizer(const LoadedModel& model) : model_(model) {}
 
   Result<std::vector<TokenId>> tokenize(std::string_view text, Options options) const override {
     return model_.tokens_of(text, options.add_special, options.parse_special);
@@ -183,7 +183,8 @@ class LlamaTokenizer final : public Tokenizer {
     return model_.without_breaks(chat.prompt);
   }
   const std::string& chat_template() const override { return model_.chat_template(); }
-  TokenCount context() const override { return context_; }
+  TokenCount context() const override { return model_.facts().context; }
+  TokenCount longest_embedding() const override { return model_.longest_embedding(); }
   std::vector<TokenId> end_tokens() const override {
     std::vector<TokenId> tokens;
     for (std::uint32_t id = 0; id < model_.facts().vocabulary; ++id) {
@@ -195,13 +196,13 @@ class LlamaTokenizer final : public Tokenizer {
 
  private:
   const LoadedModel& model_;
-  TokenCount context_;
 };
 
 }  // namespace
 
 struct LlamaEngine::Parts {
   LlamaOptions options;
+  TokenCount asked_context;  // more than options.context if the model has fewer positions
   std::unique_ptr<const LoadedModel> model;
   ModelIdentity identity;
   Exactness exactness;
@@ -230,6 +231,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
   auto parts = std::make_unique<Parts>();
   parts->options = std::move(options);
   AFI_TRY(parts->model, LoadedModel::load(parts->options));
+  parts->asked_context = std::exchange(parts->options.context, parts->model->facts().context);
   const auto checking = [&](float share) {
     if (parts->options.progress) parts->options.progress("self-check", share);
   };
@@ -239,7 +241,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
   const bool exact = parts->exactness.exact;
   AFI_TRY(parts->identity, identity_of(parts->options, *parts->model, exact));
   parts->lanes = std::make_unique<Lanes>(parts->options.lanes);
-  parts->tokenizer = std::make_unique<LlamaTokenizer>(*parts->model, parts->options.context);
+  parts->tokenizer = std::make_unique<LlamaTokenizer>(*parts->model);
   auto memories = learn_memories(*parts->model, exact);
   if (memories.has_value()) {
     parts->kv = *std::move(memories);
@@ -285,6 +287,11 @@ std::string LlamaEngine::description() const {
       facts.architecture + ", " + facts.library.substr(0, facts.library.find(" CPU"));
   text += "; weights " + facts.weight_types + "; resumed runs are " +
           (parts_->exactness.exact ? "exact" : "not exact") + " (" + parts_->exactness.basis + ")";
+  if (parts_->asked_context > parts_->options.context) {
+    text +=
+        fmt::format("; requests have {} tokens at most, not {}: the model has no more positions",
+                    parts_->options.context.value(), parts_->asked_context.value());
+  }
   if (!parts_->kv.has_value()) return text + "; KV is not reused: " + parts_->no_kv_reason;
   for (const LayerGroup& group : kv_layout()->groups) {
     text += "; " + std::string(to_string(group.kind));

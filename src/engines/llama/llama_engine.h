@@ -44,8 +44,8 @@ class LlamaEngine final : public Engine {
   [[nodiscard]] GenerateOptions default_options() const override;
   [[nodiscard]] EngineLoad load() const override;
   [[nodiscard]] const Tokenizer* tokenizer() const override;
-  /// With the model's own pooling, or LlamaOptions::pooling; of 2,048 tokens at most. The first call
-  /// allocates a context of its own.
+  /// With the model's own pooling, or LlamaOptions::pooling; of 2,048 tokens at most, or a context if
+  /// that is smaller. The first call allocates a context of its own.
   [[nodiscard]] Result<std::vector<float>> embed(std::span<const TokenId> tokens) const override;
   /// The first call allocates a context of its own, and prompts are limited as answers are.
   [[nodiscard]] Result<std::vector<float>> hidden_state(

@@ -20,6 +20,7 @@
 #include "engines/llama_library/batch_scheduler.h"
 #include "engines/llama_library/control_tokens.h"
 #include "engines/llama_library/loaded_model.h"
+#include "engines/llama_library/request_limits.h"
 
 struct common_chat_templates;  // of llama.cpp's library "common"
 
@@ -43,6 +44,7 @@ static_assert(LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY == 1);
 [[nodiscard]] RotaryFacts rotary_facts(const std::string& path, const llama_model* model);
 /// Before any other call of the library; later calls have no effect. `exact`: see LlamaOptions.
 void start_library(bool exact);
+[[nodiscard]] WordSplit word_split_of(const llama_model* model);
 /// Errors   kNotFound, kCorruption: not a whole GGUF file.
 [[nodiscard]] Result<void> check_model_file(const std::string& path);
 [[nodiscard]] std::vector<float> with_length_1(std::span<const float> row);
@@ -78,6 +80,7 @@ struct LoadedModel::Parts {
   OwnedContext context;
   OwnedMedia media;
   const llama_vocab* vocabulary = nullptr;
+  WordSplit word_split = WordSplit::kByHand;
   ModelFacts facts;
   std::string weight_types;
   std::string marker;
@@ -88,7 +91,7 @@ struct LoadedModel::Parts {
   std::shared_ptr<const common_chat_templates> templates;
   std::uint32_t batch = 0;
   mutable std::mutex encoding;
-  LlamaOptions loaded_with;
+  LlamaOptions loaded_with;  // its context is at most the model's positions
   /// Made for the first embedding, and for the first hidden state; on the computing thread.
   mutable OwnedContext embedder;
   mutable OwnedContext states;
@@ -96,12 +99,15 @@ struct LoadedModel::Parts {
   std::unique_ptr<BatchScheduler> computing;
 
   Result<void> load_weights(const LlamaOptions& options);
+  /// kUnsupported: the model has too few positions for the self-check.
+  Result<void> limit_context();
   Result<void> load_template(const LlamaOptions& options);
   Result<void> load_media(const LlamaOptions& options);
   Result<void> make_context(const LlamaOptions& options);
   /// Applies the adapters.
   [[nodiscard]] Result<void> adapt(llama_context* to) const;
   [[nodiscard]] Result<std::vector<float>> embed(std::span<const TokenId> tokens) const;
+  [[nodiscard]] std::uint32_t longest_embedding() const;
   [[nodiscard]] Result<void> make_embedder() const;
   [[nodiscard]] Result<std::vector<float>> hidden_state(std::span<const PromptPart> prompt) const;
   [[nodiscard]] Result<void> make_states() const;

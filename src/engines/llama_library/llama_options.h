@@ -25,7 +25,8 @@ struct LlamaOptions {
   std::string model;   // path of a GGUF file; of a split model, its first part
   std::string mmproj;  // path of the media encoder and projector (GGUF); empty: text only
   std::vector<LlamaAdapter> adapters;
-  TokenCount context{8'192};  // tokens per request: prompt and answer
+  TokenCount context{
+      8'192};  // tokens per request: prompt and answer; capped at the model's positions
   std::uint32_t lanes = 2;    // concurrent requests; each reserves the memory of a context
   TokenCount batch{512};      // tokens computed per call
   int gpu_layers = -1;        // layers on the GPU, if the build supports one; -1: all; 0: none

@@ -10,6 +10,7 @@
 
 #include "engines/llama_library/library.h"
 #include "engines/llama_library/loaded_chat_state.h"
+#include "engines/llama_library/request_limits.h"
 
 namespace afterimage {
 namespace {
@@ -271,6 +272,7 @@ ChatFormat::~ChatFormat() = default;
 const std::vector<std::string>& ChatFormat::stops() const { return state_->stops; }
 
 Result<AnswerMessage> ChatFormat::read(std::string_view text, bool is_whole) const {
+  AFI_TRY_VOID(check_answer(text));
   try {
     const common_chat_msg read = common_chat_parse(std::string(text), !is_whole, state_->parser);
     AnswerMessage message{.content = without(state_->begun_content, read.content),
@@ -303,6 +305,7 @@ Result<void> LoadedModel::Parts::load_template(const LlamaOptions& options) {
 }
 
 Result<RenderedChat> render_chat(const LoadedModel& model, const Request& request) {
+  AFI_TRY_VOID(check_request(request));
   if (request.is_completion) return render_completion(model, request);
   const auto* const templates = model.parts().templates.get();
   if (templates == nullptr) return render_named(model, request);

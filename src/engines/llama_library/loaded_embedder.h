@@ -20,8 +20,8 @@ struct LoadedEncoder;
 /// Shape    One vector of length 1 for each text, pooled as the model's file says. Of a text longer
 ///          than the model's context only the beginning counts, as in the libraries that the models
 ///          come from. Each text is computed alone, so a vector depends on nothing else.
-/// Errors   kNotFound, kCorruption: no model; kUnsupported: it makes no vectors; kUnavailable: the
-///          library failed.
+/// Errors   kNotFound, kCorruption: no model; kUnsupported: it makes no vectors; kInvalidArgument: see
+///          check_runs(); kUnavailable: the library failed.
 /// Threads  Any; texts are computed one after the other.
 class LoadedEmbedder {
  public:

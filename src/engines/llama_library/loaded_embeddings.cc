@@ -35,10 +35,14 @@ std::vector<float> with_length_1(std::span<const float> row) {
   return scaled;
 }
 
+/// Not the size of the context that the library makes, which it rounds up.
+std::uint32_t LoadedModel::Parts::longest_embedding() const {
+  return std::min(static_cast<std::uint32_t>(loaded_with.context.value()), kMostEmbedded);
+}
+
 Result<void> LoadedModel::Parts::make_embedder() const {
   if (embedder != nullptr) return {};
-  const std::uint32_t most =
-      std::min(static_cast<std::uint32_t>(loaded_with.context.value()), kMostEmbedded);
+  const std::uint32_t most = longest_embedding();
   AFI_TRY(llama_context_params params, context_params(loaded_with, most));
   AFI_TRY(params.pooling_type, pooling_of(loaded_with.pooling));
   params.n_ctx = most;
@@ -61,12 +65,6 @@ Result<void> LoadedModel::Parts::make_embedder() const {
 Result<std::vector<float>> LoadedModel::Parts::embed(std::span<const TokenId> tokens) const {
   clear_library_log();
   AFI_TRY_VOID(make_embedder());
-  const std::size_t most = llama_n_ctx(embedder.get());
-  if (tokens.size() > most) {
-    return fail(ErrorCode::kLimitExceeded,
-                "the input is too large: " + std::to_string(tokens.size()) +
-                    " tokens, and an embedding takes " + std::to_string(most));
-  }
   if (auto* const memory = llama_get_memory(embedder.get())) llama_memory_clear(memory, true);
   std::vector<llama_token> ids;
   for (const TokenId token : tokens) ids.push_back(static_cast<llama_token>(token));
@@ -154,8 +152,18 @@ Result<std::vector<float>> LoadedModel::hidden_state(std::span<const PromptPart>
   return parts_->computing->run([&] { return parts_->hidden_state(prompt); });
 }
 
+TokenCount LoadedModel::longest_embedding() const {
+  return TokenCount(parts_->longest_embedding());
+}
+
 Result<std::vector<float>> LoadedModel::embed(std::span<const TokenId> tokens) const {
   if (tokens.empty()) return fail(ErrorCode::kInvalidArgument, "an empty text has no embedding");
+  if (tokens.size() > longest_embedding().value()) {
+    return fail(ErrorCode::kLimitExceeded,
+                "the input is too large: " + std::to_string(tokens.size()) +
+                    " tokens, and an embedding takes " +
+                    std::to_string(longest_embedding().value()));
+  }
   if (!std::ranges::all_of(tokens, [this](TokenId token) { return is_in_vocabulary(token); })) {
     return fail(ErrorCode::kInvalidArgument, "a token is not in this model's vocabulary");
   }

@@ -31,6 +31,7 @@ Result<std::unique_ptr<LoadedEncoder>> LoadedEncoder::open(const std::string& pa
     return library_error(ErrorCode::kCorruption, "cannot load the model '" + path + "'");
   }
   encoder->vocabulary = llama_model_get_vocab(encoder->model.get());
+  encoder->word_split = word_split_of(encoder->model.get());
   encoder->most = std::min<std::size_t>(
       static_cast<std::size_t>(llama_model_n_ctx_train(encoder->model.get())), kLongestText);
   llama_context_params params = llama_context_default_params();
@@ -48,7 +49,9 @@ Result<std::unique_ptr<LoadedEncoder>> LoadedEncoder::open(const std::string& pa
   return encoder;
 }
 
-std::vector<llama_token> LoadedEncoder::tokens_of(std::string_view text, bool special) const {
+Result<std::vector<llama_token>> LoadedEncoder::tokens_of(std::string_view text,
+                                                          bool special) const {
+  AFI_TRY_VOID(check_runs(text, word_split));
   std::vector<llama_token> tokens(text.size() + 8);
   const auto tokenize = [&] {
     return llama_tokenize(vocabulary, text.data(), static_cast<std::int32_t>(text.size()),

@@ -21,6 +21,7 @@ struct LoadedEncoder {
   OwnedWeights model;
   OwnedContext context;
   const llama_vocab* vocabulary = nullptr;
+  WordSplit word_split = WordSplit::kByHand;
   std::size_t most = 0;  // tokens of a text
   std::mutex computing;
 
@@ -31,8 +32,9 @@ struct LoadedEncoder {
   [[nodiscard]] enum llama_pooling_type pooling() const {
     return llama_pooling_type(context.get());
   }
-  /// `special`: with the tokens that begin and end a text.
-  [[nodiscard]] std::vector<llama_token> tokens_of(std::string_view text, bool special) const;
+  /// `special`: with the tokens that begin and end a text. kInvalidArgument: see check_runs().
+  [[nodiscard]] Result<std::vector<llama_token>> tokens_of(std::string_view text,
+                                                           bool special) const;
   /// The first `count` numbers that the model gives to these tokens, of which there are at least one
   /// and at most `most`. kUnavailable: the library failed. Waits for other calls.
   [[nodiscard]] Result<std::vector<float>> run(std::vector<llama_token> tokens, std::size_t count);

@@ -266,6 +266,7 @@ Result<bool> LoadedModel::Parts::merges_frames() const {
 Result<OwnedChunks> LoadedModel::Parts::tokenize(const std::string& text,
                                                  std::span<const MediaInput> inputs,
                                                  bool add_special) const {
+  AFI_TRY_VOID(check_runs(text, word_split));
   std::vector<OwnedBitmap> bitmaps;
   std::vector<const mtmd_bitmap*> pointers;
   std::deque<VideoSource> videos;
@@ -323,6 +324,7 @@ Result<std::vector<PromptPiece>> LoadedModel::tokenize(const std::string& text,
 
 Result<SpanText> LoadedModel::Parts::text_tokens(std::string_view text, bool add_special,
                                                  bool parse_special) const {
+  AFI_TRY_VOID(check_runs(text, word_split));
   SpanText tokens(text.size() + 2);  // a token is at least one byte; two may be added
   const auto count =
       llama_tokenize(vocabulary, text.data(), static_cast<std::int32_t>(text.size()),

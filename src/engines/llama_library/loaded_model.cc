@@ -154,6 +154,10 @@ std::string meta(const llama_model* model, const char* key) {
 
 }  // namespace
 
+WordSplit word_split_of(const llama_model* model) {
+  return word_split_of(meta(model, "tokenizer.ggml.model"), meta(model, "tokenizer.ggml.pre"));
+}
+
 Result<void> check_model_file(const std::string& path) {
   AFI_TRY_VOID(check_gguf(path, "model"));
   AFI_TRY_VOID(read_outline(path));
@@ -199,9 +203,10 @@ Result<std::unique_ptr<const LoadedModel>> LoadedModel::load(const LlamaOptions&
   parts->loaded_with = options;
   parts->loaded_with.progress = nullptr;
   AFI_TRY_VOID(parts->load_weights(options));
+  AFI_TRY_VOID(parts->limit_context());
   AFI_TRY_VOID(parts->load_template(options));
   AFI_TRY_VOID(parts->load_media(options));
-  AFI_TRY_VOID(parts->make_context(options));
+  AFI_TRY_VOID(parts->make_context(parts->loaded_with));
   AFI_TRY_VOID(parts->check_media());
   AFI_TRY(parts->facts.merges_frames, parts->merges_frames());
   return std::unique_ptr<const LoadedModel>(new LoadedModel(std::move(parts)));
@@ -235,6 +240,7 @@ Result<void> LoadedModel::Parts::load_weights(const LlamaOptions& options) {
     }
   }
   vocabulary = llama_model_get_vocab(model.get());
+  word_split = word_split_of(model.get());
   std::vector<std::string> spellings;
   for (llama_token token = 0; token < llama_vocab_n_tokens(vocabulary); ++token) {
     // These are the tokens that llama_tokenize finds in a text only if parse_special is set.
@@ -247,6 +253,22 @@ Result<void> LoadedModel::Parts::load_weights(const LlamaOptions& options) {
   chat_template = !options.chat_template.empty() ? options.chat_template
                   : own != nullptr               ? own
                                                  : "";
+  return {};
+}
+
+/// As llama-server: beyond the positions that a model was trained with, its answers mean nothing, and
+/// a model that keeps a vector for each position has none there, on which the library ends the process.
+Result<void> LoadedModel::Parts::limit_context() {
+  constexpr std::uint32_t kFewest = 128;  // more than the self-check computes
+  const std::int32_t positions = llama_model_n_ctx_train(model.get());
+  if (positions <= 0) return {};  // its file does not say
+  const auto most = static_cast<std::uint32_t>(positions);
+  if (most < kFewest) {
+    return fail(ErrorCode::kUnsupported, "'" + loaded_with.model + "' has " + std::to_string(most) +
+                                             " positions, and at least " + std::to_string(kFewest) +
+                                             " are needed");
+  }
+  loaded_with.context = std::min(loaded_with.context, TokenCount(most));
   return {};
 }
 
@@ -300,6 +322,7 @@ Result<void> LoadedModel::Parts::make_context(const LlamaOptions& options) {
            .causal_media = !whole,
            .rotary = rotary_facts(options.model, model.get()),
            .vocabulary = static_cast<std::uint32_t>(llama_vocab_n_tokens(vocabulary)),
+           .context = options.context,
            .weight_types = weight_types,
            .should_be_exact =
                options.exact && !fused && build_is_exact() &&

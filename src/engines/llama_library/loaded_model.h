@@ -96,7 +96,9 @@ struct ModelFacts {
   bool causal_media = true;     // an image's tokens do not attend to later ones
   RotaryFacts rotary;
   std::uint32_t vocabulary = 0;  // number of token ids
-  std::string weight_types;      // of its tensors: "F32, Q4_K, Q6_K"
+  /// Tokens of one request: LlamaOptions::context, or the positions of the model if those are fewer.
+  TokenCount context{};
+  std::string weight_types;  // of its tensors: "F32, Q4_K, Q6_K"
   /// Exact computation was asked for, and nothing known prevents it; see self_check.h.
   bool should_be_exact = false;
   bool fused_attention = false;
@@ -134,6 +136,8 @@ class LoadedModel {
   /// Plain text without media.
   [[nodiscard]] Result<std::vector<TokenId>> tokens_of(std::string_view text, bool add_special,
                                                        bool parse_special) const;
+  /// The most tokens that embed() takes.
+  [[nodiscard]] TokenCount longest_embedding() const;
   /// See Engine::embed().
   [[nodiscard]] Result<std::vector<float>> embed(std::span<const TokenId> tokens) const;
   /// A part of a prompt to compute: text, or a media item with its embeddings.

@@ -160,6 +160,12 @@ Result<TokenId> LoadedSampler::next(std::span<const float> logits) {
     TokenId chosen = state.sample(logits, false);
     if (state.grammar != nullptr && !state.fits_grammar(chosen)) {
       chosen = state.sample(logits, true);
+      // The library would go on with a token that the grammar does not allow.
+      if (!state.fits_grammar(chosen)) {
+        return fail(
+            ErrorCode::kInvalidArgument,
+            "the grammar cannot go on: none of the model's tokens fits what it requires here");
+      }
     }
     const auto id = static_cast<llama_token>(chosen);
     if (state.grammar != nullptr) llama_sampler_accept(state.grammar.get(), id);

@@ -35,10 +35,12 @@ Result<float> LoadedVerifier::score(std::string_view query, std::string_view doc
   if (end == LLAMA_TOKEN_NULL) end = llama_vocab_sep(vocabulary);
   std::vector<llama_token> tokens;
   if (llama_vocab_get_add_bos(vocabulary)) tokens.push_back(llama_vocab_bos(vocabulary));
-  add(tokens, encoder_->tokens_of(query, /*special=*/false));
+  AFI_TRY(const auto of_query, encoder_->tokens_of(query, /*special=*/false));
+  AFI_TRY(const auto of_document, encoder_->tokens_of(document, /*special=*/false));
+  add(tokens, of_query);
   if (llama_vocab_get_add_eos(vocabulary)) tokens.push_back(end);
   if (llama_vocab_get_add_sep(vocabulary)) tokens.push_back(llama_vocab_sep(vocabulary));
-  add(tokens, encoder_->tokens_of(document, /*special=*/false));
+  add(tokens, of_document);
   if (llama_vocab_get_add_eos(vocabulary)) tokens.push_back(end);
   if (tokens.empty() || tokens.size() > encoder_->most) {
     return fail(ErrorCode::kInvalidArgument, std::to_string(tokens.size()) +

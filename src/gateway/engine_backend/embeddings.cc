@@ -51,17 +51,26 @@ Result<std::vector<TokenId>> tokens_of(const Engine& engine, const ApiPrompt& in
 
 }  // namespace
 
-Result<std::string> answer_embeddings(const ApiRequest& request, const Engine& engine) {
+Result<EmbeddingInputs> embedding_inputs(const ApiRequest& request, const Engine& engine) {
   const ApiEngineFields& fields = *request.engine;
   if (fields.unsupported.has_value()) return std::unexpected(*fields.unsupported);
-  std::vector<ApiPrompt> inputs = fields.prompts;
-  if (inputs.empty()) inputs.push_back({request.question});
+  EmbeddingInputs inputs;
+  for (const ApiPrompt& input : fields.prompts) {
+    AFI_TRY(inputs.emplace_back(), tokens_of(engine, input));
+  }
+  if (!inputs.empty()) return inputs;
+  AFI_TRY(inputs.emplace_back(), tokens_of(engine, {request.question}));
+  return inputs;
+}
+
+Result<std::string> answer_embeddings(const ApiRequest& request, const EmbeddingInputs& inputs,
+                                      const Engine& engine) {
+  const ApiEngineFields& fields = *request.engine;
   std::string data;
   std::size_t count = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    AFI_TRY(const auto tokens, tokens_of(engine, inputs[i]));
-    AFI_TRY(const auto vector, engine.embed(tokens));
-    count += tokens.size();
+    AFI_TRY(const auto vector, engine.embed(inputs[i]));
+    count += inputs[i].size();
     if (i > 0) data += ',';
     data += R"({"object":"embedding","index":)" + std::to_string(i) + R"(,"embedding":)" +
             (fields.base64_vectors ? base64_of(vector) : json_of(vector)) + '}';

@@ -21,7 +21,8 @@ class Embeddings : public ::testing::Test {
     AFI_TRY(const ApiRequest request,
             read_api_request(ApiOperation::kEmbedding, R"({"model":"m",)" + fields + "}",
                              ApiReader::kEngine));
-    return answer_embeddings(request, engine_);
+    AFI_TRY(const EmbeddingInputs inputs, embedding_inputs(request, engine_));
+    return answer_embeddings(request, inputs, engine_);
   }
 
   SystemClock clock_;

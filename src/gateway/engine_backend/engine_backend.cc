@@ -64,9 +64,10 @@ Refusal refusal_of(const Error& error) {
 /// How OpenAI's API refuses a prompt that is too long, with llama-server's two numbers.
 Refusal refusal_of_length(std::size_t tokens, std::uint64_t context) {
   const nlohmann::ordered_json error{
-      {"message", fmt::format("the prompt ({} tokens) exceeds the available context size ({} "
-                              "tokens): shorten it, or raise --context",
-                              tokens, context)},
+      {"message",
+       fmt::format("the prompt ({} tokens) exceeds the available context size ({} "
+                   "tokens): shorten it, or raise --context if the model has more positions",
+                   tokens, context)},
       {"type", "exceed_context_size_error"},
       {"param", nullptr},
       {"code", "context_length_exceeded"},
@@ -227,7 +228,15 @@ void EngineBackend::help(const BackendRequest& request, const std::string& path,
 }
 
 void EngineBackend::embed(const ApiRequest& asked, BackendListener& listener) const {
-  const auto body = answer_embeddings(asked, engine_);
+  const auto inputs = embedding_inputs(asked, engine_);
+  if (!inputs.has_value()) return refuse(listener, refusal_of(inputs.error()));
+  const Tokenizer* const tokenizer = engine_.tokenizer();
+  for (const auto& tokens : *inputs) {
+    if (tokenizer == nullptr || tokens.size() <= tokenizer->longest_embedding().value()) continue;
+    return refuse(listener,
+                  refusal_of_length(tokens.size(), tokenizer->longest_embedding().value()));
+  }
+  const auto body = answer_embeddings(asked, *inputs, engine_);
   if (!body.has_value()) return refuse(listener, refusal_of(body.error()));
   auto record = ApiRecord::of_body(ApiOperation::kEmbedding, *body);
   if (!record.has_value()) return refuse(listener, refusal_of(record.error()));

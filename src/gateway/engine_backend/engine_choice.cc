@@ -34,7 +34,8 @@ std::string EngineChoice::finish(const Completion& completion) {
     auto message = format_->read(text_, completion.ended);
     // A text that breaks its format, or was cut off, is read as far as it goes.
     if (!message.has_value()) message = format_->read(text_, false);
-    if (message.has_value()) events = send(*message);
+    // Of a text that cannot be read at all, what follows is content: nothing is lost.
+    events = message.has_value() ? send(*message) : send_content(growth(text_, sent_.content));
     if (!tokens_.empty()) events += send_content("");
   }
   const bool calls = !sent_.tool_calls.empty();

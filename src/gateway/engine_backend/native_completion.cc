@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -206,13 +207,28 @@ Json ids_of(std::span<const TokenId> tokens) {
   return ids;
 }
 
-/// "a/b" names a member of a member.
+/// "a/b" names a member of a member; "list/0" an element. nullptr: there is none. Not a json_pointer:
+/// that throws where a client's text is none.
+const Json* named(const Json& whole, std::string_view path) {
+  const Json* found = path.empty() ? nullptr : &whole;
+  while (found != nullptr && !path.empty()) {
+    const std::string_view name = path.substr(0, path.find('/'));
+    path.remove_prefix(std::min(name.size() + 1, path.size()));
+    const Json& in = *std::exchange(found, nullptr);
+    std::size_t index = in.size();
+    std::from_chars(name.data(), name.data() + name.size(), index);
+    if (in.is_array() && index < in.size()) found = &in[index];
+    if (!in.is_object()) continue;
+    if (const auto member = in.find(std::string(name)); member != in.end()) found = &*member;
+  }
+  return found;
+}
+
 Json selected(const Json& whole, const std::vector<std::string>& fields) {
   if (fields.empty()) return whole;
   Json some = Json::object();
   for (const std::string& field : fields) {
-    const Json::json_pointer place("/" + field);
-    if (whole.contains(place)) some[field] = whole[place];
+    if (const Json* const found = named(whole, field)) some[field] = *found;
   }
   return some;
 }

@@ -105,6 +105,16 @@ TEST_F(NativeCompletions, GiveOnlyTheFieldsThatAreAskedFor) {
   EXPECT_EQ(some, json({{"prompt", "<s>ab"}, {"generation_settings/n_predict", 3}}));
 }
 
+// A name with a tilde, or a number too large for an index, was an exception on a worker's thread.
+TEST_F(NativeCompletions, NamesOfFieldsThatNothingHasAreLeftOut) {
+  const json some = said(
+      R"({"prompt":"ab","n_predict":3,"return_tokens":true,"response_fields":["~","a~2/b","","/",)"
+      R"("tokens/0","tokens/3","tokens/99999999999999999999999","tokens/-1","prompt/0","index"]})");
+  EXPECT_EQ(some.size(), 2U) << some;
+  EXPECT_TRUE(some["tokens/0"].is_number()) << some;
+  EXPECT_EQ(some["index"], 0);
+}
+
 TEST_F(NativeCompletions, BiasesNameTokensOrTexts) {
   const json settings =
       said(R"({"prompt":"ab","n_predict":1,"logit_bias":[["ab",-5],[99,2]],"ignore_eos":true})");
