@@ -16,6 +16,7 @@ import os
 import shutil
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ def settings_of(name: str, adapters: bool) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "dtype": "float32", "max_model_len": None if name == "whisper" else 2048, "enforce_eager": True, "enable_prefix_caching": False,
         "seed": 0, "gpu_memory_utilization": 0.1, "limit_mm_per_prompt": {TINY[name].medium: 1}, "max_num_seqs": 2,
+        "max_num_batched_tokens": 4096,
     }  # fmt: skip
     if "video" in TINY[name].media:
         settings["limit_mm_per_prompt"]["video"] = 0
@@ -78,13 +80,14 @@ def run_engine(name: str, model: Path, rounds: list[Any], host: Path | None, ada
     return report
 
 
-def in_a_process(report: Path, *arguments: Any) -> dict[str, Any]:
-    """The engine's report and the exit status of its process."""
+def in_a_process(report: Path, work: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+    """What the work reports, and the exit status of its process. This process computes nothing itself: threads of torch do not
+    survive a fork."""
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            report.write_text(json.dumps(run_engine(*arguments)))
+            report.write_text(json.dumps(work(*arguments)))
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -94,7 +97,7 @@ def in_a_process(report: Path, *arguments: Any) -> dict[str, Any]:
     _, status = os.waitpid(child, 0)
     found = json.loads(report.read_text()) if status == 0 else {"rounds": []}
     report.unlink(missing_ok=True)
-    return {**found, "status": status}
+    return {**(found or {}), "status": status}
 
 
 def put(source: Path, place: Path) -> None:
@@ -103,29 +106,33 @@ def put(source: Path, place: Path) -> None:
     shutil.copytree(source, place)
 
 
-def matrix(name: str, folder: Path, adapters: bool) -> dict[str, Any]:
-    sources = {each: folder / f"files-{each}" for each in ("first", "weights", "processor")}
+def make_files(name: str, sources: dict[str, Path], adapters: list[Path]) -> None:
     make(name, sources["first"])
     make(name, sources["weights"], seed=2)
     put(sources["first"], sources["processor"])
     change_processor(name, sources["processor"])
-    model, host, report = folder / "model", folder / "host", folder / "report.json"
+    for seed, adapter in enumerate(adapters):
+        make_adapter(name, adapter, seed)
+
+
+def matrix(name: str, folder: Path, adapters: bool) -> dict[str, Any]:
+    folder.mkdir(parents=True, exist_ok=True)
+    sources = {each: folder / f"files-{each}" for each in ("first", "weights", "processor")}
+    model, host, report = folder / "model", folder / "host", folder / "engine.json"
     one, two, named = (folder / each for each in ("adapter-one", "adapter-two", "adapter"))
-    if adapters:
-        make_adapter(name, one, 1)
-        make_adapter(name, two, 2)
+    assert in_a_process(report, make_files, name, sources, [one, two] if adapters else [])["status"] == 0
     both = [("one", 1, str(one)), ("two", 2, str(two))] if adapters else []
     shapes = [("shapes", 1, str(named))] * 2 if adapters else []
 
     def plain(source: str, rounds: list[Any]) -> dict[str, Any]:
         put(sources[source], model)
-        return in_a_process(report, name, model, rounds, None, adapters)
+        return in_a_process(report, run_engine, name, model, rounds, None, adapters)
 
     def reusing(source: str, adapter: Path, rounds: list[Any]) -> dict[str, Any]:
         put(sources[source], model)
         if adapters:
             put(adapter, named)
-        return in_a_process(report, name, model, rounds, host, adapters)
+        return in_a_process(report, run_engine, name, model, rounds, host, adapters)
 
     return {
         "plain first": plain("first", [None, *both]),

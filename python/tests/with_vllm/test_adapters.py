@@ -26,7 +26,7 @@ DIGEST = "0" * 64
 
 
 @pytest.fixture
-def told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def identified(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only for this test: other tests of this process want vLLM's own functions."""
     for owner, name in (
         (Request, "from_engine_core_request"),
@@ -63,7 +63,7 @@ def in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(afterimage.vllm.adapters, "_identities", AdapterIdentities())
 
 
-@pytest.mark.usefixtures("told_apart")
+@pytest.mark.usefixtures("identified")
 def test_another_adapter_under_the_same_name_has_other_blocks_and_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bug: after a restart KV and encoder outputs of an adapter answered another one under the same name and path."""
     first = request(adapter(tmp_path / "adapter", b"one"))
@@ -79,7 +79,7 @@ def test_another_adapter_under_the_same_name_has_other_blocks_and_items(tmp_path
     assert other.mm_features[0].mm_hash == DIGEST, "the processor's output is the same"
 
 
-@pytest.mark.usefixtures("told_apart")
+@pytest.mark.usefixtures("identified")
 def test_requests_without_an_adapter_are_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = request(None)
     salted = request(None, cache_salt="shapes")
@@ -89,7 +89,7 @@ def test_requests_without_an_adapter_are_as_before(tmp_path: Path, monkeypatch: 
     assert not set(salted.block_hashes) & set(ours.block_hashes)
 
 
-@pytest.mark.usefixtures("told_apart")
+@pytest.mark.usefixtures("identified")
 def test_an_adapter_is_known_from_its_load_on(tmp_path: Path) -> None:
     """Its files may change before the first request comes."""
     lora = adapter(tmp_path / "adapter", b"one")
@@ -141,7 +141,7 @@ def test_an_engine_with_adapters_measures_its_encoder(monkeypatch: pytest.Monkey
     assert "add_lora_linear" not in vars(wrapper)
 
 
-@pytest.mark.usefixtures("told_apart")
+@pytest.mark.usefixtures("identified")
 def test_a_salt_named_like_an_adapter_shares_no_block_with_it(tmp_path: Path) -> None:
     lora = adapter(tmp_path / "adapter", b"one")
     assert not set(request(lora).block_hashes) & set(request(None, cache_salt="shapes").block_hashes)

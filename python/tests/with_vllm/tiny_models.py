@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 import transformers as t
 from make_tiny_model import SPECIAL, TEMPLATE, make_tokenizer
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 TEXT = {
     "vocab_size": 640, "hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -28,7 +28,8 @@ TEXT = {
 MROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [8, 12, 12], "mrope_interleaved": True}}
 VISION = {"depth": 2, "hidden_size": 128, "intermediate_size": 256, "num_heads": 4, "out_hidden_size": 256, "patch_size": 14,
           "spatial_merge_size": 2, "temporal_patch_size": 2}  # fmt: skip
-SIGLIP = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "patch_size": 14}
+SIGLIP = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "patch_size": 14,
+          "vision_use_head": False}  # fmt: skip
 AUDIO = {"d_model": 128, "encoder_layers": 2, "encoder_attention_heads": 4, "encoder_ffn_dim": 256, "num_mel_bins": 80}
 CHAT = "<|im_start|>user\n{}what is this?<|im_end|>\n<|im_start|>assistant\n"
 
@@ -42,6 +43,7 @@ class Tiny(NamedTuple):
     change: tuple[str, str, Any]
     prompt: str = CHAT
     media: tuple[str, ...] = ("image", "video")  # that it takes
+    renamed: tuple[str, str] = ("", "")  # a prefix of weights as transformers writes it, and as published models have it
 
 
 def _ids(tokenizer: Any) -> dict[str, int]:
@@ -92,7 +94,8 @@ def qwen3_5(folder: Path) -> Any:
 
 def gemma3(folder: Path) -> Any:
     names = {"boi_token": "<start_of_image>", "image_token": "<image_soft_token>", "eoi_token": "<end_of_image>"}
-    tokenizer = make_tokenizer([*SPECIAL, *names.values()], extra_special_tokens=names)
+    lines = ["\n" * count for count in range(1, 5)]  # vLLM looks them up in the vocabulary
+    tokenizer = make_tokenizer([*SPECIAL, *names.values(), *lines], extra_special_tokens=names)
     ids = _ids(tokenizer)
     images = t.Gemma3ImageProcessor(size={"height": 56, "width": 56})
     t.Gemma3Processor(images, tokenizer, chat_template=TEMPLATE, image_seq_length=4).save_pretrained(folder)
@@ -114,7 +117,7 @@ def llava_onevision(folder: Path) -> Any:
         images, tokenizer, videos, num_image_tokens=16, vision_feature_select_strategy="full", chat_template=TEMPLATE
     ).save_pretrained(folder)
     config = t.LlavaOnevisionConfig(
-        vision_config=t.SiglipVisionConfig(**SIGLIP, image_size=56, vision_use_head=False), text_config=t.Qwen2Config(**TEXT),
+        vision_config=t.SiglipVisionConfig(**SIGLIP, image_size=56), text_config=t.Qwen2Config(**TEXT),
         image_token_index=ids["<image>"], video_token_index=ids["<video>"], image_grid_pinpoints=pinpoints,
         vision_feature_select_strategy="full", vision_feature_layer=-1,
     )  # fmt: skip
@@ -150,15 +153,19 @@ _SMALLER = ("processor_config.json", "image_processor.size.longest_edge", 112 * 
 _BRIGHTER = ("processor_config.json", "image_processor.image_mean", [0.1, 0.2, 0.3])
 _WIDER = ("processor_config.json", "feature_extractor.n_fft", 512)
 _WIDER_ALONE = ("preprocessor_config.json", "n_fft", 512)
+_SIGLIP_NAMES = ("vision_tower.", "vision_tower.vision_model.")
 _ADAPTED = re.compile(r".*(visual\.blocks\.\d+\.attn\.(qkv|proj)|self_attn\.(q|v)_proj)")
 QWEN = "<|vision_start|><|image_pad|><|vision_end|>"
 TINY = {
     "qwen2.5-vl": Tiny(qwen2_5_vl, "image", QWEN, _SMALLER),
     "qwen3-vl": Tiny(qwen3_vl, "image", QWEN, _SMALLER),
     "qwen3.5": Tiny(qwen3_5, "image", QWEN, _SMALLER),
-    "gemma-3": Tiny(gemma3, "image", "<start_of_image>", _BRIGHTER, media=("image",)),
-    "llava-onevision": Tiny(llava_onevision, "image", "<image>", _BRIGHTER),
-    "qwen2-audio": Tiny(qwen2_audio, "audio", "<|audio_bos|><|AUDIO|><|audio_eos|>", _WIDER, media=("audio",)),
+    "gemma-3": Tiny(gemma3, "image", "<start_of_image>", _BRIGHTER, media=("image",), renamed=_SIGLIP_NAMES),
+    "llava-onevision": Tiny(llava_onevision, "image", "<image>", _BRIGHTER, renamed=_SIGLIP_NAMES),
+    "qwen2-audio": Tiny(
+        qwen2_audio, "audio", "<|audio_bos|><|AUDIO|><|audio_eos|>", _WIDER, media=("audio",),
+        renamed=("language_model.model.model.", "language_model.model."),
+    ),  # fmt: skip
     "whisper": Tiny(whisper, "audio", "", _WIDER_ALONE, "<|startoftranscript|><|en|><|transcribe|><|notimestamps|>", ("audio",)),
 }
 
@@ -175,6 +182,11 @@ def make(name: str, folder: Path, seed: int = 1) -> None:
                 parameter.normal_(0.0, 0.08, generator=generator)
     model.generation_config.eos_token_id = None
     model.save_pretrained(folder)
+    was, becomes = TINY[name].renamed
+    if was:
+        weights = load_file(folder / "model.safetensors")
+        renamed = {becomes + each.removeprefix(was) if each.startswith(was) else each: weight for each, weight in weights.items()}
+        save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def change_processor(name: str, folder: Path) -> None:
