@@ -12,6 +12,8 @@
 #include "afterimage/host_tier.h"
 #include "caches/answers/testing/archive_machine.h"
 #include "caches/answers/testing/filters.h"
+#include "caches/identity/fields.h"
+#include "foundation/crypto/sha256.h"
 #include "testing/seeds.h"
 
 namespace afterimage {
@@ -377,6 +379,25 @@ TEST(AnswerArchive, WithoutItsListNoArchivedAnswerIsTrusted) {
     m.start();
     EXPECT_EQ(m.restored("one"), "b") << "a new list was started";
   }
+}
+
+TEST(AnswerArchive, AListOfAnotherVersionIsLeftAlone) {
+  Machine m;
+  FieldWriter fields("afterimage/answer-erasures/2");
+  std::vector<std::byte> theirs(fields.message().begin(), fields.message().end());
+  const auto checksum = sha256(theirs);
+  theirs.insert(theirs.end(), checksum.begin(), checksum.end());
+  ASSERT_TRUE(m.files.replace(kErasures, theirs).has_value());
+  const auto opened = AnswerArchive::open({.tier = m.tier,
+                                           .transfer = m.transfer,
+                                           .cache = *m.cache,
+                                           .files = m.files,
+                                           .erasures = kErasures,
+                                           .clock = m.clock,
+                                           .wall = m.wall});
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(m.files.read(kErasures, 1_KiB).value(), theirs);
 }
 
 TEST(AnswerArchive, AnUnreadableListIsAnError) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "caches/identity/fields.h"
+#include "foundation/crypto/sha256.h"
 #include "testing/simulated_cell.h"
 
 namespace afterimage {
@@ -80,6 +82,22 @@ TEST(InvalidationLog, AMissingDamagedOrRolledBackListStartsANewGeneration) {
 }
 
 // A stale replica took over, and another process added as many invalidations as were lost.
+// Processes of that version use it: a new generation would erase their answers.
+TEST(InvalidationLog, AListOfAnotherVersionIsLeftAlone) {
+  FieldWriter fields("afterimage/answer-erasures/2");
+  fields.number("members", 3);
+  std::vector<std::byte> theirs(fields.message().begin(), fields.message().end());
+  const auto checksum = sha256(theirs);
+  theirs.insert(theirs.end(), checksum.begin(), checksum.end());
+  SimulatedServers servers;
+  SimulatedCell cell(servers);
+  ASSERT_TRUE(cell.replace(std::nullopt, theirs).value());
+  Reader ours(servers);
+  EXPECT_EQ(ours.log.read().error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(ours.log.add(tagged("a")).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(cell.read().value().value().bytes, theirs);
+}
+
 TEST(InvalidationLog, ADivergedListOfEqualLengthStartsANewGeneration) {
   SimulatedServers servers;
   Reader one(servers);
