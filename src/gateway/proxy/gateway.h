@@ -168,6 +168,5 @@ struct DenialWords {
   std::string_view code;
 };
 [[nodiscard]] DenialWords words_of(const AccessDenied& denied);
-/// In whole seconds, at least 1; nothing if waiting does not help.
 
 }  // namespace afterimage
