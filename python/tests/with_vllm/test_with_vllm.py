@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
 import random
@@ -16,13 +17,16 @@ import afterimage.vllm.plugin
 import numpy as np
 import pytest
 import torch
-from afterimage.vllm.identity import creating_with
+from afterimage.errors import Unavailable
+from afterimage.vllm.identity import creating_config, creating_with, identity_of
 from model_folders import model_folder, vllm_config
 from vllm.config.ec_manager_config import EncoderCacheManagerConfig
 from vllm.config.ec_transfer import ECTransferConfig
 from vllm.distributed.ec_transfer.ec_connector.base import ECConnectorBase, ECConnectorRole
 from vllm.distributed.ec_transfer.ec_connector.factory import ECConnectorFactory
+from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 from vllm.v1.core import encoder_cache_manager as theirs
+from vllm.v1.executor.abstract import Executor
 from vllm.v1.kv_offload.cpu.policies.base import CachePolicy, ChunkStatus
 from vllm.v1.kv_offload.cpu.policies.factory import CachePolicyFactory
 from vllm.v1.kv_offload.tiering.base import JobResult, LookupResult, SecondaryTierManager, TransferJob
@@ -195,6 +199,33 @@ def test_the_factory_finds_the_cache_policy() -> None:
     chunk.ref_cnt = 0
     policy.mark_evictable(b"k")  # type: ignore[arg-type]
     assert policy.evict(1, set()) == [(b"k", chunk)]
+
+
+def test_a_kv_connector_is_created_with_the_engines_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM tells a tier the model's name alone."""
+    seen = []
+
+    class Connector:
+        def __init__(self, config: Any, role: Any, kv_cache_config: Any) -> None:
+            seen.append(creating_config())
+
+    monkeypatch.setattr(KVConnectorFactory, "get_connector_class", lambda _: Connector)
+    transfer, scheduler = SimpleNamespace(engine_id="e"), SimpleNamespace(disable_hybrid_kv_cache_manager=True)
+    config = SimpleNamespace(kv_transfer_config=transfer, scheduler_config=scheduler)
+    assert isinstance(KVConnectorFactory.create_connector(config, None, None), Connector)
+    assert seen == [config]
+    assert creating_config() is None
+
+
+def test_an_engines_files_are_noted_before_it_loads_them(tmp_path: Path) -> None:
+    config = vllm_config(model_folder(tmp_path / "model"))
+    config.instance_id = str(tmp_path)
+
+    with contextlib.suppress(AttributeError):  # of what the configuration lacks, once the files are noted
+        Executor.__init__(SimpleNamespace(), config)  # type: ignore[arg-type]
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"written while it is loaded")
+    with pytest.raises(Unavailable, match="changed while vLLM loaded them"):
+        identity_of(config)
 
 
 def test_vllm_accepts_the_launch_settings(tmp_path: Path) -> None:
