@@ -38,7 +38,7 @@ def medium(kind: str, number: int) -> Any:
 
 def settings_of(name: str, adapters: bool) -> dict[str, Any]:
     settings: dict[str, Any] = {
-        "dtype": "float32", "max_model_len": None if name == "whisper" else 2048, "enforce_eager": True, "enable_prefix_caching": False,
+        "dtype": TINY[name].dtype, "max_model_len": None if name == "whisper" else 2048, "enforce_eager": True, "enable_prefix_caching": False,
         "seed": 0, "gpu_memory_utilization": 0.1, "limit_mm_per_prompt": {TINY[name].medium: 1}, "max_num_seqs": 2,
         "max_num_batched_tokens": 4096,
     }  # fmt: skip

@@ -88,6 +88,5 @@ def test_whisper_is_refused_and_answers_as_without_the_plug_ins(tmp_path: Path) 
         ("the first files again", [first]),
     ):
         assert max(distance(one, other) for one, other in zip(engines[engine]["rounds"], answers, strict=True)) < NOISE, engine
-        assert sum(engines[engine]["stats"]["hits"].values()) == 0
-        assert "is an encoder-decoder" in engines[engine]["stats"]["off"]["model"]
-    assert run.output.count("Afterimage caches no encoder outputs: the model") == 5
+    refusals = [line for line in run.output.splitlines() if "Afterimage caches no encoder outputs: the model" in line]
+    assert ["is an encoder-decoder" in line for line in refusals] == [True] * 5

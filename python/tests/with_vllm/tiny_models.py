@@ -43,6 +43,7 @@ class Tiny(NamedTuple):
     change: tuple[str, str, Any]
     prompt: str = CHAT
     media: tuple[str, ...] = ("image", "video")  # that it takes
+    dtype: str = "float32"
     renamed: tuple[str, str] = ("", "")  # a prefix of weights as transformers writes it, and as published models have it
 
 
@@ -84,7 +85,8 @@ def qwen3_vl(folder: Path) -> Any:
 def qwen3_5(folder: Path) -> Any:
     """Hybrid: linear attention and full attention."""
     tokenizer = make_tokenizer()
-    text = {**TEXT, **MROPE, "layer_types": ["linear_attention", "full_attention"], "linear_key_head_dim": 64, "linear_value_head_dim": 64,
+    rope = {**MROPE["rope_parameters"], "partial_rotary_factor": 0.25, "mrope_section": [2, 3, 3]}
+    text = {**TEXT, "rope_parameters": rope, "layer_types": ["linear_attention", "full_attention"], "linear_key_head_dim": 64, "linear_value_head_dim": 64,
             "linear_num_key_heads": 2, "linear_num_value_heads": 4}  # fmt: skip
     videos = t.Qwen3VLVideoProcessor(patch_size=14, temporal_patch_size=2, merge_size=2)
     t.Qwen3VLProcessor(_pixels(), tokenizer, videos, chat_template=TEMPLATE).save_pretrained(folder)
@@ -159,7 +161,7 @@ QWEN = "<|vision_start|><|image_pad|><|vision_end|>"
 TINY = {
     "qwen2.5-vl": Tiny(qwen2_5_vl, "image", QWEN, _SMALLER),
     "qwen3-vl": Tiny(qwen3_vl, "image", QWEN, _SMALLER),
-    "qwen3.5": Tiny(qwen3_5, "image", QWEN, _SMALLER),
+    "qwen3.5": Tiny(qwen3_5, "image", QWEN, _SMALLER, dtype="bfloat16"),  # vLLM's linear attention on a CPU knows no other
     "gemma-3": Tiny(gemma3, "image", "<start_of_image>", _BRIGHTER, media=("image",), renamed=_SIGLIP_NAMES),
     "llava-onevision": Tiny(llava_onevision, "image", "<image>", _BRIGHTER, renamed=_SIGLIP_NAMES),
     "qwen2-audio": Tiny(
