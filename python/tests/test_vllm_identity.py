@@ -91,13 +91,14 @@ def test_each_setting_is_part_of_the_identity(tmp_path: Path, setting: dict[str,
         assert identity_of(vllm_config(folder, **setting), of_kv=of_kv) != identity_of(vllm_config(folder), of_kv=of_kv)
 
 
-@pytest.mark.parametrize("name", ["tokenizer", "hf_config_path"])
+@pytest.mark.parametrize("name", ["tokenizer", "hf_config_path", "scales"])
 def test_files_beside_the_models_own_are_part_of_the_identity(tmp_path: Path, name: str) -> None:
     """Some models' image processors read their settings from the tokenizer's files."""
     other = tmp_path / "other"
     other.mkdir()
     (other / "tekken.json").write_text("{}")
-    config = vllm_config(model_folder(tmp_path / "model"), **{name: str(other)})
+    scales = {"multimodal_config": SimpleNamespace(mm_encoder_fp8_scale_path=str(other))}
+    config = vllm_config(model_folder(tmp_path / "model"), **(scales if name == "scales" else {name: str(other)}))
     before = identity_of(config)
     (other / "tekken.json").write_text('{"image": {}}')
     assert identity_of(config) != before

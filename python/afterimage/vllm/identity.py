@@ -93,6 +93,7 @@ def _digests_of_files(model: Any, load: Any) -> list[str]:
     download_dir = getattr(load, "download_dir", None)
     digests = [model_digest(str(model.model), revision, download_dir=download_dir, needs_weights=load_format != "dummy")]
     others = [(getattr(model, "hf_config_path", None), revision), (getattr(model, "tokenizer", None), getattr(model, "tokenizer_revision", None))]
+    others += [(getattr(getattr(model, "multimodal_config", None), "mm_encoder_fp8_scale_path", None), "")]
     others += [(name, getattr(model, "code_revision", None)) for name in _code_elsewhere(getattr(model, "hf_config", None))]
     digests += [model_digest(str(name), str(of or ""), needs_weights=False) for name, of in others if name and name != model.model]
     return digests
