@@ -145,10 +145,11 @@ struct NamedGauges {
   std::shared_ptr<PressureGauge> device;  // nullptr: none of a GPU's memory
 };
 /// Opens a list such as "auto,nvml:0": "auto" (open_host_gauge), "host" (the machine), "cgroup" (the
-/// control group of this process with the smallest limit), a folder (open_group_gauge), "nvml:N" and
-/// "rocm:N" (a GPU). Of several for one kind of memory the tightest wins. Empty: no gauge.
+/// control group of this process with the smallest limit), a folder (open_group_gauge), "nvml:N" (an
+/// NVIDIA GPU). Of several for one kind of memory the tightest wins. Empty: no gauge.
 ///
-/// Errors   kInvalidArgument: another word; kUnavailable: a gauge cannot be opened.
+/// Errors   kInvalidArgument: another word, also "rocm:N", since no entry lies in an AMD GPU's
+///          memory; kUnavailable: a gauge cannot be opened.
 Result<NamedGauges> open_gauges(std::string_view list);
 
 }  // namespace afterimage

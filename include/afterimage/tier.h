@@ -178,7 +178,7 @@ class Tier {
   virtual void probe(std::span<const TierKey> /*keys*/) {}
   /// Drops cached negative look-ups of these keys, because other processes may have put them since.
   virtual void invalidate_negative(std::span<const TierKey> /*keys*/) {}
-  /// Whether the entry was put and its write is still in progress, so that a get cannot find it
+  /// Whether the entry was put and its write is still in progress, so that a get may not find it
   /// yet. When the write ends, may_contain() tells whether it succeeded.
   [[nodiscard]] virtual bool is_pending(const TierKey& /*key*/) const { return false; }
   /// A hint without I/O. nullopt: not stored, or nothing is known about the entry.
