@@ -139,6 +139,16 @@ Result<void> Service::State::listen() {
   if (gpu != nullptr) below.push_back({.name = "gpu", .tier = gpu});
   if (disk != nullptr) below.push_back({.name = "disk", .tier = disk});
   if (remote != nullptr) below.push_back({.name = "remote", .tier = &remote->tier()});
+  if (!below.empty()) {
+    tier_watch = std::make_unique<TierWatch>(log, clock);
+    tier_watcher = std::make_unique<PeriodicTask>(
+        [this, below] {
+          for (const NamedTier& named : below) {
+            tier_watch->look(named.name, named.tier->stats().degraded_reason);
+          }
+        },
+        std::chrono::seconds(1));
+  }
   admin = std::make_unique<Admin>(Admin::Parts{.gateway = *gateway,
                                                .connections = connections,
                                                .reload = reload,

@@ -27,6 +27,7 @@
 #include "gateway/proxy/gateway.h"
 #include "gateway/service/make_similar_answers.h"
 #include "gateway/service/service.h"
+#include "gateway/service/tier_watch.h"
 #include "policy/pressure/device_cache.h"
 #include "policy/pressure/linux_gauges.h"
 #include "storage/remote/redis_leases.h"
@@ -58,6 +59,7 @@ struct Service::State {
     server.reset();
     if (threads != nullptr) threads->stop();
     poller.reset();  // it gives work to the gateway
+    tier_watcher.reset();
     // Then the workers: a response may be out before its request is done.
     if (gateway != nullptr) gateway->stop();
     backend.reset();
@@ -119,6 +121,8 @@ struct Service::State {
   std::unique_ptr<RedisLeases> answer_leases;   // apart from the encoder's: they last less long
   std::unique_ptr<AnswerArchive> archive;
   std::unique_ptr<PeriodicTask> poller;
+  std::unique_ptr<TierWatch> tier_watch;
+  std::unique_ptr<PeriodicTask> tier_watcher;
   std::unique_ptr<PeriodicTask> usage_saver;
   std::unique_ptr<IoThreads> threads;
   std::unique_ptr<HttpCaller> caller;

@@ -20,6 +20,15 @@ constexpr std::size_t kMaxKeysPerCall = 512;
 constexpr const char* kBacklogReason =
     "no memory for another pending write: the servers accept entries more slowly than they are put";
 
+/// What an operator can do about it.
+std::string put_failure_of(const Error& error) {
+  if (error.code != ErrorCode::kNoSpace) return "entries are not stored: " + error.message;
+  return "the servers' memory is full, so entries are not stored: set maxmemory-policy "
+         "allkeys-lru, "
+         "or give them more memory: " +
+         error.message;
+}
+
 }  // namespace
 
 struct RemoteTier::State {
@@ -64,6 +73,7 @@ struct RemoteTier::State {
   RemoteTierStats more AFI_GUARDED_BY(mutex);
   std::string degraded_reason AFI_GUARDED_BY(mutex);
   bool backlogged AFI_GUARDED_BY(mutex) = false;  // the last put found no memory
+  std::string put_failure AFI_GUARDED_BY(mutex);  // why the last entry sent did not arrive
   std::uint64_t reported_lost AFI_GUARDED_BY(mutex) = 0;
 
   WriteQueue queue;  // last: its threads use the others
@@ -93,6 +103,8 @@ bool RemoteTier::State::send(const TierKey& key, const WriteJob& job) {
   } else {
     failed(done.error());
   }
+  const MutexLock lock(mutex);
+  put_failure = done.has_value() ? "" : put_failure_of(done.error());
   return done.has_value();
 }
 
@@ -283,6 +295,7 @@ TierStats RemoteTier::stats() const {
   stats.entries = EntryCount(state_->recent.count_present());
   stats.used = state_->memory.used();
   stats.capacity = state_->memory.capacity();
+  if (!state_->put_failure.empty()) stats.degraded_reason = state_->put_failure;
   if (state_->backlogged) stats.degraded_reason = kBacklogReason;
   if (!cluster.degraded_reason.empty()) stats.degraded_reason = cluster.degraded_reason;
   return stats;
