@@ -155,22 +155,29 @@ Result<json> erase(Gateway& gateway, const json& asked) {
   const GatewayParts& parts = gateway.parts();
   const WallClock& wall = parts.reuse.wall_clock();
   AFI_TRY(const EraseTarget target, erase_target_of(asked, wall));
-  AnswerCount answers;
-  // Recorded first, and for the other gateways: an answer that is restored meanwhile is refused.
+  GatewayEraseReport erased;
+  // Before other gateways hear of it: they erase the same from the servers, so it is counted first. An
+  // error comes again below, or is over then.
+  if (parts.archive != nullptr && parts.archive->stats().shared) {
+    erased = erase_here(gateway, target, Duration(0)).value_or(GatewayEraseReport());
+  }
+  // Recorded before the rest, and for the other gateways: an answer that is restored meanwhile is
+  // refused.
   if (parts.archive != nullptr) {
     AFI_TRY_VOID(parts.archive->announce(announcement(target)));
-    AFI_TRY(answers, parts.archive->erase(answer_filter(target, wall)));
+    AFI_TRY(const AnswerCount archived, parts.archive->erase(answer_filter(target, wall)));
+    erased.caches.answers += archived;
   }
-  AFI_TRY(const GatewayEraseReport erased, erase_here(gateway, target));
+  AFI_TRY(const GatewayEraseReport rest, erase_here(gateway, target));
+  erased += rest;
   const EraseReport& report = erased.caches;
-  answers += report.answers;
-  json done{{"answers", answers.entries.value()},
+  json done{{"answers", report.answers.entries.value()},
             {"encoder_outputs", report.encoder_outputs.value()},
             {"kv_tokens", report.kv_tokens},
             {"stored", report.stored.value()},
             {"files", erased.files},
             {"responses", erased.responses},
-            {"unfinished", report.unfinished}};
+            {"unfinished", rest.caches.unfinished}};
   parts.log.info("erased", {{"what", as_text(asked)}, {"removed", as_text(done)}});
   return done;
 }

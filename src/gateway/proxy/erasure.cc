@@ -64,17 +64,24 @@ std::string answer_tag(const EraseTarget& target) {
 
 }  // namespace
 
-Result<GatewayEraseReport> erase_here(Gateway& gateway, EraseTarget target) {
+GatewayEraseReport& GatewayEraseReport::operator+=(const GatewayEraseReport& more) {
+  caches += more.caches;
+  files += more.files;
+  responses += more.responses;
+  return *this;
+}
+
+Result<GatewayEraseReport> erase_here(Gateway& gateway, EraseTarget target, Duration timeout) {
   const GatewayParts& parts = gateway.parts();
   GatewayEraseReport done;
   erase_stored(gateway, target, done);
   EraseReport by_alias;
   const Settings& settings = gateway.config()->settings;
   if (!settings.upstream.is_set() && target.model == settings.engine.model) {
-    AFI_TRY(by_alias, parts.reuse.erase(target));
+    AFI_TRY(by_alias, parts.reuse.erase(target, timeout));
     target.model = parts.backend.identity(*target.model).model;
   }
-  AFI_TRY(done.caches, parts.reuse.erase(target));
+  AFI_TRY(done.caches, parts.reuse.erase(target, timeout));
   done.caches += by_alias;
   return done;
 }

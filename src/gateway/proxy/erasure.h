@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -15,13 +17,16 @@ struct GatewayEraseReport {
   EraseReport caches;
   std::uint64_t files = 0;      // uploaded to /v1/files
   std::uint64_t responses = 0;  // stored for previous_response_id
+
+  GatewayEraseReport& operator+=(const GatewayEraseReport& more);
 };
 
 /// Erases from all caches of this process and from its tiers, from uploaded files and stored responses.
 /// Clients and the built-in engine may know its model by two names: either erases. With a media item,
-/// all stored responses go whose conversation has media. Slow: see Reuse::erase().
+/// all stored responses go whose conversation has media. Slow: see Reuse::erase(), also for `timeout`.
 /// Errors   As Reuse::erase().
-[[nodiscard]] Result<GatewayEraseReport> erase_here(Gateway& gateway, EraseTarget target);
+[[nodiscard]] Result<GatewayEraseReport> erase_here(Gateway& gateway, EraseTarget target,
+                                                    Duration timeout = std::chrono::seconds(30));
 
 /// The answers that it selects.
 [[nodiscard]] AnswerFilter answer_filter(const EraseTarget& target, const WallClock& wall);
