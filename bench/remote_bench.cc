@@ -62,7 +62,7 @@ struct Client {
 class Bare {
  public:
   Bare(const RemoteAddress& server, unsigned connections) {
-    const SocketAddress at = must(resolve(server));
+    const SocketAddress at = must(resolve(server)).front();
     for (unsigned i = 0; i < connections; ++i) {
       connections_.push_back(
           must(RespConnection::connect(server.text(), at, clock_, clock_.now() + kPatience)));

@@ -21,7 +21,7 @@ from mock_model import MockModel  # noqa: E402
 INVALIDATE = "/admin/api/invalidate"
 FORMS = 2  # entries of an answer to "Whisper?": its exact words, and their looser form
 RULES = ["on", ">a password", "resetkeys", "~afi1:*", "resetchannels", "-@all", "+auth", "+get", "+set", "+del", "+exists", "+pexpire",
-         "+watch", "+unwatch", "+multi", "+exec", "+wait", "+asking", "+getrange", "+scan", "+cluster|slots"]
+         "+watch", "+unwatch", "+multi", "+exec", "+wait", "+asking", "+getrange", "+scan", "+info", "+cluster|slots"]
 
 
 class Answers(unittest.TestCase):

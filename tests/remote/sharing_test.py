@@ -116,7 +116,7 @@ class Sharing(unittest.TestCase):
 
     def test_users_and_passwords(self):
         rules = ["on", ">a password", "resetkeys", "~afi1:*", "resetchannels", "-@all", "+auth", "+get", "+set", "+del", "+exists", "+pexpire",
-                 "+watch", "+unwatch", "+multi", "+exec", "+wait", "+asking", "+getrange", "+scan", "+cluster|slots"]
+                 "+watch", "+unwatch", "+multi", "+exec", "+wait", "+asking", "+getrange", "+scan", "+info", "+cluster|slots"]
         for masters in (0, 3):
             with self.subTest(masters=masters), redis_cluster.Servers(masters=masters) as servers:
                 for i in range(len(servers)):

@@ -35,7 +35,7 @@ def free_port(host="127.0.0.1"):
 def wait_until(done, what):
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, Reply):
             if done():
                 return
         time.sleep(0.01)

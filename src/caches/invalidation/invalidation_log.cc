@@ -71,6 +71,7 @@ Result<InvalidationList> InvalidationLog::add(const Invalidation& invalidation) 
     AFI_TRY(const bool done, cell_.replace(now.version, now.list.to_bytes()));
     if (!done) continue;
     remember(now.list);
+    AFI_TRY_VOID(cell_.replacements_last());
     return std::move(now.list);
   }
   return contended();

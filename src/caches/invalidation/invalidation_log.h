@@ -25,7 +25,8 @@ namespace afterimage {
 ///          process never returns to a generation that it has left.
 /// Size     Beyond kMaxBytes the older half is merged into "everything before" (InvalidationList):
 ///          that invalidates too much, never too little.
-/// Errors   kUnavailable: the cell cannot be reached, or not every replica acknowledges.
+/// Errors   kUnavailable: the cell cannot be reached, or not every replica acknowledges; of add() also:
+///          where the cell is stored cannot tell whether the invalidation will last.
 ///          kLimitExceeded: as InvalidationList::add.
 /// Threads  One at a time.
 /// Source   docs/decisions/0019-answers-are-shared-under-a-lease.md; DESIGN.md.

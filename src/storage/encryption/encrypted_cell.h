@@ -30,6 +30,9 @@ class EncryptedCell final : public SharedCell {
   Result<std::optional<Value>> read() override;
   Result<bool> replace(const std::optional<std::string>& expected,
                        std::span<const std::byte> next) override;
+  [[nodiscard]] Result<void> replacements_last() const override {
+    return cell_.replacements_last();
+  }
 
  private:
   SharedCell& cell_;

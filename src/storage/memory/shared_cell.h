@@ -36,6 +36,9 @@ class SharedCell {
   /// version differs, and the value was left unchanged.
   virtual Result<bool> replace(const std::optional<std::string>& expected,
                                std::span<const std::byte> next) = 0;
+  /// kUnavailable: where the value is stored cannot tell whether a replaced value stays replaced
+  /// after a restart or a takeover.
+  [[nodiscard]] virtual Result<void> replacements_last() const { return {}; }
 };
 
 }  // namespace afterimage

@@ -80,7 +80,11 @@ Result<RemoteUrl> parse_remote_url(std::string_view text) {
   }
 }
 
-Result<SocketAddress> resolve(const RemoteAddress& address) {
+bool SocketAddress::operator==(const SocketAddress& other) const {
+  return size == other.size && std::memcmp(&storage, &other.storage, size) == 0;
+}
+
+Result<std::vector<SocketAddress>> resolve(const RemoteAddress& address) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_NUMERICSERV;
@@ -90,11 +94,14 @@ Result<SocketAddress> resolve(const RemoteAddress& address) {
   if (failed != 0) {
     return fail(ErrorCode::kUnavailable, address.text() + ": " + ::gai_strerror(failed));
   }
-  SocketAddress socket_address;
-  std::memcpy(&socket_address.storage, found->ai_addr, found->ai_addrlen);
-  socket_address.size = found->ai_addrlen;
+  std::vector<SocketAddress> addresses;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    SocketAddress& next = addresses.emplace_back();
+    std::memcpy(&next.storage, each->ai_addr, each->ai_addrlen);
+    next.size = each->ai_addrlen;
+  }
   ::freeaddrinfo(found);
-  return socket_address;
+  return addresses;
 }
 
 }  // namespace afterimage

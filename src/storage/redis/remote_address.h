@@ -27,9 +27,12 @@ Result<RemoteUrl> parse_remote_url(std::string_view text);
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
+
+  bool operator==(const SocketAddress& other) const;
 };
+/// All addresses of a name, in the resolver's order; at least one.
 /// kUnavailable: the name does not exist or the resolver failed. Resolving a host name may take
 /// seconds; a numeric address is immediate.
-Result<SocketAddress> resolve(const RemoteAddress& address);
+Result<std::vector<SocketAddress>> resolve(const RemoteAddress& address);
 
 }  // namespace afterimage

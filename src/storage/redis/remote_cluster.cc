@@ -2,9 +2,14 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "storage/redis/remote_cluster.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
+
+#include "foundation/platform/fault_points.h"
 
 namespace afterimage {
 namespace {
@@ -15,8 +20,6 @@ constexpr Duration kFailedRefreshPause = std::chrono::seconds(1);
 /// Number of frequent refreshes while a server is failing; a replica that takes over has usually
 /// done so by then.
 constexpr unsigned kQuickRefreshes = 50;
-/// Limit on known servers, so that a hostile cluster cannot exhaust memory.
-constexpr std::size_t kMaxNodes = 2048;
 
 /// Error replies of a server that answers but cannot serve now.
 bool is_server_failure(std::string_view refusal) {
@@ -37,7 +40,13 @@ Result<std::unique_ptr<RemoteCluster>> RemoteCluster::open(RemoteServers servers
     return fail(ErrorCode::kInvalidArgument, "no server address given: write redis://host:port");
   }
   std::unique_ptr<RemoteCluster> cluster(new RemoteCluster(std::move(servers), clock));
-  cluster->refresh();
+  cluster->refresh(Refresh::kThorough);
+  {
+    const MutexLock lock(cluster->mutex_);
+    if (cluster->misconfigured_) {
+      return fail(ErrorCode::kInvalidArgument, cluster->degraded_reason_);
+    }
+  }
   cluster->thread_ = std::thread([&cluster = *cluster] { cluster.run(); });
   return cluster;
 }
@@ -53,7 +62,7 @@ RemoteCluster::~RemoteCluster() {
 
 bool RemoteCluster::any_failing() const {
   const auto known = table();
-  return known != nullptr && known->is_cluster &&
+  return known != nullptr &&
          std::ranges::any_of(known->nodes, [](const auto& node) { return node->failing(); });
 }
 
@@ -63,6 +72,7 @@ void RemoteCluster::run() {
     // A replica may take over from a failing server; find out without waiting for a failed call.
     const bool lost = any_failing();
     refreshes_while_lost = lost ? std::min(refreshes_while_lost + 1, kQuickRefreshes) : 0;
+    Refresh how = Refresh::kQuick;
     {
       const MutexLock lock(mutex_);
       const bool well = degraded_reason_.empty();
@@ -74,9 +84,10 @@ void RemoteCluster::run() {
       changed_.wait_for(mutex_, well && !lost ? servers_.refresh_interval : Duration(0),
                         [this]() AFI_REQUIRES(mutex_) { return stopping_ || refresh_requested_; });
       if (stopping_) return;
+      if (well && !lost && !refresh_requested_) how = Refresh::kThorough;
       refresh_requested_ = false;
     }
-    refresh();
+    refresh(how);
   }
 }
 
@@ -88,112 +99,15 @@ void RemoteCluster::request_refresh() {
   changed_.notify_all();
 }
 
-void RemoteCluster::refresh() {
-  std::vector<RemoteAddress> candidates;
-  if (const auto known = table()) {
-    for (const auto& node : known->nodes) {
-      if (!node->circuit_open()) candidates.push_back(node->address());
-    }
-  }
-  for (const RemoteAddress& seed : servers_.seeds) {
-    if (std::ranges::find(candidates, seed) == candidates.end()) candidates.push_back(seed);
-  }
-  // A server that hangs costs a full timeout, so failing ones come last.
-  std::ranges::stable_partition(candidates, [&](const RemoteAddress& candidate) {
-    const auto node = find_node(candidate);
-    return node == nullptr || !node->failing();
-  });
-  std::string why;
-  for (const RemoteAddress& candidate : candidates) {
-    const auto read = read_slot_table(candidate);
-    if (read.has_value()) return;
-    why = read.error().message;
-    const MutexLock lock(mutex_);
-    if (stopping_) return;
-  }
+std::shared_ptr<const RemoteCluster::Table> RemoteCluster::table() const {
   const MutexLock lock(mutex_);
-  degraded_reason_ = why;
-}
-
-Result<void> RemoteCluster::read_slot_table(const RemoteAddress& address) {
-  AFI_TRY(const SocketAddress at, resolve(address));
-  const Duration deadline = clock_.now() + servers_.connect_timeout + servers_.time_for(1_MiB);
-  AFI_TRY(const auto connection,
-          connect_and_greet(address.text(), at, servers_, clock_,
-                            std::min(deadline, clock_.now() + servers_.connect_timeout)));
-  AFI_TRY(const RespValue reply, connection->ask({"CLUSTER", "SLOTS"}, deadline));
-  if (reply.kind == RespKind::kList) {
-    AFI_TRY(const auto ranges, slot_ranges(reply, address));
-    return adopt(ranges);
-  }
-  if (reply.kind != RespKind::kError || !reply.text.contains("cluster support disabled")) {
-    return fail(ErrorCode::kUnavailable, address.text() + ": CLUSTER SLOTS failed: " + reply.text);
-  }
-  AFI_TRY(auto node, find_or_add_node(address));
-  auto table = std::make_shared<Table>();
-  table->nodes.push_back(std::move(node));
-  table->replicas.push_back(0);
-  const MutexLock lock(mutex_);
-  table_ = std::move(table);
-  ++tables_;
-  degraded_reason_.clear();
-  return {};
-}
-
-Result<void> RemoteCluster::adopt(const std::vector<SlotRange>& ranges) {
-  auto next = std::make_shared<Table>();
-  next->is_cluster = true;
-  next->owner.fill(kNoOwner);
-  std::map<RemoteAddress, std::uint16_t> places;
-  std::size_t covered = 0;
-  for (const SlotRange& range : ranges) {
-    auto [place, is_new] =
-        places.emplace(range.master, static_cast<std::uint16_t>(next->nodes.size()));
-    if (is_new) {
-      AFI_TRY(auto node, find_or_add_node(range.master));
-      next->nodes.push_back(std::move(node));
-      next->replicas.push_back(range.replicas.size());
-    }
-    std::fill(next->owner.begin() + range.first, next->owner.begin() + range.last + 1,
-              place->second);
-    covered += std::size_t{range.last} - range.first + 1;
-  }
-  const MutexLock lock(mutex_);
-  // Drop servers that the table no longer names, with their connections.
-  std::erase_if(nodes_, [&](const auto& known) { return !places.contains(known.first); });
-  table_ = std::move(next);
-  ++tables_;
-  degraded_reason_ = covered == kSlots
-                         ? ""
-                         : std::to_string(kSlots - covered) +
-                               " slots of the cluster have no server: their keys miss";
-  return {};
+  return table_;
 }
 
 std::shared_ptr<RemoteNode> RemoteCluster::find_node(const RemoteAddress& address) const {
   const MutexLock lock(mutex_);
   const auto known = nodes_.find(address);
   return known == nodes_.end() ? nullptr : known->second;
-}
-
-Result<std::shared_ptr<RemoteNode>> RemoteCluster::find_or_add_node(const RemoteAddress& address) {
-  {
-    const MutexLock lock(mutex_);
-    if (const auto known = nodes_.find(address); known != nodes_.end()) return known->second;
-    if (nodes_.size() >= kMaxNodes) {
-      return fail(ErrorCode::kUnavailable,
-                  "the cluster names more than " + std::to_string(kMaxNodes) + " servers");
-    }
-  }
-  AFI_TRY(const SocketAddress at, resolve(address));
-  auto node = std::make_shared<RemoteNode>(address, at, servers_, clock_);
-  const MutexLock lock(mutex_);
-  return nodes_.emplace(address, std::move(node)).first->second;
-}
-
-std::shared_ptr<const RemoteCluster::Table> RemoteCluster::table() const {
-  const MutexLock lock(mutex_);
-  return table_;
 }
 
 std::shared_ptr<RemoteNode> RemoteCluster::owner(std::string_view key) const {
@@ -232,7 +146,8 @@ Result<void> RemoteCluster::call(std::string_view key, const CallOptions& option
     }
     if (refusal.empty()) return {};
     // A standalone server cannot redirect.
-    if (!redirects(refusal) || attempt == 1 || !table()->is_cluster) break;
+    const auto known = table();
+    if (!redirects(refusal) || attempt == 1 || known == nullptr || !known->is_cluster) break;
     const auto to = parse_redirection(refusal, node->address());
     if (!to.has_value()) break;
     if (!to->temporary) request_refresh();
@@ -240,7 +155,12 @@ Result<void> RemoteCluster::call(std::string_view key, const CallOptions& option
       const MutexLock lock(mutex_);
       ++redirected_;
     }
-    AFI_TRY(node, find_or_add_node(to->to));
+    node = find_node(to->to);
+    if (node == nullptr) {  // its entries have to be checked first
+      request_refresh();
+      return fail(ErrorCode::kUnavailable,
+                  to->to.text() + ": redirected to a server that the slot table does not name yet");
+    }
     asking = to->temporary;
   }
   if (is_server_failure(refusal) || redirects(refusal)) request_refresh();
@@ -258,7 +178,8 @@ Result<std::vector<std::shared_ptr<RemoteNode>>> RemoteCluster::masters() const 
 
 const void* RemoteCluster::reachable(std::string_view key) const {
   const auto node = owner(key);
-  return node == nullptr || node->circuit_open() ? nullptr : node.get();
+  const bool usable = node != nullptr && node->is_trusted() && !node->circuit_open();
+  return usable ? node.get() : nullptr;
 }
 
 std::size_t RemoteCluster::replicas(std::string_view key) const {
@@ -266,6 +187,32 @@ std::size_t RemoteCluster::replicas(std::string_view key) const {
   if (known == nullptr || !known->is_cluster) return 0;
   const std::uint16_t place = known->owner[slot_of(key)];
   return place == kNoOwner ? 0 : known->replicas[place];
+}
+
+Result<std::size_t> RemoteCluster::replicas_to_await(std::string_view key,
+                                                     RespConnection& connection, Duration deadline,
+                                                     Replicas which) const {
+  const std::size_t named = replicas(key);
+  if (!AFI_STEP("remote.replicas")) return named;
+  AFI_TRY(const RespValue reply, connection.ask({"INFO", "replication"}, deadline));
+  if (reply.kind != RespKind::kBulk) return named;  // erasures_last() says so
+  const ServerInfo info = parse_server_info(reply.text);
+  if (which == Replicas::kOnline) return std::max(named, info.online);
+  const auto node = owner(key);
+  if (node == nullptr) return std::max(named, info.replicas.size());
+  node->note_replicas(info.replicas);
+  return std::max({named, info.replicas.size(), node->recent_replicas()});
+}
+
+Result<void> RemoteCluster::erasures_last(std::string_view key) const {
+  const auto node = owner(key);
+  if (node != nullptr && !node->trusted_run().empty()) return {};
+  if (node == nullptr) return fail(ErrorCode::kUnavailable, "no server owns the key's slot");
+  return fail(
+      ErrorCode::kUnavailable,
+      node->name() +
+          " refuses INFO or SCAN, without which nobody can tell whether what was erased comes "
+          "back with a restart or a replica: allow both to this user, and erase again");
 }
 
 RemoteClusterStats RemoteCluster::stats() const {
@@ -277,6 +224,13 @@ RemoteClusterStats RemoteCluster::stats() const {
     stats.redirected = redirected_;
     stats.tables = tables_;
     stats.degraded_reason = degraded_reason_;
+    for (const auto& [server, commands] : refused_) {
+      if (!stats.degraded_reason.empty() || commands.empty()) continue;
+      stats.degraded_reason = fmt::format(
+          "{} refuses {} (renamed, or not allowed to this user): what needs them is left out; "
+          "docs/remote.md lists all commands",
+          server, fmt::join(commands, ", "));
+    }
   }
   if (known == nullptr) return stats;
   stats.is_cluster = known->is_cluster;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "foundation/platform/timed_condition.h"
 #include "storage/redis/remote_node.h"
 #include "storage/redis/remote_options.h"
+#include "storage/redis/server_info.h"
 #include "storage/redis/slots.h"
 
 namespace afterimage {
@@ -31,8 +33,11 @@ struct RemoteClusterStats {
 };
 
 /// A standalone server or a cluster: detects which, keeps the slot table, and sends each command to
-/// the server that owns the key.
+/// the server that owns the key. A server that refuses CLUSTER, or a proxy, is used as a standalone
+/// server. Each server's entries are checked before it is used: server_check.h.
 ///
+/// Names    A server's name is resolved again at each refresh, so also while it fails; of several
+///          addresses the first that accepts a connection is used. They must lead to one server.
 /// Errors   call(): kUnavailable: no server owns the slot, or its owner fails; kNoSpace: the server
 ///          is out of memory. Both are returned within the time given.
 /// Threads  Any. A thread of its own refreshes the slot table after a redirection, and repeatedly
@@ -50,7 +55,8 @@ class RemoteCluster {
 
   /// Tries to reach the servers once; if none answers, keeps trying in the background. The clock
   /// outlives the cluster.
-  /// kInvalidArgument: `servers` has no seeds.
+  /// kInvalidArgument: `servers` has no seeds, or several that are not servers of one cluster. If
+  /// that is found later, no server is used until it is over: calls are kUnavailable.
   static Result<std::unique_ptr<RemoteCluster>> open(RemoteServers servers, const Clock& clock);
   ~RemoteCluster();
   RemoteCluster(const RemoteCluster&) = delete;
@@ -66,8 +72,18 @@ class RemoteCluster {
   /// Identifies the server that owns the key: equal pointers, same server. nullptr: no server owns
   /// it, or its circuit breaker is open.
   [[nodiscard]] const void* reachable(std::string_view key) const;
-  /// Number of replicas of the key's server, according to the slot table.
+  /// Number of replicas of the key's server, according to the slot table; 0 on standalone servers.
   [[nodiscard]] std::size_t replicas(std::string_view key) const;
+  /// Which replicas a call waits for: those that hold a complete copy, or also those that are still
+  /// copying and those that were attached until a short while ago, which may take over, too.
+  enum class Replicas : unsigned char { kOnline, kAll };
+  /// Number of replicas that must acknowledge what was written on this connection. Ask after the
+  /// write: a replica that attaches later copies a server that has it.
+  Result<std::size_t> replicas_to_await(std::string_view key, RespConnection& connection,
+                                        Duration deadline, Replicas which) const;
+  /// kUnavailable: the key's server does not say what the guarantee depends on, that an erasure
+  /// survives a takeover and a restart; the message says what to allow.
+  [[nodiscard]] Result<void> erasures_last(std::string_view key) const;
   /// Asks the background thread to reread the slot table, because it may be stale.
   void request_refresh();
   [[nodiscard]] const RemoteServers& servers() const { return servers_; }
@@ -78,23 +94,47 @@ class RemoteCluster {
     bool is_cluster = false;
     std::vector<std::shared_ptr<RemoteNode>> nodes;
     std::vector<std::size_t> replicas;          // of each node
+    std::vector<std::uint16_t> first_slot;      // of each node
     std::array<std::uint16_t, kSlots> owner{};  // kNoOwner, or an index into `nodes`
   };
   static constexpr std::uint16_t kNoOwner = 0xFFFF;
+  /// What a server says of itself and its cluster.
+  struct Reading {
+    RemoteAddress address;
+    SocketAddress at;
+    bool is_cluster = false;
+    std::vector<SlotRange> ranges;
+  };
+  enum class Refresh : unsigned char { kQuick, kThorough };
 
   RemoteCluster(RemoteServers servers, const Clock& clock)
       : servers_(std::move(servers)), clock_(clock) {}
   [[nodiscard]] std::shared_ptr<const Table> table() const;
   [[nodiscard]] std::shared_ptr<RemoteNode> owner(std::string_view key) const;
   [[nodiscard]] std::shared_ptr<RemoteNode> find_node(const RemoteAddress& address) const;
-  Result<std::shared_ptr<RemoteNode>> find_or_add_node(const RemoteAddress& address);
-  /// The last call to some server of the cluster failed.
+  /// The last call to some server failed.
   [[nodiscard]] bool any_failing() const;
-  /// Asks the servers in turn for the slot table until one answers; failing servers come last.
-  void refresh();
-  Result<void> read_slot_table(const RemoteAddress& address);
-  Result<void> adopt(const std::vector<SlotRange>& ranges);
   void run();
+
+  // The rest runs on one thread: in slot_table.cc.
+  void refresh(Refresh how);
+  /// Asks the servers in turn until one answers; failing servers come last.
+  Result<Reading> read_servers();
+  Result<Reading> read_server(const RemoteAddress& address);
+  Result<Reading> read_server_at(const RemoteAddress& address, const SocketAddress& at);
+  /// kInvalidArgument: the seeds that answer are not all of the cluster that was read.
+  Result<void> check_seeds(const Reading& read);
+  void adopt(const Reading& read);
+  Result<std::shared_ptr<RemoteNode>> node_for(const RemoteAddress& address);
+  std::shared_ptr<RemoteNode> node_at(const RemoteAddress& address, const SocketAddress& at);
+  void check_nodes(Refresh how);
+  Result<void> check_node(RemoteNode& node, std::uint16_t slot, Refresh how);
+  Result<ServerInfo> ask_info(RemoteNode& node, const std::string& marker);
+  Result<void> check_entries(RemoteNode& node, RespConnection& connection,
+                             const std::string& marker, const std::string& run, Duration deadline);
+  std::set<std::string> runs_of_replicas(const ServerInfo& info);
+  void note_refused_commands(const RemoteNode& node, const std::string& marker);
+  [[nodiscard]] bool refuses(const RemoteNode& node, std::string_view command) const;
 
   const RemoteServers servers_;
   const Clock& clock_;
@@ -108,7 +148,12 @@ class RemoteCluster {
   std::uint64_t redirected_ AFI_GUARDED_BY(mutex_) = 0;
   std::uint64_t tables_ AFI_GUARDED_BY(mutex_) = 0;
   std::string degraded_reason_ AFI_GUARDED_BY(mutex_);
-  std::thread thread_;  // last: it uses the others
+  std::map<std::string, std::vector<std::string>> refused_
+      AFI_GUARDED_BY(mutex_);                          // commands, by server
+  bool misconfigured_ AFI_GUARDED_BY(mutex_) = false;  // the seeds are not one cluster
+  std::map<std::string, std::string> sweeps_;          // where emptying a process goes on
+  std::set<std::string> left_;                         // processes that another one replaced
+  std::thread thread_;                                 // last: it uses the others
 };
 
 }  // namespace afterimage

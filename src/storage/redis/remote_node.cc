@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "foundation/platform/fault_points.h"
+#include "storage/redis/server_info.h"
+
 namespace afterimage {
 
 Result<std::unique_ptr<RespConnection>> connect_and_greet(const std::string& name,
@@ -35,9 +38,74 @@ RemoteNode::RemoteNode(RemoteAddress address, SocketAddress at, const RemoteServ
       std::clamp(servers.connections, 1U, 16U);
 }
 
-Result<std::unique_ptr<RespConnection>> RemoteNode::connect(Duration deadline) {
+Result<std::unique_ptr<RespConnection>> RemoteNode::connect_unchecked(Duration deadline) {
   const Duration until = std::min(deadline, clock_.now() + servers_.connect_timeout);
   return connect_and_greet(name_, at_, servers_, clock_, until);
+}
+
+Result<std::unique_ptr<RespConnection>> RemoteNode::connect(Duration deadline) {
+  const Duration until = std::min(deadline, clock_.now() + servers_.connect_timeout);
+  AFI_TRY(auto connection, connect_unchecked(until));
+  AFI_TRY_VOID(check_run(*connection, until));
+  return connection;
+}
+
+/// A connection ends with its server's process, so each connection is checked once.
+Result<void> RemoteNode::check_run(RespConnection& connection, Duration deadline) {
+  const std::string run = trusted_run();
+  if (run.empty()) return {};
+  AFI_TRY(const RespValue reply, connection.ask({"INFO", "server"}, deadline));
+  if (reply.kind != RespKind::kBulk) {
+    return fail(ErrorCode::kUnavailable, name_ + ": INFO failed: " + reply.text);
+  }
+  if (AFI_GUARD("remote.run", parse_server_info(reply.text).run_id == run)) return {};
+  const std::string why =
+      name_ +
+      ": the server restarted, or another one has its address: its entries are being checked";
+  distrust(why);
+  return fail(ErrorCode::kUnavailable, why);
+}
+
+void RemoteNode::trust(std::string run) {
+  const MutexLock lock(mutex_);
+  if (!trusted_) degraded_reason_.clear();
+  trusted_ = true;
+  run_ = std::move(run);
+}
+
+void RemoteNode::distrust(std::string why) {
+  const MutexLock lock(mutex_);
+  trusted_ = false;
+  degraded_reason_ = std::move(why);
+}
+
+bool RemoteNode::is_trusted() const {
+  const MutexLock lock(mutex_);
+  return trusted_;
+}
+
+std::string RemoteNode::trusted_run() const {
+  const MutexLock lock(mutex_);
+  return trusted_ ? run_ : "";
+}
+
+std::string RemoteNode::last_run() const {
+  const MutexLock lock(mutex_);
+  return run_;
+}
+
+void RemoteNode::note_replicas(std::span<const RemoteAddress> attached) {
+  const Duration now = clock_.now();
+  const MutexLock lock(mutex_);
+  for (const RemoteAddress& replica : attached) replicas_[replica] = now;
+  std::erase_if(replicas_, [&](const auto& seen) { return now - seen.second > kReplicaMemory; });
+}
+
+std::size_t RemoteNode::recent_replicas() const {
+  const Duration now = clock_.now();
+  const MutexLock lock(mutex_);
+  return static_cast<std::size_t>(std::ranges::count_if(
+      replicas_, [&](const auto& seen) { return now - seen.second <= kReplicaMemory; }));
 }
 
 Result<std::unique_ptr<RespConnection>> RemoteNode::acquire(RemoteLane which, Duration deadline) {
@@ -88,6 +156,11 @@ Result<void> RemoteNode::call(RemoteLane which, Duration time, bool ignore_break
   const Duration deadline = clock_.now() + servers_.connect_timeout + time;
   {
     const MutexLock lock(mutex_);
+    if (!trusted_) {
+      return fail(ErrorCode::kUnavailable, degraded_reason_.empty()
+                                               ? name_ + ": the server is being checked"
+                                               : degraded_reason_);
+    }
     if (!breaker_.try_acquire(clock_.now()) && !ignore_breaker) {
       return fail(ErrorCode::kUnavailable, "circuit breaker open after: " + degraded_reason_);
     }
@@ -98,7 +171,7 @@ Result<void> RemoteNode::call(RemoteLane which, Duration time, bool ignore_break
                                     : connect(deadline);
   if (!connection.has_value()) {
     release(which, nullptr);
-    record(false, connection.error().message);
+    if (is_trusted()) record(false, connection.error().message);
     return std::unexpected(connection.error());
   }
   auto reply = exchange(**connection, std::min(deadline, clock_.now() + time));

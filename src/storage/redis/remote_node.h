@@ -4,7 +4,9 @@
 
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,9 +25,16 @@ enum class RemoteLane : unsigned char { kData, kControl };
 
 /// One server: its connection pool and its circuit breaker.
 ///
+/// Trust    Calls are made only while the server is trusted: server_check.h. A connection to another
+///          process than the trusted one ends the trust: the server restarted, or another one has
+///          its address.
 /// Threads  Any.
 class RemoteNode {
  public:
+  /// A replica that was attached so recently may still take over: Redis Sentinel promotes one that
+  /// lost its primary for at most ten times `down-after-milliseconds`, 30 s by default.
+  static constexpr Duration kReplicaMemory = std::chrono::minutes(5);
+
   /// One exchange on a connection. An error: it did not complete. False: the server answered but
   /// cannot serve now, which counts as a failure of the server.
   using Exchange = std::function<Result<bool>(RespConnection&, Duration deadline)>;
@@ -40,7 +49,25 @@ class RemoteNode {
 
   [[nodiscard]] const RemoteAddress& address() const { return address_; }
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// Where it is reached; names are resolved before.
+  [[nodiscard]] const SocketAddress& at() const { return at_; }
   [[nodiscard]] bool circuit_open() const;
+
+  /// Calls may be made: what the server holds was put into its process `run`. Empty: it does not
+  /// tell its process, and what it holds after a restart cannot be told from what it held before.
+  void trust(std::string run);
+  void distrust(std::string why);
+  [[nodiscard]] bool is_trusted() const;
+  [[nodiscard]] std::string trusted_run() const;
+  /// The process that was trusted last.
+  [[nodiscard]] std::string last_run() const;
+  /// A connection outside the pool, also to a server that is not trusted.
+  Result<std::unique_ptr<RespConnection>> connect_unchecked(Duration deadline);
+
+  /// Records that these replicas are attached now.
+  void note_replicas(std::span<const RemoteAddress> attached);
+  /// Number of replicas that were attached within kReplicaMemory.
+  [[nodiscard]] std::size_t recent_replicas() const;
   /// The last call failed.
   [[nodiscard]] bool failing() const;
   [[nodiscard]] std::uint64_t times_opened() const;
@@ -59,6 +86,7 @@ class RemoteNode {
   /// Takes an idle connection. nullptr: none is idle, and the caller may open one.
   Result<std::unique_ptr<RespConnection>> acquire(RemoteLane which, Duration deadline);
   Result<std::unique_ptr<RespConnection>> connect(Duration deadline);
+  Result<void> check_run(RespConnection& connection, Duration deadline);
   void release(RemoteLane which, std::unique_ptr<RespConnection> connection);
   void record(bool succeeded, const std::string& degraded_reason);
 
@@ -72,6 +100,9 @@ class RemoteNode {
   std::array<Lane, 2> lanes_ AFI_GUARDED_BY(mutex_);
   CircuitBreaker breaker_ AFI_GUARDED_BY(mutex_);
   std::string degraded_reason_ AFI_GUARDED_BY(mutex_);
+  bool trusted_ AFI_GUARDED_BY(mutex_) = false;
+  std::string run_ AFI_GUARDED_BY(mutex_);
+  std::map<RemoteAddress, Duration> replicas_ AFI_GUARDED_BY(mutex_);  // when each was last seen
 };
 
 /// Connects and authenticates (AUTH) with the user and password of `servers`.

@@ -3,12 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "afterimage/units.h"
 #include "storage/memory/circuit_breaker.h"
-#include "storage/redis/slots.h"
+#include "storage/redis/remote_address.h"
 
 namespace afterimage {
 
@@ -23,6 +24,9 @@ struct RemoteServers {
   std::uint32_t connections = 3;  // data connections per server; one more is for control
   CircuitBreakerOptions breaker;
   Duration refresh_interval = std::chrono::seconds(30);  // of the slot table while all is well
+  /// Finds the addresses of a server's name; tests have names of their own.
+  std::function<Result<std::vector<SocketAddress>>(const RemoteAddress&)> resolve =
+      afterimage::resolve;
 
   /// The time limit of an operation that moves `bytes`, once connected.
   [[nodiscard]] Duration time_for(Bytes bytes) const {

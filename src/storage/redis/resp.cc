@@ -171,6 +171,10 @@ std::string to_resp(const RespValue& value) {
 }
 
 std::string resp_command(std::initializer_list<std::string_view> parts) {
+  return resp_command(std::span(parts.begin(), parts.size()));
+}
+
+std::string resp_command(std::span<const std::string_view> parts) {
   std::string out = "*" + std::to_string(parts.size()) + "\r\n";
   for (const std::string_view part : parts) append_bulk(out, part);
   return out;

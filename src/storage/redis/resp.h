@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,7 @@ Result<std::optional<ParsedResp>> parse_resp(std::string_view bytes, const RespL
 [[nodiscard]] std::string to_resp(const RespValue& value);
 
 /// A command and its arguments in RESP: a list of bulks.
+[[nodiscard]] std::string resp_command(std::span<const std::string_view> parts);
 [[nodiscard]] std::string resp_command(std::initializer_list<std::string_view> parts);
 /// The bytes before and after a value that is sent from the caller's memory without a copy.
 struct RespAround {

@@ -49,6 +49,13 @@ Result<RemoteAddress> server_of(const RespValue& value, const RemoteAddress& ask
                        .port = static_cast<std::uint16_t>(port.number)};
 }
 
+/// The node id of [host, port, id, …], or else the address.
+std::string member_of(const RespValue& value, const RemoteAddress& address) {
+  const bool named = value.items.size() > 2 && value.items[2].kind == RespKind::kBulk &&
+                     !value.items[2].text.empty();
+  return named ? value.items[2].text : address.text();
+}
+
 }  // namespace
 
 std::uint16_t crc16(std::string_view bytes) {
@@ -87,8 +94,10 @@ Result<std::vector<SlotRange>> slot_ranges(const RespValue& answer, const Remote
       known.set(slot);
     }
     AFI_TRY(range.master, server_of(item.items[2], asked));
+    range.members.push_back(member_of(item.items[2], range.master));
     for (std::size_t i = 3; i < item.items.size(); ++i) {
       AFI_TRY(RemoteAddress replica, server_of(item.items[i], asked));
+      range.members.push_back(member_of(item.items[i], replica));
       range.replicas.push_back(std::move(replica));
     }
     ranges.push_back(std::move(range));

@@ -37,6 +37,9 @@ struct SlotRange {
   std::uint16_t last = 0;
   RemoteAddress master;
   std::vector<RemoteAddress> replicas;
+  /// Names of these servers that no other cluster has: their node ids, or their addresses if a
+  /// server tells none.
+  std::vector<std::string> members;
 
   bool operator==(const SlotRange&) const = default;
 };

@@ -33,7 +33,9 @@ TEST(Slots, ParsesTheSlotTable) {
   EXPECT_EQ((*ranges)[0], (SlotRange{.first = 0,
                                      .last = 5460,
                                      .master = {.host = "127.0.0.1", .port = 7001},
-                                     .replicas = {{.host = "127.0.0.1", .port = 7004}}}));
+                                     .replicas = {{.host = "127.0.0.1", .port = 7004}},
+                                     .members = {"x", "y"}}));
+  EXPECT_EQ((*ranges)[1].members, std::vector<std::string>{"10.0.0.1:7002"}) << "it tells no id";
   EXPECT_EQ((*ranges)[1].master, (RemoteAddress{.host = "10.0.0.1", .port = 7002}))
       << "a server that does not know its address has the one we asked";
 }

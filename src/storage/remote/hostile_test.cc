@@ -185,16 +185,16 @@ INSTANTIATE_TEST_SUITE_P(Remote, HostileServer, ::testing::ValuesIn(hostilities(
 
 TEST(HostileServerOnce, FollowsOneRedirectionOnly) {
   ScriptedServer server(true);
-  int asked = 0;
-  server.set_script([&](const auto&, const auto&) {
-    ++asked;
-    return Said{moved_to(server, "MOVED")};
-  });
   MemoryBudget memory(1_MiB);
   const SystemClock clock;
   const auto tier =
       RemoteTier::open({.servers = {.seeds = {server.address()}, .timeout = 20s}}, memory, clock)
           .value();
+  int asked = 0;
+  server.set_script([&](const auto&, const auto&) {
+    ++asked;
+    return Said{moved_to(server, "MOVED")};
+  });
   EXPECT_EQ(tier->get(tier_key(1), memory).value(), std::nullopt);
   EXPECT_EQ(asked, 2);
   EXPECT_EQ(tier->remote_stats().cluster.redirected, 1U);

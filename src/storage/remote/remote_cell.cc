@@ -13,8 +13,9 @@ namespace afterimage {
 /// A sequence of commands on one connection. An error reply ends it.
 class RemoteCell::Session {
  public:
-  Session(RespConnection& connection, Duration deadline, std::string& refusal)
-      : connection_(connection), deadline_(deadline), refusal_(refusal) {}
+  Session(const RemoteCluster& cluster, RespConnection& connection, Duration deadline,
+          std::string& refusal)
+      : cluster_(cluster), connection_(connection), deadline_(deadline), refusal_(refusal) {}
 
   [[nodiscard]] bool refused() const { return !refusal_.empty(); }
 
@@ -58,17 +59,21 @@ class RemoteCell::Session {
     return value;
   }
 
-  /// Whether `replicas` replicas have acknowledged everything written on this connection (WAIT).
-  Result<bool> all_acknowledged(std::size_t replicas, Duration timeout) {
-    if (replicas == 0 || refused()) return true;
-    AFI_TRY(const RespValue heard,
-            command({"WAIT", std::to_string(replicas), milliseconds_text(timeout)}));
+  /// Whether the replicas have acknowledged everything written on this connection (WAIT).
+  Result<bool> all_acknowledged(std::string_view name, RemoteCluster::Replicas which) {
+    if (refused()) return true;
+    AFI_TRY(const std::size_t replicas,
+            cluster_.replicas_to_await(name, connection_, deadline_, which));
+    if (replicas == 0) return true;
+    AFI_TRY(const RespValue heard, command({"WAIT", std::to_string(replicas),
+                                            milliseconds_text(cluster_.servers().timeout)}));
     if (refused()) return false;
     if (heard.kind != RespKind::kNumber) return unexpected_reply();
     return heard.number >= static_cast<std::int64_t>(replicas);
   }
 
  private:
+  const RemoteCluster& cluster_;
   RespConnection& connection_;
   const Duration deadline_;
   std::string& refusal_;
@@ -83,16 +88,15 @@ Result<void> RemoteCell::with_session(const std::function<Result<void>(Session&)
   return cluster_.call(
       name_,
       {.lane = RemoteLane::kControl,
-       .time = 5 * cluster_.servers().timeout,
+       .time = 6 * cluster_.servers().timeout,
        .ignore_breaker = true},
       [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
-        Session session(connection, deadline, refusal);
+        Session session(cluster_, connection, deadline, refusal);
         return what(session);
       });
 }
 
 Result<std::optional<SharedCell::Value>> RemoteCell::read() {
-  const std::size_t replicas = cluster_.replicas(name_);
   std::optional<std::string> found;
   bool all_acknowledged = true;
   AFI_TRY_VOID(with_session([&](Session& server) -> Result<void> {
@@ -106,7 +110,7 @@ Result<std::optional<SharedCell::Value>> RemoteCell::read() {
       found.reset();
       return {};
     }
-    AFI_TRY(all_acknowledged, server.all_acknowledged(replicas, cluster_.servers().timeout));
+    AFI_TRY(all_acknowledged, server.all_acknowledged(name_, RemoteCluster::Replicas::kOnline));
     return {};
   }));
   if (!all_acknowledged) {
@@ -128,7 +132,6 @@ Result<bool> RemoteCell::replace(const std::optional<std::string>& expected,
                                                " bytes exceeds the limit of " +
                                                std::to_string(kMostBytes));
   }
-  const std::size_t replicas = cluster_.replicas(name_);
   bool done = false;
   bool all_acknowledged = true;
   AFI_TRY_VOID(with_session([&](Session& server) -> Result<void> {
@@ -152,7 +155,7 @@ Result<bool> RemoteCell::replace(const std::optional<std::string>& expected,
     if (reply.kind != RespKind::kList || reply.items != std::vector{ok})
       return server.unexpected_reply();
     done = true;
-    AFI_TRY(all_acknowledged, server.all_acknowledged(replicas, cluster_.servers().timeout));
+    AFI_TRY(all_acknowledged, server.all_acknowledged(name_, RemoteCluster::Replicas::kAll));
     return {};
   }));
   if (!all_acknowledged) {

@@ -20,12 +20,12 @@ using CellId = std::array<std::byte, 32>;
 
 /// A small shared value under one key of a tier's servers, "afi1:e:" and 64 hexadecimal digits.
 ///
-/// Order    A read also writes: it renews the time to live, and every replica in the slot table
-///          must acknowledge that (WAIT). A stale master that has been replaced without knowing it
+/// Order    A read also writes: it renews the time to live, and every replica in the slot table, or
+///          attached to a standalone server, must acknowledge that (WAIT). A stale master that has been replaced without knowing it
 ///          has no such replica, so its value is not accepted.
 ///          Replacing uses WATCH, MULTI and EXEC; no scripts.
 /// Errors   As SharedCell; a value of more than kMostBytes is not read.
-/// Time     read and replace: at most connect_timeout and 5 timeouts each. Servers whose circuit
+/// Time     read and replace: at most connect_timeout and 6 timeouts each. Servers whose circuit
 ///          breaker is open are called, too.
 /// Threads  Any.
 /// Source   docs/formats/remote.md.
@@ -39,6 +39,9 @@ class RemoteCell final : public SharedCell {
   Result<std::optional<Value>> read() override;
   Result<bool> replace(const std::optional<std::string>& expected,
                        std::span<const std::byte> next) override;
+  [[nodiscard]] Result<void> replacements_last() const override {
+    return cluster_.erasures_last(name_);
+  }
 
   [[nodiscard]] const std::string& name() const { return name_; }
 

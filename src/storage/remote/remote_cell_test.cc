@@ -179,7 +179,7 @@ TEST(RemoteCellOnAStaleMaster, RefusesTheValueOfAReplacedMaster) {
   ASSERT_TRUE(user.replace(std::nullopt, "a").value());
   asked.clear();
   ASSERT_EQ(user.read(), "a");
-  EXPECT_EQ(asked, (std::vector<std::string>{"GET", "PEXPIRE", "WAIT"}))
+  EXPECT_EQ(asked, (std::vector<std::string>{"GET", "PEXPIRE", "INFO", "WAIT"}))
       << "a write before the GET would prove nothing about its reply";
   server.set_script(master_with(0, asked));
   EXPECT_EQ(user.read(), "!");

@@ -61,6 +61,20 @@ Result<std::optional<RemoteManifest>> read_chunked(RespConnection& connection, c
   return *std::move(manifest);
 }
 
+/// The number that a command replied; an error reply goes into `refusal`.
+Result<std::int64_t> whole_number(RespConnection& connection, Result<RespValue> reply,
+                                  std::string& refusal) {
+  if (!reply.has_value()) return std::unexpected(reply.error());
+  if (reply->kind == RespKind::kError) {
+    refusal = std::move(reply->text);
+    return 0;
+  }
+  if (!AFI_GUARD("remote.erase.reply", reply->kind == RespKind::kNumber)) {
+    return unexpected_reply(connection);
+  }
+  return reply->number;
+}
+
 /// The first error of several parallel tasks.
 class FirstError {
  public:
@@ -195,6 +209,37 @@ void RemoteEntries::drop_chunks(const RemoteManifest& manifest) {
   parallel_for(drops.size(), [&](std::size_t i) {
     static_cast<void>(batch("DEL", drops[i], RemoteLane::kData));
   });
+}
+
+/// DEL twice, waiting for the first reply: an earlier write of ours that timed out may still lie in
+/// the server's socket; the server has executed it before the second DEL.
+Result<bool> RemoteEntries::remove(const std::string& name, RespConnection& connection,
+                                   Duration deadline, std::string& refusal) {
+  bool was_there = false;
+  const int times = AFI_STEP("remote.erase.again") ? 2 : 1;
+  for (int time = 0; time < times && refusal.empty(); ++time) {
+    AFI_TRY(const std::int64_t erased,
+            whole_number(connection, connection.ask({"DEL", name}, deadline), refusal));
+    was_there |= erased > 0;
+  }
+  return was_there;
+}
+
+/// A replica without the deletion would bring the entry back when it takes over.
+Result<bool> RemoteEntries::all_replicas_have_it(const std::string& name,
+                                                 RespConnection& connection, Duration deadline,
+                                                 std::string& refusal) {
+  AFI_TRY(const std::size_t replicas,
+          cluster_.replicas_to_await(name, connection, deadline, RemoteCluster::Replicas::kAll));
+  if (replicas == 0) return true;
+  const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(servers_.timeout);
+  AFI_TRY(const std::int64_t acknowledged,
+          whole_number(
+              connection,
+              connection.ask({"WAIT", std::to_string(replicas), std::to_string(timeout.count())},
+                             deadline),
+              refusal));
+  return AFI_GUARD("remote.erase.copies", acknowledged >= static_cast<std::int64_t>(replicas));
 }
 
 /// Whether the name exists; if so, `on_bulk` reads its value.
@@ -375,7 +420,6 @@ Result<std::vector<bool>> RemoteEntries::exist(std::span<const TierKey> keys) {
 
 Result<bool> RemoteEntries::erase(const TierKey& key) {
   const std::string name = manifest_name(key);
-  const std::size_t replicas = cluster_.replicas(name);
   // Read the manifest first: it alone names the chunks.
   std::optional<RemoteManifest> chunked;
   static_cast<void>(
@@ -386,51 +430,25 @@ Result<bool> RemoteEntries::erase(const TierKey& key) {
           }));
   bool was_there = false;
   bool all_acknowledged = true;
-  const auto number = [](RespConnection& connection, Result<RespValue> reply,
-                         std::string& refusal) -> Result<std::int64_t> {
-    if (!reply.has_value()) return std::unexpected(reply.error());
-    if (reply->kind == RespKind::kError) {
-      refusal = std::move(reply->text);
-      return 0;
-    }
-    if (!AFI_GUARD("remote.erase.reply", reply->kind == RespKind::kNumber)) {
-      return unexpected_reply(connection);
-    }
-    return reply->number;
-  };
   const auto done = cluster_.call(
-      name, {.lane = RemoteLane::kControl, .time = 3 * servers_.timeout, .ignore_breaker = true},
+      name, {.lane = RemoteLane::kControl, .time = 4 * servers_.timeout, .ignore_breaker = true},
       [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
-        // DEL twice, waiting for the first reply: an earlier write of ours that timed out may still
-        // lie in the server's socket; the server has executed it before the second DEL.
-        const int times = AFI_STEP("remote.erase.again") ? 2 : 1;
-        for (int time = 0; time < times && refusal.empty(); ++time) {
-          AFI_TRY(const std::int64_t erased,
-                  number(connection, connection.ask({"DEL", name}, deadline), refusal));
-          was_there |= erased > 0;
-        }
-        if (replicas == 0 || !refusal.empty()) return {};
-        // A replica without the deletion would bring the entry back when it takes over.
-        const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(servers_.timeout);
-        AFI_TRY(const std::int64_t acknowledged,
-                number(connection,
-                       connection.ask(
-                           {"WAIT", std::to_string(replicas), std::to_string(timeout.count())},
-                           deadline),
-                       refusal));
-        all_acknowledged =
-            AFI_GUARD("remote.erase.copies", acknowledged >= static_cast<std::int64_t>(replicas));
+        AFI_TRY(was_there, remove(name, connection, deadline, refusal));
+        if (!refusal.empty()) return {};
+        AFI_TRY(all_acknowledged, all_replicas_have_it(name, connection, deadline, refusal));
         return {};
       });
   if (chunked.has_value() && AFI_GUARD("remote.erased.key", chunked->key == key)) {
     drop_chunks(*chunked);
   }
   AFI_TRY_VOID(done);
+  if (all_acknowledged) AFI_TRY_VOID(cluster_.erasures_last(name));
   if (all_acknowledged) return was_there;
   return fail(ErrorCode::kUnavailable,
               name +
                   ": not every replica acknowledged the deletion: until its time to live ends, "
-                  "the entry may come back if such a replica takes over; erase it again");
+                  "the entry may come back if such a replica takes over; erase it again. A replica "
+                  "that was taken away counts for five minutes");
 }
 
 Duration RemoteEntries::longest_fetch(Bytes value) const {

@@ -71,6 +71,11 @@ class RemoteEntries {
   Result<void> set(const std::string& name, std::string_view first, std::string_view second,
                    Duration ttl, std::optional<RemoteManifest>* replaced = nullptr);
   Result<bool> get(const std::string& name, Duration time, const OnBulk& on_bulk);
+  /// Whether it was there.
+  static Result<bool> remove(const std::string& name, RespConnection& connection, Duration deadline,
+                             std::string& refusal);
+  Result<bool> all_replicas_have_it(const std::string& name, RespConnection& connection,
+                                    Duration deadline, std::string& refusal);
   /// Runs `verb` on each name in one round trip and returns the integer replies; nullopt for an
   /// error reply. All names must belong to one server.
   Result<std::vector<std::optional<std::int64_t>>> batch(std::string_view verb,

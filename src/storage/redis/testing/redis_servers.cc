@@ -25,9 +25,10 @@ constexpr auto kTimeout = std::chrono::seconds(60);
 Result<RespValue> try_to_ask(const RemoteAddress& address,
                              std::initializer_list<std::string_view> parts) {
   static const SystemClock kClock;
-  AFI_TRY(const SocketAddress at, resolve(address));
+  AFI_TRY(const auto addresses, resolve(address));
   const Duration deadline = kClock.now() + kTimeout;
-  AFI_TRY(const auto connection, RespConnection::connect(address.text(), at, kClock, deadline));
+  AFI_TRY(const auto connection,
+          RespConnection::connect(address.text(), addresses.front(), kClock, deadline));
   return connection->ask(parts, deadline);
 }
 
@@ -99,6 +100,12 @@ void RedisServer::stop() const {
 void RedisServer::go_on() const {
   AFI_CHECK(pid_ > 0);
   ::kill(pid_, SIGCONT);
+}
+
+void RedisServer::follow(const RedisServer& primary) const {
+  ask({"REPLICAOF", "127.0.0.1", std::to_string(primary.port_)});
+  wait_until([&] { return ask({"INFO", "replication"}).text.contains("master_link_status:up"); });
+  wait_until([&] { return primary.ask({"INFO", "replication"}).text.contains("state=online"); });
 }
 
 RespValue RedisServer::ask(std::initializer_list<std::string_view> parts) const {

@@ -38,8 +38,10 @@ class RedisServer {
   /// SIGSTOP: its connections stay open, and it answers nothing.
   void stop() const;
   void go_on() const;
-  /// Starts a killed server again on the same port, empty.
+  /// Starts a killed server again on the same port: empty, or with what it SAVEd before.
   void start();
+  /// Makes it a replica and waits until it has copied everything.
+  void follow(const RedisServer& primary) const;
 
  private:
   std::vector<std::string> options_;

@@ -84,7 +84,8 @@ struct ScriptedServer::State {
         const MutexLock lock(mutex);
         asking = number;
         const std::string honest = honest_answer(words);
-        said = script && words.front() != "CLUSTER" ? script(words, honest) : Said{.bytes = honest};
+        said =
+            script && !is_about_the_server(words) ? script(words, honest) : Said{.bytes = honest};
       }
       if (!say(fd, said)) return false;
     }
@@ -115,6 +116,14 @@ struct ScriptedServer::State {
     return true;
   }
 
+  /// What the client asks before it uses a server (storage/redis/server_check.h).
+  static bool is_about_the_server(const Words& words) {
+    const bool named = words.size() > 1;
+    const bool asks_who = words.front() == "INFO" && (!named || words[1] == "server");
+    return words.front() == "CLUSTER" || asks_who ||
+           (named && (words[1].starts_with("afi1:r:") || words[1].starts_with("afi1:w{")));
+  }
+
   std::string honest_answer(const Words& words) AFI_REQUIRES(mutex) {
     const auto bulk = [](const std::string& text) {
       return to_resp({.kind = RespKind::kBulk, .text = text});
@@ -127,6 +136,16 @@ struct ScriptedServer::State {
       };
       return (replica ? "*1\r\n*4\r\n:0\r\n:16383\r\n" : "*1\r\n*3\r\n:0\r\n:16383\r\n") +
              at(port) + (replica ? at(1) : "");
+    }
+    if (verb == "INFO") {
+      return bulk(std::string("run_id:scripted\r\nrole:master\r\nredis_mode:") +
+                  (clustered ? "cluster\r\n" : "standalone\r\n") +
+                  (replica ? "slave0:ip=127.0.0.1,port=1,state=online\r\n" : ""));
+    }
+    if (verb == "SCAN") {
+      std::string keys;
+      for (const auto& [name, value] : values) keys += bulk(name);
+      return "*2\r\n$1\r\n0\r\n*" + std::to_string(values.size()) + "\r\n" + keys;
     }
     if (verb == "SET") {
       const bool only_new = words.size() > 3 && words[3] == "NX";

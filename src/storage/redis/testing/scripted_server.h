@@ -30,7 +30,7 @@ class ScriptedServer {
  public:
   using Words = std::vector<std::string>;
   /// The reply to a command; `honest` is the reply of a correct server. Called by one connection at
-  /// a time.
+  /// a time. Not asked for CLUSTER, INFO of the process, and the keys of server_check.h.
   using Script = std::function<Said(const Words& command, const std::string& honest)>;
 
   /// `clustered`: reports a cluster with itself as the only master; `replica`: with one replica
