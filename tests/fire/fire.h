@@ -97,6 +97,7 @@ Tally run_simulation(const FireRun& run);
 Tally run_history(const FireRun& run);
 Tally run_network(const FireRun& run);
 Tally run_cluster(const FireRun& run);
+Tally run_replicas(const FireRun& run);
 Tally run_leases(const FireRun& run);
 Tally run_parts(const FireRun& run);
 

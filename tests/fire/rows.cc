@@ -73,6 +73,12 @@ std::span<const Row> rows() {
        {},
        true,
        true},
+      {"replicas",
+       "a server whose replica is stopped or promoted, or that starts from a snapshot: erased "
+       "entries",
+       run_replicas,
+       {"remote.run", "remote.replicas"},
+       true},
       {"leases",
        "leases between processes: holders that are killed, or stopped and resumed late",
        run_leases,
