@@ -34,7 +34,7 @@ pdfium = @python3 -m pip --version >/dev/null 2>&1 && scripts/fetch-pdfium.py bu
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama demo train drill write-drill traces test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
+.PHONY: help run llama demo train drill erase-drill write-drill traces test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -83,6 +83,9 @@ drill: build ## memory-pressure drills: a hog fills a control group; caches of `
 
 write-drill: build ## kill -9 of `serve` after two seconds of rest: every answer that it had stored must be found again
 	scripts/write-drill.py build/release/afterimage
+
+erase-drill: build ## erase what gateways stored, let Redis fail over and restart, ask again: a table; nothing erased may be served
+	scripts/erase-drill.py build/release/afterimage
 
 traces: ## replay the traces in TRACES=../shared/traces through every eviction policy
 	@ls $(TRACES)/*.jsonl.gz >/dev/null 2>&1 || { \
