@@ -18,6 +18,7 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
+#include <cerrno>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -158,12 +159,15 @@ struct HttpCallHandle::State : std::enable_shared_from_this<HttpCallHandle::Stat
         event(on, net::Timer::time_point::max()),
         alarm(on, net::Timer::time_point::max()) {}
 
-  void end_with(ErrorCode code, std::string why) {
+  void end_with(HttpFailure failure) {
     alarm.cancel();
     if (overdue) {
-      return listener->on_error({ErrorCode::kUnavailable, call.url.host + ": no response in time"});
+      failure.error = {ErrorCode::kUnavailable, call.url.host + ": no response in time"};
+      failure.late = true;
+    } else if (cancelled) {
+      failure = {.error = {ErrorCode::kCancelled, "the call was cancelled"}};
     }
-    listener->on_error({code, cancelled ? "the call was cancelled" : std::move(why)});
+    listener->on_failure(failure);
   }
   void give_up() {
     cancelled = true;
@@ -202,9 +206,9 @@ struct HttpCaller::State : std::enable_shared_from_this<HttpCaller::State> {
 
   using Call = HttpCallHandle::State;
   Awaitable<void> run(std::shared_ptr<Call> call, unsigned thread);
-  Awaitable<std::optional<Error>> open(Call& call);
-  Awaitable<std::optional<Error>> resolve(Call& call, std::vector<net::Tcp::endpoint>& found);
-  Awaitable<std::optional<Error>> secure(Call& call);
+  Awaitable<std::optional<HttpFailure>> open(Call& call);
+  Awaitable<std::optional<HttpFailure>> resolve(Call& call, std::vector<net::Tcp::endpoint>& found);
+  Awaitable<std::optional<HttpFailure>> secure(Call& call);
   struct ExchangeResult {
     std::optional<Error> error;
     bool began = false;  // a byte of the response arrived
@@ -230,6 +234,10 @@ namespace {
 
 Error unavailable(const HttpCall& call, std::string_view why) {
   return {ErrorCode::kUnavailable, fmt::format("{}: {}", server_of(call.url), why)};
+}
+
+HttpFailure not_sent(const HttpCall& call, std::string_view why, bool late = false) {
+  return {.error = unavailable(call, why), .stage = HttpStage::kNotSent, .late = late};
 }
 
 Error broken_off(const HttpCall& call, Failure error) {
@@ -289,8 +297,8 @@ void HttpCaller::State::keep(Call& call, unsigned thread) {
 }
 
 /// The system's name resolution cannot be cancelled; after the timeout it is left running, ignored.
-Awaitable<std::optional<Error>> HttpCaller::State::resolve(Call& call,
-                                                           std::vector<net::Tcp::endpoint>& found) {
+Awaitable<std::optional<HttpFailure>> HttpCaller::State::resolve(
+    Call& call, std::vector<net::Tcp::endpoint>& found) {
   Failure error;
   const auto numeric = asio::ip::make_address(call.call.url.host, error);
   if (!error) {
@@ -318,51 +326,62 @@ Awaitable<std::optional<Error>> HttpCaller::State::resolve(Call& call,
       std::chrono::duration_cast<std::chrono::nanoseconds>(call.call.connect_timeout));
   if (!resolution->done && !call.cancelled) co_await call.event.async_wait(kQuiet);
   call.event.expires_at(net::Timer::time_point::max());
-  if (call.cancelled) co_return Error{ErrorCode::kCancelled, "cancelled"};
-  if (!resolution->done) co_return unavailable(call.call, "its name was not resolved in time");
-  if (resolution->error) co_return unavailable(call.call, resolution->error.message());
+  if (call.cancelled) co_return HttpFailure{.error = {ErrorCode::kCancelled, "cancelled"}};
+  if (!resolution->done)
+    co_return not_sent(call.call, "its name was not resolved in time", /*late=*/true);
+  if (resolution->error) co_return not_sent(call.call, resolution->error.message());
   found = resolution->endpoints;
   co_return std::nullopt;
 }
 
-Awaitable<std::optional<Error>> HttpCaller::State::open(Call& call) {
+Awaitable<std::optional<HttpFailure>> HttpCaller::State::open(Call& call) {
   std::vector<net::Tcp::endpoint> found;
-  if (auto error = co_await resolve(call, found)) co_return error;
+  if (auto failure = co_await resolve(call, found)) co_return failure;
   if (call.call.may_connect) {
     const auto before = found.size();
     std::erase_if(found, [&](const net::Tcp::endpoint& where) {
       return !call.call.may_connect(where.address().to_string());
     });
     if (found.empty() && before > 0) {
-      co_return Error{ErrorCode::kInvalidArgument,
-                      server_of(call.call.url) + " resolved to an address that is not allowed"};
+      co_return HttpFailure{
+          .error = {ErrorCode::kInvalidArgument,
+                    server_of(call.call.url) + " resolved to an address that is not allowed"}};
     }
   }
   call.wire = std::make_unique<Wire>(call.executor);
   call.wire->plain.expires_after(call.call.connect_timeout);
   const auto [error, where] = co_await call.wire->plain.async_connect(found, kQuiet);
-  if (call.cancelled) co_return Error{ErrorCode::kCancelled, "cancelled"};
+  if (call.cancelled) co_return HttpFailure{.error = {ErrorCode::kCancelled, "cancelled"}};
   if (error == net::beast::error::timeout) {
-    co_return unavailable(call.call, "the connection was not established in time");
+    co_return not_sent(call.call, "the connection was not established in time", /*late=*/true);
   }
-  if (error) co_return unavailable(call.call, error.message());
+  if (error == asio::error::no_descriptors || error.value() == ENFILE ||
+      error == boost::system::errc::address_not_available) {
+    co_return HttpFailure{
+        .error = {ErrorCode::kLimitExceeded,
+                  fmt::format("{}: this process has no file descriptor or port left for a "
+                              "connection ({}); raise its limit of open files",
+                              server_of(call.call.url), error.message())},
+        .stage = HttpStage::kNotSent};
+  }
+  if (error) co_return not_sent(call.call, error.message());
   Failure ignored;
   call.wire->plain.socket().set_option(net::Tcp::no_delay(true), ignored);
   if (call.call.url.tls) co_return co_await secure(call);
   co_return std::nullopt;
 }
 
-Awaitable<std::optional<Error>> HttpCaller::State::secure(Call& call) {
+Awaitable<std::optional<HttpFailure>> HttpCaller::State::secure(Call& call) {
   Secure& stream = call.wire->secure.emplace(std::move(call.wire->plain), tls());
   if (!expect_name(stream.native_handle(), call.call.url.host)) {
-    co_return unavailable(call.call, "its name is not valid for TLS");
+    co_return not_sent(call.call, "its name is not valid for TLS");
   }
   const auto [failed] = co_await stream.async_handshake(Secure::client, kQuiet);
   if (!failed) co_return std::nullopt;
   const long verified = SSL_get_verify_result(stream.native_handle());
-  if (verified == X509_V_OK) co_return unavailable(call.call, "TLS: " + failed.message());
-  co_return unavailable(call.call, fmt::format("TLS: its certificate is not accepted: {}",
-                                               X509_verify_cert_error_string(verified)));
+  if (verified == X509_V_OK) co_return not_sent(call.call, "TLS: " + failed.message());
+  co_return not_sent(call.call, fmt::format("TLS: its certificate is not accepted: {}",
+                                            X509_verify_cert_error_string(verified)));
 }
 
 Awaitable<HttpCaller::State::ExchangeResult> HttpCaller::State::exchange(Call& call,
@@ -458,7 +477,9 @@ Awaitable<HttpCaller::State::ExchangeResult> HttpCaller::State::receive(Call& ca
 Awaitable<void> HttpCaller::State::run(std::shared_ptr<Call> call, unsigned thread) {
   const auto self = shared_from_this();
   const auto head = head_of(call->call);
-  if (!head.has_value()) co_return call->end_with(head.error().code, head.error().message);
+  if (!head.has_value()) {
+    co_return call->end_with({.error = head.error(), .stage = HttpStage::kNotSent});
+  }
   if (call->call.deadline.has_value()) {
     call->alarm.expires_after(
         std::chrono::duration_cast<std::chrono::nanoseconds>(*call->call.deadline));
@@ -469,22 +490,31 @@ Awaitable<void> HttpCaller::State::run(std::shared_ptr<Call> call, unsigned thre
       late->give_up();
     });
   }
-  for (bool again = true; again;) {
-    const bool kept = take_idle(*call, thread);
+  for (bool resent = false;; resent = true) {
+    const bool kept = !resent && !call->call.once && take_idle(*call, thread);
     if (!kept) {
-      if (auto error = co_await open(*call)) co_return call->end_with(error->code, error->message);
+      if (auto failure = co_await open(*call)) {
+        failure->stage = resent ? HttpStage::kUnanswered : HttpStage::kNotSent;
+        failure->resent = resent;
+        co_return call->end_with(*std::move(failure));
+      }
     }
     ExchangeResult result = co_await exchange(*call, *head);
-    if (call->cancelled) co_return call->end_with(ErrorCode::kCancelled, "");
-    // A reused connection may have been closed just now: retry on another. If it is only slow, the
+    // A reused connection may have been closed just now: a new one is tried. If it is only slow, the
     // server has the request, and a retry would send it twice.
-    again = result.error.has_value() && kept && !result.began && !result.late;
-    if (again) continue;
-    if (result.error.has_value())
-      co_return call->end_with(result.error->code, result.error->message);
+    if (result.error.has_value() && kept && !result.began && !result.late && !call->cancelled) {
+      continue;
+    }
+    if (result.error.has_value() || call->cancelled) {
+      co_return call->end_with(
+          {.error = std::move(result.error).value_or(Error{ErrorCode::kCancelled, ""}),
+           .stage = result.began ? HttpStage::kBroken : HttpStage::kUnanswered,
+           .late = result.late,
+           .resent = resent});
+    }
     if (result.keep) keep(*call, thread);
     call->alarm.cancel();
-    call->listener->on_end();
+    co_return call->listener->on_end();
   }
 }
 

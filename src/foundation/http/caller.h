@@ -29,9 +29,25 @@ struct HttpCall {
   /// For the head of the response, then between two pieces of its body.
   Duration idle_timeout = std::chrono::seconds(300);
   std::optional<Duration> deadline = std::nullopt;  // for the whole call
+  bool once = false;  // on a new connection, so that it is sent once and never again
   /// Decides which numeric addresses may be connected to. Called after the name was resolved,
   /// because a name may resolve differently each time. Empty: all are allowed.
   std::function<bool(std::string_view numeric)> may_connect = {};
+};
+
+/// How far a call came that failed.
+enum class HttpStage : unsigned char {
+  kUnknown,     // or it was cancelled
+  kNotSent,     // there was no connection: the server has nothing of the request
+  kUnanswered,  // the server had the request, or a part of it, and not a byte came back
+  kBroken,      // the response began and broke off, or is not HTTP
+};
+
+struct HttpFailure {
+  Error error;
+  HttpStage stage = HttpStage::kUnknown;
+  bool late = false;    // a time limit ended it; else the connection ended, or the caller
+  bool resent = false;  // a reused connection was closed, and the request was sent once more
 };
 
 /// Receives the response to one call: the head, then bytes, then the end; or an error at any point,
@@ -44,8 +60,11 @@ class HttpListener {
   virtual void on_end() = 0;
   /// kUnavailable: nothing is listening, no response in time, or the connection broke.
   /// kCorruption: the response is not valid HTTP. kInvalidArgument: may_connect refused the
-  /// address, or a request header is invalid. kCancelled: cancel() was called.
+  /// address, or a request header is invalid. kLimitExceeded: this process has no file descriptor or
+  /// port left. kCancelled: cancel() was called.
   virtual void on_error(const Error& error) = 0;
+  /// The same for listeners that ask how far the call came; only one of the two is called.
+  virtual void on_failure(const HttpFailure& failure) { on_error(failure.error); }
 };
 
 /// A call in progress. Dropping the handle does not cancel the call.
@@ -69,7 +88,7 @@ class HttpCallHandle {
 /// An HTTP client that streams responses to listeners and reuses connections.
 ///
 /// A reused connection that turns out to be closed before the first byte of a response is replaced
-/// once. Redirects are not followed.
+/// once, by a new one. Redirects are not followed.
 ///
 /// Threads  Any; a call runs on the calling thread if that is one of `threads`.
 /// Source   src/foundation/http/DESIGN.md.

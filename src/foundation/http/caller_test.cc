@@ -12,6 +12,7 @@
 
 #include "foundation/http/server.h"
 #include "testing/local_server.h"
+#include "testing/mortal_server.h"
 
 namespace afterimage {
 namespace {
@@ -35,6 +36,10 @@ class Heard final : public HttpListener {
   }
   void on_end() override { settle(std::nullopt); }
   void on_error(const Error& error) override { settle(error); }
+  void on_failure(const HttpFailure& failure) override {
+    failure_ = failure;
+    on_error(failure.error);
+  }
 
   void wait() {
     std::unique_lock lock(mutex_);
@@ -49,6 +54,7 @@ class Heard final : public HttpListener {
   [[nodiscard]] const std::string& body() const { return body_; }
   [[nodiscard]] const HttpHeaders& headers() const { return headers_; }
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
+  [[nodiscard]] const HttpFailure& failure() const { return failure_; }
   [[nodiscard]] int settled() const { return settled_; }
 
  private:
@@ -64,6 +70,7 @@ class Heard final : public HttpListener {
   HttpHeaders headers_;
   std::string body_;
   std::optional<Error> error_;
+  HttpFailure failure_;
   int settled_ = 0;
 };
 
@@ -136,6 +143,45 @@ TEST(HttpCaller, ReplacesAReusedConnectionThatWasClosed) {
                      echo->threads)
                      .value();
   EXPECT_EQ(calling.call(to(echo->url("/")))->status(), 204U);
+}
+
+/// One that is closed without an answer is sent once more, and no oftener: it may be what ends its
+/// server.
+TEST(HttpCaller, SaysHowFarAFailedCallCame) {
+  using testing::MortalServer;
+  using Fate = MortalServer::Fate;
+  const auto behave = [](const std::string& head, const std::string&) -> MortalServer::Act {
+    if (head.starts_with("POST /die")) return {.fate = Fate::kDie};
+    if (head.starts_with("POST /close")) return {.fate = Fate::kClose};
+    if (head.starts_with("POST /half")) {
+      return {.answer = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", .closes = true};
+    }
+    return {.answer = "HTTP/1.1 204 X\r\n\r\n"};
+  };
+  MortalServer server(behave);
+  Calling fresh;
+  const auto closed = fresh.call(to(server.url() + "/close"));
+  EXPECT_EQ(closed->failure().stage, HttpStage::kUnanswered);
+  EXPECT_FALSE(closed->failure().resent);
+  EXPECT_EQ(fresh.call(to(server.url() + "/half"))->failure().stage, HttpStage::kBroken);
+  EXPECT_EQ(server.posts(), 2);
+  // Two connections are kept; the request is sent on one of them, and on a new one.
+  Calling kept;
+  auto one = std::make_shared<Heard>();
+  auto two = std::make_shared<Heard>();
+  kept.caller.call(to(server.url() + "/"), one);
+  kept.caller.call(to(server.url() + "/"), two);
+  one->wait();
+  two->wait();
+  const auto again = kept.call(to(server.url() + "/close"));
+  EXPECT_EQ(again->failure().stage, HttpStage::kUnanswered);
+  EXPECT_TRUE(again->failure().resent);
+  EXPECT_EQ(server.posts(), 2 + 2 + 2);
+  const auto died = kept.call(to(server.url() + "/die"));
+  EXPECT_EQ(died->failure().stage, HttpStage::kUnanswered) << "and a new connection was refused";
+  EXPECT_TRUE(server.is_dead());
+  const auto refused = kept.call(to(server.url() + "/"));
+  EXPECT_EQ(refused->failure().stage, HttpStage::kNotSent);
 }
 
 TEST(HttpCaller, ReadsResponsesOfEveryFraming) {

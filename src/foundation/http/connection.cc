@@ -132,6 +132,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   [[nodiscard]] bool idle() const { return idle_; }
+  /// Call on its own thread, while it is idle: it closes unless a request comes soon.
+  void end_soon() { set_timeout(HttpServer::kLastRequest); }
+  /// Call on its own thread: its client does not read, and others need the memory.
+  void cut_off() {
+    is_cut_ = true;
+    Failure ignored;
+    stream_.socket().cancel(ignored);
+    wake();
+  }
   /// Call on its own thread.
   void shut() {
     Failure ignored;
@@ -157,7 +166,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     set_timeout(limits->header_timeout);
     idle_ = true;  // nothing is owed to the client yet
     const Failure unreadable = co_await stream_.wait_readable();
-    if (unreadable || server_->draining) co_return false;
+    if (unreadable) co_return false;
     char first = 0;
     const auto got = ::recv(stream_.socket().native_handle(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got == 1 && first >= 'A' && first <= 'Z') {  // a method: TLS begins with the byte 22
@@ -220,15 +229,21 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<bool> first_byte() {
     if (buffer_.size() > 0) co_return true;  // it was pipelined
     idle_ = true;
-    if (server_->draining) co_return false;
-    set_timeout(server_->current_limits()->idle_timeout);
+    set_timeout(server_->draining ? HttpServer::kLastRequest
+                                  : server_->current_limits()->idle_timeout);
     // There may be thousands of idle connections: they keep a small buffer.
     if (buffer_.capacity() > kIdleBuffer) buffer_.shrink_to_fit();
     const auto [error, size] = co_await stream_.wait_for_some(buffer_.prepare(kIdleBuffer));
     idle_ = false;
-    if (error) co_return false;
     buffer_.commit(size);
-    co_return true;
+    if (error && too_late_ && !gone_) take_last_request();
+    co_return buffer_.size() > 0;
+  }
+
+  /// One that came at the moment when its time was over: closing now would reset it.
+  void take_last_request() {
+    Failure ignored;
+    buffer_.commit(stream_.read_now(buffer_.prepare(kIdleBuffer), ignored));
   }
 
   /// False: the client disconnected or the read timed out; `late` tells which.
@@ -429,15 +444,36 @@ class Connection : public std::enable_shared_from_this<Connection> {
     for (const auto& [name, value] : reply.headers) {
       head.append(name).append(": ").append(value).append("\r\n");
     }
+    holding_ = {};
+    bool written = false;
     if (const auto* source = std::get_if<std::shared_ptr<BodySource>>(&reply.body)) {
-      const bool whole = co_await write_source(**source, std::move(head), manner, limits);
+      if ((*source)->size().has_value()) {
+        fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", *(*source)->size());
+        manner.chunk = false;
+      } else {
+        manner.keep = manner.keep && manner.chunk;
+      }
+      written = co_await write_source(**source, std::move(head), manner, limits) && manner.keep;
+      if (too_late_ || is_cut_) (*source)->too_slow();
       (*source)->left();
-      co_return whole&& manner.keep&& manner.chunk;
+    } else {
+      written = co_await write_text(reply, std::move(head), manner, limits);
     }
-    const std::string_view body =
-        std::holds_alternative<std::string>(reply.body)
-            ? std::string_view(std::get<std::string>(reply.body))
-            : std::string_view(*std::get<std::shared_ptr<const std::string>>(reply.body));
+    unread_.reset();
+    co_return written;
+  }
+
+  Awaitable<bool> write_text(const HttpReply& reply, std::string head, Manner manner,
+                             const HttpLimits& limits) {
+    std::string_view body;
+    if (const auto* own = std::get_if<std::string>(&reply.body)) {
+      body = *own;
+      holding_.own = body.size();
+    } else {
+      const auto& shared = std::get<std::shared_ptr<const std::string>>(reply.body);
+      body = *shared;
+      holding_.shared = {.what = shared.get(), .bytes = body.size()};
+    }
     if (!has_no_body(reply.status)) {
       fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", body.size());
     }
@@ -459,21 +495,37 @@ class Connection : public std::enable_shared_from_this<Connection> {
           part += sent;
           taken -= sent;
         }
-        set_timeout(limits.write_timeout);
-        error = co_await stream_.write_all(both);
-        if (error && too_late_) ++server_->slow;
+        wait_for_client(limits);
+        if (!is_cut_) error = co_await stream_.write_all(both);
+        if (is_cut_) error = asio::error::operation_aborted;
+        if (error && too_late_ && !is_cut_) ++server_->slow;
+        if (unread_.has_value()) unread_->goes_on();
       }
       if (error) co_return false;
     }
     co_return true;
   }
 
-  /// Writes a BodySource as chunks, or, for clients without chunked encoding, until the connection
-  /// is closed.
+  /// The client has not read what it was sent: the rest waits in memory.
+  void wait_for_client(const HttpLimits& limits) {
+    set_timeout(limits.write_timeout);
+    if (!unread_.has_value()) {
+      unread_.emplace(server_->unread,
+                      [self = weak_from_this(), executor = stream_.socket().get_executor()] {
+                        asio::post(executor, [self] {
+                          if (const auto there = self.lock()) there->cut_off();
+                        });
+                      });
+    }
+    unread_->waits(holding_.own, holding_.shared, limits.unread);
+  }
+
+  /// Writes a BodySource as it is if its length is known, as chunks, or, for clients without chunked
+  /// encoding, until the connection is closed.
   Awaitable<bool> write_source(BodySource& source, std::string head, Manner manner,
                                const HttpLimits& limits) {
     if (manner.chunk) head += "Transfer-Encoding: chunked\r\n";
-    head += manner.keep && manner.chunk ? "\r\n" : "Connection: close\r\n\r\n";
+    head += manner.keep ? "\r\n" : "Connection: close\r\n\r\n";
     const std::weak_ptr<Connection> self = weak_from_this();
     const auto wake = [self, executor = stream_.socket().get_executor()] {
       asio::post(executor, [self] {
@@ -492,12 +544,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
         head.clear();
         first = false;
         if (!gone_) co_await wait_for_event();
-        if (gone_) co_return false;
+        if (gone_ || is_cut_) co_return false;
         continue;
       }
       if (piece.state == BodySource::State::kBroken) co_return false;
       sent += piece.bytes.size();
       if (manner.chunk && !manner.head) frame(piece);
+      holding_ = {.own = piece.bytes.size(), .shared = source.held()};
       if (!co_await send(head, piece.bytes, limits)) co_return false;
       head.clear();
       first = false;
@@ -611,6 +664,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string peer_;
   std::shared_ptr<Exchange> exchange_;  // of the current request
   std::optional<HttpReply> reply_;
+  struct Holding {
+    std::size_t own = 0;
+    HeldBytes shared;
+  };
+  Holding holding_;  // of the response that is written
+  std::optional<UnreadResponses::Wait> unread_;
+  bool is_cut_ = false;  // see cut_off()
   bool idle_ = false;
   bool gone_ = false;  // the client disconnected, or the server is closing
   bool woken_ = false;
@@ -649,10 +709,14 @@ void start_connection(const std::shared_ptr<HttpServer::State>& server, net::Soc
   asio::co_spawn(executor, connection->run(), asio::detached);
 }
 
-void shut_connections(const HttpServer::State& server, unsigned thread, bool only_idle) {
+void shut_connections(const HttpServer::State& server, unsigned thread) {
   const auto all = server.connections[thread];
-  for (Connection* connection : all) {
-    if (!only_idle || connection->idle()) connection->shut();
+  for (Connection* connection : all) connection->shut();
+}
+
+void end_idle_connections(const HttpServer::State& server, unsigned thread) {
+  for (Connection* connection : server.connections[thread]) {
+    if (connection->idle()) connection->end_soon();
   }
 }
 

@@ -18,6 +18,7 @@ namespace afterimage {
 struct HttpLimits {
   Bytes body = 64_MiB;     // of one request
   Bytes bodies = 1_GiB;    // total of all requests being read or answered
+  Bytes unread = 256_MiB;  // total of responses that wait for their clients; then the oldest end
   Bytes headers = 32_KiB;  // of one request, including its request line
   std::uint32_t connections = 10'000;
   Duration header_timeout = std::chrono::seconds(10);  // from a request's first byte
@@ -36,9 +37,12 @@ struct HttpServerStats {
   std::uint64_t large_bodies = 0;         // 413
   std::uint64_t overloaded = 0;           // 503: HttpLimits::bodies reached
   std::uint64_t slow = 0;                 // 408, and clients that stopped reading
+  std::uint64_t unread_cut = 0;           // clients cut off because of HttpLimits::unread
+  std::uint64_t no_descriptors = 0;       // 503: the process had no file descriptor left
   std::uint64_t failed_handshakes = 0;    // of TLS, and clients that speak plain HTTP there
   std::uint64_t open = 0;                 // connections now
   Bytes bodies;                           // in memory now
+  Bytes unread;                           // the same, of responses
 };
 
 /// The response owed to one request. Copies refer to the same response; if all of them are dropped
@@ -81,6 +85,9 @@ class HttpServer {
     std::function<HttpReply(unsigned status, std::string_view why)> explain;
     /// https only; nullptr: http only.
     std::shared_ptr<const TlsIdentity> tls = nullptr;
+    /// The process has no file descriptor left for a client, which gets a 503. Called on one of the
+    /// I/O threads, at most once in ten seconds.
+    std::function<void()> on_no_descriptors = nullptr;
   };
 
   /// `threads` must outlive the server.
@@ -91,13 +98,18 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
+  /// How long an idle connection may still send a request during drain(): one that is on its way is
+  /// answered with "Connection: close" instead of being reset.
+  static constexpr Duration kLastRequest = std::chrono::milliseconds(500);
+
   [[nodiscard]] std::uint16_t port() const;
   /// Applies to future requests; requests being read keep the limits they started with.
   void set_limits(const HttpLimits& limits);
   /// Applies to connections that begin from now on. Only for a server that has an identity.
   void set_tls(std::shared_ptr<const TlsIdentity> identity);
-  /// Accepts no new connections, closes idle ones, and waits at most `timeout` until the others are
-  /// answered. True: all were.
+  /// Accepts no new connections and waits at most `timeout` until all are closed: after the response to
+  /// their current request, or after the one to a request that arrives within kLastRequest. True: all
+  /// were.
   bool drain(Duration timeout);
   [[nodiscard]] HttpServerStats stats() const;
 

@@ -12,6 +12,7 @@
 
 #include "foundation/http/io_threads_impl.h"
 #include "foundation/http/server.h"
+#include "foundation/http/unread.h"
 #include "foundation/platform/atomic_snapshot.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/platform/timed_condition.h"
@@ -58,10 +59,19 @@ struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
         limits(std::make_shared<const HttpLimits>(options.limits)),
         tls(options.tls),
         connections(on.count()) {}
+  ~State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
 
   [[nodiscard]] std::shared_ptr<const HttpLimits> current_limits() const { return limits.load(); }
   net::Awaitable<void> accept();
   net::Awaitable<void> accept_all();
+  /// For the next of them.
+  void start(net::Socket socket, unsigned thread);
+  /// Takes clients that cannot be served off the queue of the port, and tells them.
+  void refuse_without_descriptors();
+  /// Those that connected before the port was closed.
+  void take_waiting();
   void closed();
 
   Options options;
@@ -77,9 +87,14 @@ struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
 
   std::atomic<std::uint64_t> accepted = 0, requests = 0, refused = 0, malformed = 0;
   std::atomic<std::uint64_t> large_headers = 0, large_bodies = 0, overloaded = 0, slow = 0;
-  std::atomic<std::uint64_t> failed_handshakes = 0;
+  std::atomic<std::uint64_t> failed_handshakes = 0, no_descriptors = 0;
   std::atomic<std::uint64_t> bodies = 0;
   std::atomic<std::uint64_t> open = 0;
+  UnreadResponses unread;
+  /// Given up for a moment when there is no other, so that a client can be told. Of the accepting
+  /// coroutine, as is the time.
+  int spare_descriptor = -1;
+  std::optional<std::chrono::steady_clock::time_point> told_no_descriptors = std::nullopt;
   Mutex mutex;
   TimedCondition all_closed;
   bool accepting AFI_GUARDED_BY(mutex) = true;
@@ -88,7 +103,9 @@ struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
 /// Call on the thread with index `thread`: reads and answers requests until either side closes.
 void start_connection(const std::shared_ptr<HttpServer::State>& server, net::Socket socket,
                       unsigned thread);
-/// Call on that thread: closes its connections, or only the idle ones.
-void shut_connections(const HttpServer::State& server, unsigned thread, bool only_idle);
+/// Call on that thread: closes its connections.
+void shut_connections(const HttpServer::State& server, unsigned thread);
+/// Call on that thread: the idle ones close if no request comes within kLastRequest.
+void end_idle_connections(const HttpServer::State& server, unsigned thread);
 
 }  // namespace afterimage

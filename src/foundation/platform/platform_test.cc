@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "foundation/platform/atomic_snapshot.h"
 #include "foundation/platform/environment.h"
 #include "foundation/platform/files.h"
+#include "foundation/platform/open_files.h"
 #include "foundation/platform/random.h"
 #include "testing/clock_conformance.h"
 #include "testing/temporary_folder.h"
@@ -302,6 +304,17 @@ TEST(AtomicSnapshot, ReadersKeepTheirValueDuringReplacement) {
   EXPECT_EQ(torn, 0);
   EXPECT_EQ(*first, Pair(0, 0));
   EXPECT_EQ(*current.load(), Pair(1'000, 1'000));
+}
+
+TEST(OpenFiles, TheSoftLimitIsRaisedToTheHardOne) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit low{.rlim_cur = 64, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  EXPECT_EQ(open_file_limit(), 64U);
+  raise_open_file_limit();
+  EXPECT_EQ(open_file_limit(), before.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
 }  // namespace

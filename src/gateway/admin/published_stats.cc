@@ -235,6 +235,8 @@ void write_prefetches(MetricsWriter& out, const PrefetchCounts& prefetched) {
 
 void write_server(MetricsWriter& out, const HttpServerStats& server) {
   out.gauge("afterimage_connections", "Open client connections", {}, number(server.open));
+  out.gauge("afterimage_unread_bytes", "Bytes of responses that wait for clients to read them", {},
+            number(server.unread.value()));
   const auto rejected = [&](const char* reason, std::uint64_t count) {
     out.counter("afterimage_rejected_total", "Requests rejected before they were read",
                 {{"reason", reason}}, number(count));
@@ -244,6 +246,8 @@ void write_server(MetricsWriter& out, const HttpServerStats& server) {
   rejected("connections", server.refused_connections);
   rejected("overloaded", server.overloaded);
   rejected("timeout", server.slow);
+  rejected("unread", server.unread_cut);
+  rejected("no_descriptors", server.no_descriptors);
   rejected("malformed", server.malformed);
   rejected("handshake", server.failed_handshakes);
 }

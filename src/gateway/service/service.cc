@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "afterimage/shared_store.h"
+#include "foundation/platform/open_files.h"
 #include "gateway/service/service_state.h"
 
 namespace afterimage {
@@ -16,6 +17,7 @@ namespace {
 HttpLimits limits_of(const LimitSettings& settings) {
   return {.body = settings.body,
           .bodies = settings.bodies,
+          .unread = settings.unread,
           .headers = settings.headers,
           .connections = settings.connections,
           .header_timeout = settings.header_timeout,
@@ -56,8 +58,23 @@ Result<NamedGauges> gauges_of(const MemorySettings& memory, const Files& files) 
 
 }  // namespace
 
+/// The usual soft limit of 1024 is below limits.connections.
+void Service::State::raise_open_files() {
+  const std::uint64_t before = open_file_limit();
+  raise_open_file_limit();
+  const std::uint64_t now = open_file_limit();
+  if (now != before) log.info("open_files_raised", {{"limit", now}, {"was", before}});
+  const std::uint64_t wanted = options.settings.limits.connections;
+  if (now >= wanted) return;
+  log.warn("open_files_too_few",
+           {{"limit", now},
+            {"connections", wanted},
+            {"advice", "raise the hard limit of open files, or lower limits.connections"}});
+}
+
 Result<void> Service::State::start() {
   const Settings& settings = options.settings;
+  raise_open_files();
   AFI_TRY_VOID(open_keys());
   AFI_TRY_VOID(open_traces());
   AFI_TRY_VOID(load_certificates());
@@ -162,6 +179,13 @@ Result<void> Service::State::listen() {
   publish_keys(metrics, *key_store);
   if (traces != nullptr) publish_traces(metrics, *traces);
   publish_tiers(metrics, gpu, disk, remote, archive.get());
+  const auto no_descriptors = [this] {
+    log.error("no_file_descriptors",
+              {{"limit", open_file_limit()},
+               {"advice",
+                "new clients get a 503: raise the hard limit of open files (ulimit -Hn, "
+                "LimitNOFILE=), or lower limits.connections"}});
+  };
   const auto public_handler = [this](HttpRequest request, Responder responder) {
     gateway->handle(std::move(request), std::move(responder));
   };
@@ -169,7 +193,8 @@ Result<void> Service::State::listen() {
                                       .port = settings.listen.port,
                                       .limits = limits_of(settings.limits),
                                       .explain = explain_refusal,
-                                      .tls = tls},
+                                      .tls = tls,
+                                      .on_no_descriptors = no_descriptors},
                                      public_handler, *threads));
   const auto admin_handler = [this](const HttpRequest& request, const Responder& responder) {
     admin->handle(request, responder);
@@ -178,7 +203,8 @@ Result<void> Service::State::listen() {
                                             .port = settings.admin.port,
                                             .limits = admin_limits(),
                                             .explain = explain_refusal,
-                                            .tls = admin_tls},
+                                            .tls = admin_tls,
+                                            .on_no_descriptors = no_descriptors},
                                            admin_handler, *threads));
   return {};
 }

@@ -71,6 +71,7 @@ struct Service::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
+  void raise_open_files();
   void open_device();
   Result<void> open_stores();
   Result<EngineBackend::OnComputed> publish_kv_events();
