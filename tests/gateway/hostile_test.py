@@ -188,6 +188,25 @@ class SlowAndLarge(HostileTestCase):
         for client in clients:
             client.close()
 
+    def test_hits_that_are_never_read_share_the_answer(self):
+        for stream in (False, True):
+            with self.subTest(stream=stream):
+                question = f"#huge={3 << 20} {stream}"
+                self.gateway.ask(question, stream=stream)
+                clients = []
+                for number in range(40):
+                    client = socket.socket()
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                    client.connect(("127.0.0.1", self.gateway.port))
+                    client.sendall(post(ask_bytes(question, stream=stream)))
+                    clients.append(client)
+                self.gateway.wait_for(lambda: self.gateway.metric("afterimage_unread_bytes") >= 3 << 20, "they wait")
+                # A copy of the answer for all, and a piece for each.
+                self.assertLess(self.gateway.metric("afterimage_unread_bytes"), (4 << 20) + 40 * (80 << 10))
+                self.assert_serves(self.gateway)
+                for client in clients:
+                    client.close()
+
 
 class ManyConnections(HostileTestCase):
     SETTINGS = {"limits": {"connections": 200, "threads": 2}}

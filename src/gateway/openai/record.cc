@@ -3,6 +3,8 @@
 #include "gateway/openai/record.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -158,48 +160,151 @@ bool ApiRecord::can_be_streamed(bool include_usage) const {
   return content != nullptr && (!include_usage || content->view.can_stream_usage);
 }
 
-std::string ApiRecord::body(const ResponseStamp& stamp) const {
-  AFI_CHECK(has_body());
-  const Filling filling(stamp);
-  std::string body;
-  body.reserve(content_->view.whole.size() + filling.id.size() + filling.created.size());
-  append_filled(body, content_->view.whole, filling);
-  return body;
-}
+/// The parts of what is yet to be given: of a body one with placeholders, of an event three without.
+struct RecordText::State {
+  State(std::shared_ptr<const ApiRecord::Content> its, const ResponseStamp& stamp)
+      : content(std::move(its)), filling(stamp) {}
 
-std::string ApiRecord::events(const ResponseStamp& stamp, bool include_usage) const {
-  AFI_CHECK(can_be_streamed(include_usage));
-  constexpr std::string_view kEnd = "data: [DONE]\n\n";
-  const RecordView& view = content_->with_events()->view;
-  const Filling filling(stamp);
+  void begin_body() {
+    std::string_view& whole = parts[0];
+    whole = content->view.whole;
+    is_body = true;
+    const auto grows = [&](char mark, const std::string& by) {
+      for (std::size_t at = whole.find(mark); at != std::string_view::npos;
+           at = whole.find(mark, at + 1)) {
+        size += by.size() - 1;
+      }
+    };
+    size = whole.size();
+    grows(kIdPlaceholder, filling.id);
+    grows(kCreatedPlaceholder, filling.created);
+  }
+  void begin_events(bool include_usage) {
+    const RecordView& view = content->with_events()->view;
+    says_usage = include_usage;
+    for (const RecordView::Frame& of : view.frames) {
+      Frame& frame = frames.emplace_back();
+      frame.before = "data: ";
+      append_filled(frame.before, of.before, filling);
+      append_filled(frame.after, of.after, filling);
+      frame.after.append("\n\n");
+    }
+    size = kEnd.size();
+    events = view.events;
+    left = view.event_count;
+    while (next_event()) {
+      for (const std::string_view part : parts) size += part.size();
+    }
+    events = view.events;
+    left = view.event_count;
+    parts = {};
+  }
+  /// False: there are no more; then the end of the stream is the last part.
+  bool next_event() {
+    while (left > 0) {
+      --left;
+      const EventView event = take_event(events);
+      if (event.is_usage && !says_usage) continue;
+      const Frame& frame = frames[event.frame];
+      parts = {frame.before, event.inner, frame.after};
+      return true;
+    }
+    return false;
+  }
+  /// Empty: that was all.
+  std::string_view take(std::size_t most) {
+    while (true) {
+      for (std::string_view& part : parts) {
+        if (part.empty()) continue;
+        const std::string_view taken = part.substr(0, most);
+        part.remove_prefix(taken.size());
+        return taken;
+      }
+      if (is_body || (!next_event() && std::exchange(ended, true))) return {};
+      if (ended) parts = {kEnd, {}, {}};
+    }
+  }
+
+  static constexpr std::string_view kEnd = "data: [DONE]\n\n";
   struct Frame {
     std::string before;
     std::string after;
   };
-  std::vector<Frame> frames(view.frames.size());
-  for (std::size_t i = 0; i < frames.size(); ++i) {
-    frames[i].before = "data: ";
-    append_filled(frames[i].before, view.frames[i].before, filling);
-    append_filled(frames[i].after, view.frames[i].after, filling);
-    frames[i].after.append("\n\n");
+  std::shared_ptr<const ApiRecord::Content> content;
+  Filling filling;
+  bool is_body = false;
+  bool says_usage = false;
+  std::vector<Frame> frames;
+  std::string_view events;
+  std::uint32_t left = 0;  // events
+  bool ended = false;      // the last of them was taken
+  std::array<std::string_view, 3> parts;
+  std::size_t size = 0;
+  std::size_t given = 0;
+};
+
+RecordText::RecordText(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RecordText::~RecordText() = default;
+RecordText::RecordText(RecordText&&) noexcept = default;
+RecordText& RecordText::operator=(RecordText&&) noexcept = default;
+
+std::size_t RecordText::size() const { return state_->size; }
+
+std::string RecordText::next(std::size_t most) {
+  State& state = *state_;
+  std::string text;
+  text.reserve(std::min(most, state.size - state.given));
+  while (text.size() < most) {
+    // A placeholder is one byte, and what it stands for some tens.
+    const std::string_view part = state.take(most - text.size());
+    if (part.empty()) break;
+    if (state.is_body) {
+      append_filled(text, part, state.filling);
+    } else {
+      text.append(part);
+    }
   }
-  std::size_t size = kEnd.size();
-  std::string_view rest = view.events;
-  for (std::uint32_t i = 0; i < view.event_count; ++i) {
-    const EventView event = take_event(rest);
-    const Frame& frame = frames[event.frame];
-    size += frame.before.size() + event.inner.size() + frame.after.size();
+  state.given += text.size();
+  return text;
+}
+
+RecordText ApiRecord::body_text(const ResponseStamp& stamp) const {
+  AFI_CHECK(has_body());
+  auto state = std::make_unique<RecordText::State>(content_, stamp);
+  state->begin_body();
+  return RecordText(std::move(state));
+}
+
+RecordText ApiRecord::events_text(const ResponseStamp& stamp, bool include_usage) const {
+  AFI_CHECK(can_be_streamed(include_usage));
+  auto state = std::make_unique<RecordText::State>(content_, stamp);
+  state->begin_events(include_usage);
+  return RecordText(std::move(state));
+}
+
+std::string ApiRecord::body(const ResponseStamp& stamp) const {
+  RecordText text = body_text(stamp);
+  return text.next(text.size());
+}
+
+std::string ApiRecord::events(const ResponseStamp& stamp, bool include_usage) const {
+  RecordText text = events_text(stamp, include_usage);
+  return text.next(text.size());
+}
+
+ApiRecord SharedRecords::share(ApiRecord record) {
+  const std::string& bytes = record.content_->bytes;
+  if (bytes.size() < kLeast) return record;
+  const std::size_t hash = std::hash<std::string>()(bytes);
+  const MutexLock lock(mutex_);
+  std::erase_if(records_, [](const auto& known) { return known.second.expired(); });
+  const auto [begin, end] = records_.equal_range(hash);
+  for (auto it = begin; it != end; ++it) {
+    const auto known = it->second.lock();
+    if (known != nullptr && known->bytes == bytes) return ApiRecord(known);
   }
-  std::string events;
-  events.reserve(size);
-  rest = view.events;
-  for (std::uint32_t i = 0; i < view.event_count; ++i) {
-    const EventView event = take_event(rest);
-    if (event.is_usage && !include_usage) continue;
-    const Frame& frame = frames[event.frame];
-    events.append(frame.before).append(event.inner).append(frame.after);
-  }
-  return events.append(kEnd);
+  records_.emplace(hash, record.content_);
+  return record;
 }
 
 std::string ApiRecord::finish_reason() const { return std::string(content_->view.finish_reason); }

@@ -7,10 +7,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "afterimage/result.h"
 #include "afterimage/units.h"
+#include "foundation/platform/mutex.h"
 #include "gateway/openai/request.h"
 
 namespace afterimage {
@@ -19,6 +21,27 @@ namespace afterimage {
 struct ResponseStamp {
   std::string id;            // "chatcmpl-…"
   std::int64_t created = 0;  // seconds since 1970
+};
+
+/// A response as it is made of a record, piece by piece: many readers of one large answer share the
+/// record, and each holds the piece that it reads.
+///
+/// Threads  One at a time.
+class RecordText {
+ public:
+  ~RecordText();
+  RecordText(RecordText&&) noexcept;
+  RecordText& operator=(RecordText&&) noexcept;
+  /// Of the whole response.
+  [[nodiscard]] std::size_t size() const;
+  /// The next bytes, at most so many; empty: that was all.
+  [[nodiscard]] std::string next(std::size_t most);
+
+ private:
+  friend class ApiRecord;
+  struct State;
+  explicit RecordText(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
 };
 
 /// An answer of a model in the form in which it is cached. A record is made from a complete
@@ -57,6 +80,11 @@ class ApiRecord {
   /// An event stream: events "data: …\n\n", then "data: [DONE]\n\n". The last event before [DONE]
   /// is the usage if and only if `include_usage`. Precondition: can_be_streamed(include_usage).
   [[nodiscard]] std::string events(const ResponseStamp& stamp, bool include_usage) const;
+  /// The same in pieces.
+  [[nodiscard]] RecordText body_text(const ResponseStamp& stamp) const;
+  [[nodiscard]] RecordText events_text(const ResponseStamp& stamp, bool include_usage) const;
+  /// Stands for the memory that the copies and texts of this record share.
+  [[nodiscard]] const void* identity() const { return content_.get(); }
 
   /// "stop" if every choice finished with it; else the first other reason ("length", "tool_calls",
   /// "content_filter", …). "stop" for embeddings.
@@ -69,6 +97,8 @@ class ApiRecord {
   [[nodiscard]] TokenCount output_tokens() const;
 
  private:
+  friend class RecordText;
+  friend class SharedRecords;
   struct Content;
   explicit ApiRecord(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
   static Result<ApiRecord> of_bytes(std::string bytes);
@@ -76,6 +106,23 @@ class ApiRecord {
   friend class LiveEvents;
 
   std::shared_ptr<const Content> content_;
+};
+
+/// Large records that are in use: those with the same bytes become one, so that the readers of one answer
+/// share it although each looked it up for itself.
+///
+/// Threads  Any. Cost: a hash of the record, and a comparison if it is in use.
+class SharedRecords {
+ public:
+  static constexpr std::size_t kLeast = 64UL * 1024;  // smaller ones are not worth it
+
+  /// The record in use with these bytes, or this one.
+  [[nodiscard]] ApiRecord share(ApiRecord record);
+
+ private:
+  Mutex mutex_;
+  std::unordered_multimap<std::size_t, std::weak_ptr<const ApiRecord::Content>> records_
+      AFI_GUARDED_BY(mutex_);
 };
 
 /// Records an event stream while it is forwarded to the client, fed in pieces of any size, and

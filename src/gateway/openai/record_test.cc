@@ -97,6 +97,46 @@ TEST(ApiRecord, ReturnsTheSameBodyExceptIdAndTime) {
   }
 }
 
+std::string in_pieces(RecordText text, std::size_t most) {
+  std::string all;
+  for (std::string piece = text.next(most); !piece.empty(); piece = text.next(most)) all += piece;
+  EXPECT_EQ(all.size(), text.size());
+  return all;
+}
+
+TEST(ApiRecord, PiecesOfAnySizeAreTheWhole) {
+  for (const std::size_t most : {1UL, 7UL, 64UL, 1000UL}) {
+    for (const AnswerSample& sample : sample_bodies()) {
+      const auto record = ApiRecord::of_body(sample.operation, sample.text).value();
+      EXPECT_EQ(in_pieces(record.body_text(kNew), most), record.body(kNew)) << sample.name;
+      if (!record.can_be_streamed(false)) continue;
+      EXPECT_EQ(in_pieces(record.events_text(kNew, false), most), record.events(kNew, false));
+    }
+    for (const AnswerSample& sample : sample_streams()) {
+      StreamRecorder recorder(sample.operation);
+      recorder.feed(sample.text);
+      const ApiRecord record = recorder.finish().value();
+      for (const bool usage : {false, true}) {
+        if (!record.can_be_streamed(usage)) continue;
+        EXPECT_EQ(in_pieces(record.events_text(kNew, usage), most), record.events(kNew, usage));
+      }
+    }
+  }
+}
+
+TEST(SharedRecords, LargeRecordsWithTheSameBytesAreOneWhileTheyAreUsed) {
+  const auto record_with = [](std::size_t size, char letter) {
+    return record_of(ApiOperation::kChat,
+                     {.text = std::string(size, letter), .finish_reason = "stop", .model = "m"});
+  };
+  SharedRecords records;
+  const ApiRecord first = records.share(record_with(100'000, 'a'));
+  EXPECT_EQ(records.share(record_with(100'000, 'a')).identity(), first.identity());
+  EXPECT_NE(records.share(record_with(100'000, 'b')).identity(), first.identity());
+  const ApiRecord small = records.share(record_with(10, 'a'));
+  EXPECT_NE(records.share(record_with(10, 'a')).identity(), small.identity());
+}
+
 TEST(ApiRecord, PreservesTheBytesOfABody) {
   const std::string body =
       R"({ "choices" : [{"message":{"content":"A\u00e9"}, "finish_reason":"stop","p":1.50}],)"

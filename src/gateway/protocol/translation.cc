@@ -41,6 +41,8 @@ class TranslatedBody final : public BodySource {
     base_ = from;
     return {.bytes = made_, .state = over_ ? State::kEnd : State::kMore};
   }
+  [[nodiscard]] HeldBytes held() const override { return inner_->held(); }
+  void too_slow() override { inner_->too_slow(); }
   void left() override { inner_->left(); }
 
  private:

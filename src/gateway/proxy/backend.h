@@ -35,6 +35,7 @@ struct BackendRequest {
   ContinuationHint conversation = ContinuationHint::kNone;
   WorkflowHint workflow = {};
   std::vector<std::string> tags = {};  // of the entries that it makes
+  bool once = false;                   // it was sent before: see HttpCall::once
 };
 
 /// Of a backend that prefetches.
@@ -60,6 +61,10 @@ class BackendListener : public HttpListener {
   /// Before the head or the error, from a backend of several replicas.
   virtual void on_route(const std::shared_ptr<const Route>& /*route*/) {}
 };
+
+/// A response with this header "false" is final: neither clients (the official SDKs read it) nor
+/// other requests that wait for it ask again.
+inline constexpr std::string_view kShouldRetry = "X-Should-Retry";
 
 /// How a call on its way is slowed down or cancelled.
 struct BackendCall {

@@ -103,6 +103,7 @@ class Gateway {
   [[nodiscard]] Decisions& decisions() { return decisions_; }
   [[nodiscard]] AnswerHistory& history() { return history_; }
   [[nodiscard]] SharedResponses& responses() { return responses_; }
+  [[nodiscard]] SharedRecords& records() { return records_; }
   [[nodiscard]] Spaces& spaces() { return spaces_; }
   [[nodiscard]] FileStore& files() { return files_; }
   [[nodiscard]] MediaFetcher& media() { return media_; }
@@ -145,6 +146,7 @@ class Gateway {
   Decisions decisions_;
   AnswerHistory history_;
   SharedResponses responses_;
+  SharedRecords records_;
   Spaces spaces_;
   MediaFetcher media_;
   FileStore files_;

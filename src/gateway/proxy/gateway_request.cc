@@ -299,13 +299,14 @@ GatewayRequest::Next GatewayRequest::refuse(const Refusal& refusal) {
   HttpReply made = error_reply(refusal.status, refusal.message, refusal.type, refusal.code);
   if (refusal.status == 401) made.headers.add("WWW-Authenticate", "Bearer");
   add_retry_after(made.headers, refusal.retry_after);
+  if (refusal.is_final) made.headers.add(std::string(kShouldRetry), "false");
   reply(refusal.status, std::move(made.headers), std::move(made.body),
         {.outcome = CacheOutcome::kBypass, .detail = decision_.reason});
   return RequestStage::kDone;
 }
 
 void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
-                           const CacheReport& report) {
+                           const CacheReport& report, bool lasts) {
   decision_.status = status;
   if (!hides_hits()) add_cache_headers(headers, report);
   headers.set("X-Request-Id", decision_.request_id);
@@ -316,7 +317,7 @@ void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
     decision_.status = made.status;
   }
   // A client that has read a complete body finds its decision.
-  if (!std::holds_alternative<std::shared_ptr<BodySource>>(made.body)) record_decision();
+  if (!lasts) record_decision();
   responder_->reply(std::move(made));
 }
 

@@ -50,6 +50,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
     std::string_view type;
     std::string_view code;
     std::optional<Duration> retry_after = std::nullopt;
+    bool is_final = false;  // clients are told not to ask again
   };
 
   // gateway_request.cc: the machine, the client, the end.
@@ -73,8 +74,9 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   [[nodiscard]] Next forward();
   void bypass(std::string_view reason, std::string why);
   Next refuse(const Refusal& refusal);
-  /// Sends the head, and the body if it is at hand.
-  void reply(unsigned status, HttpHeaders headers, HttpBody body, const CacheReport& report);
+  /// Sends the head and the body. `lasts`: the body is yet to come, and the decision with its end.
+  void reply(unsigned status, HttpHeaders headers, HttpBody body, const CacheReport& report,
+             bool lasts = false);
   void record_decision();
   void client_left();
   [[nodiscard]] bool has_left();
@@ -100,6 +102,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   void explain_similar();
   void note_refresh();
   Next respond_from_cache();
+  [[nodiscard]] HttpBody cached_body(const ApiRecord& record, const ResponseStamp& stamp) const;
   /// Whether neither time nor headers may tell this client what others asked.
   [[nodiscard]] bool hides_hits() const;
   /// How long a hit is delayed whose answer took `saved` to compute.

@@ -16,6 +16,13 @@ bool may_fare_better(unsigned status) {
   return status == 401 || status == 403 || status == 408 || status == 429 || status >= 500;
 }
 
+/// The server had the request when its connection ended: who asks again may end the server again.
+bool is_final(const HttpFailure& failure) {
+  const bool had_it =
+      failure.stage == HttpStage::kUnanswered || failure.stage == HttpStage::kBroken;
+  return had_it && !failure.late;
+}
+
 }  // namespace
 
 std::string GatewayRequest::coalescing_key() const {
@@ -166,10 +173,14 @@ void GatewayRequest::response_is_ready() {
 
 /// The request that led failed, for a reason that may be its own: one of the others asks again.
 bool GatewayRequest::may_retry() {
-  const bool failed = response().state() == SharedResponse::State::kFailed;
-  const bool cancelled = failed && response().error().code == ErrorCode::kCancelled;
+  const SharedResponse& from = response();
+  const bool failed = from.state() == SharedResponse::State::kFailed;
+  const bool cancelled = failed && from.failure().error.code == ErrorCode::kCancelled;
   if (leads_ || (retried_ && !cancelled)) return false;
-  if (!failed && !may_fare_better(response().status())) return false;
+  if (failed ? is_final(from.failure())
+             : from.headers().find(kShouldRetry) == "false" || !may_fare_better(from.status())) {
+    return false;
+  }
   if (!cancelled) retried_ = true;
   return true;
 }
@@ -187,11 +198,16 @@ GatewayRequest::Next GatewayRequest::on_responding() {
 
 GatewayRequest::Next GatewayRequest::respond_with_failure() {
   decision_.route = response().route();
-  const Error& error = response().error();
-  const bool late = error.message.ends_with("in time");
-  decision_.reason = late ? "upstream-timeout" : "upstream-failed";
-  return refuse({late ? 504U : 502U, error.message, "upstream_error",
-                 late ? "upstream_timeout" : "upstream_failed"});
+  const HttpFailure& failure = response().failure();
+  decision_.reason = failure.late ? "upstream-timeout" : "upstream-failed";
+  if (failure.error.code == ErrorCode::kLimitExceeded) {
+    return refuse({503, failure.error.message, "server_error", "overloaded"});
+  }
+  return refuse({.status = failure.late ? 504U : 502U,
+                 .message = failure.error.message,
+                 .type = "upstream_error",
+                 .code = failure.late ? "upstream_timeout" : "upstream_failed",
+                 .is_final = is_final(failure)});
 }
 
 GatewayRequest::Next GatewayRequest::respond_from_backend() {
@@ -222,11 +238,16 @@ GatewayRequest::Next GatewayRequest::respond_from_backend() {
     reply(from.status(), std::move(headers), from.whole(), report);
     return RequestStage::kDone;
   }
-  const auto last = [self = shared_from_this(), subscriber = subscriber_] {
-    if (!subscriber->response().complete()) self->decision_.reason = "cut-short";
+  const auto last = [self = shared_from_this(), subscriber = subscriber_](bool is_slow) {
+    if (is_slow) {
+      self->decision_.reason = "slow-reader";
+    } else if (!subscriber->response().complete()) {
+      self->decision_.reason = "cut-short";
+    }
     self->resume(RequestStage::kDone);
   };
-  reply(from.status(), std::move(headers), SharedResponse::body(subscriber_, last), report);
+  reply(from.status(), std::move(headers), SharedResponse::body(subscriber_, last), report,
+        /*lasts=*/true);
   return std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gateway/proxy/gateway_request.h"
+#include "gateway/proxy/record_source.h"
 
 namespace afterimage {
 namespace {
@@ -282,7 +283,7 @@ GatewayRequest::Next GatewayRequest::respond_from_cache() {
               api_->stream ? "text/event-stream; charset=utf-8" : "application/json");
   if (api_->stream) headers.add("Cache-Control", "no-cache");
   const ResponseStamp stamp = gateway_.parts().ids.answer(*operation_);
-  std::string body = api_->stream ? record.events(stamp, api_->include_usage) : record.body(stamp);
+  HttpBody body = cached_body(record, stamp);
   if (step.rung != MatchLevel::kExact) verify_later(lookup, record);
   const CacheReport report{.outcome = elsewhere ? CacheOutcome::kJoined : CacheOutcome::kHit,
                            .detail = elsewhere ? decision_.reason : decision_.rung,
@@ -301,6 +302,18 @@ GatewayRequest::Next GatewayRequest::respond_from_cache() {
                        self->resume(RequestStage::kDone);
                      });
   return std::nullopt;
+}
+
+/// The bytes, or, of a large answer, what makes them while the client reads. An answer that is translated
+/// as a whole is needed as a whole.
+HttpBody GatewayRequest::cached_body(const ApiRecord& record, const ResponseStamp& stamp) const {
+  ApiRecord shared = gateway_.records().share(record);
+  RecordText text =
+      api_->stream ? shared.events_text(stamp, api_->include_usage) : shared.body_text(stamp);
+  if (text.size() <= RecordSource::kPiece || (translation_ != nullptr && !api_->stream)) {
+    return text.next(text.size());
+  }
+  return std::make_shared<RecordSource>(std::move(shared), std::move(text));
 }
 
 bool GatewayRequest::hides_hits() const {

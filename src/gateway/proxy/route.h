@@ -14,7 +14,7 @@ namespace afterimage {
 /// One replica, as it was when a request was routed.
 struct RouteCandidate {
   std::string replica;
-  std::string state;  // "ready", "full", "draining", "ejected", "other-model", "tried"
+  std::string state;  // "ready", "full", "draining", "asleep", "ejected", "other-model", "tried"
   std::uint64_t in_flight = 0;
   double resident_tokens = 0;        // of the prompt, expected in its prefix cache
   double confirmed_tokens = 0;       // of those, reported by the server for an earlier request

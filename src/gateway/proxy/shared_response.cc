@@ -9,7 +9,7 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kReadAtOnce = 256 * 1024;
+constexpr std::size_t kReadAtOnce = 64 * 1024;
 /// What a slow reader of a response of its own may leave unread.
 constexpr std::size_t kUnread = 1024 * 1024;
 /// A larger response is passed on as it comes.
@@ -136,7 +136,8 @@ void SharedResponse::on_end() {
   wake_readers();
 }
 
-void SharedResponse::on_error(const Error& error) {
+void SharedResponse::on_failure(const HttpFailure& failure) {
+  const Error& error = failure.error;
   if (const auto completed = std::exchange(options_.completed, nullptr)) {
     completed(*this, std::unexpected(error));
   }
@@ -159,7 +160,7 @@ void SharedResponse::on_error(const Error& error) {
       broken_ = !headless;
     }
   }
-  if (headless) error_ = error;
+  if (headless) failure_ = failure;
   settle(headless ? State::kFailed : State::kStreams);
   wake_readers();
 }
@@ -302,7 +303,7 @@ void SharedResponse::leave() {
 
 bool SharedResponse::complete() const {
   const MutexLock lock(mutex_);
-  return over_ && !broken_ && !error_.has_value() && !cut_;
+  return over_ && !broken_ && !failure_.has_value() && !cut_;
 }
 
 BodySource::Piece SharedResponse::read(std::size_t from, std::function<void()> wake) {
@@ -329,10 +330,15 @@ BodySource::Piece SharedResponse::read(std::size_t from, std::function<void()> w
   return piece;
 }
 
+HeldBytes SharedResponse::held() const {
+  const MutexLock lock(mutex_);
+  return {.what = this, .bytes = bytes_.size()};
+}
+
 /// One reader, and the subscription that it keeps until it has read what it wants.
 class SharedResponse::Reader final : public BodySource {
  public:
-  Reader(std::shared_ptr<Subscriber> subscriber, std::function<void()> last)
+  Reader(std::shared_ptr<Subscriber> subscriber, std::function<void(bool is_slow)> last)
       : subscriber_(std::move(subscriber)), last_(std::move(last)) {}
   ~Reader() override { Reader::left(); }
   Reader(const Reader&) = delete;
@@ -340,18 +346,21 @@ class SharedResponse::Reader final : public BodySource {
   Piece read(std::size_t from, std::function<void()> wake) override {
     return subscriber_->response().read(from, std::move(wake));
   }
+  [[nodiscard]] HeldBytes held() const override { return subscriber_->response().held(); }
+  void too_slow() override { is_slow_ = true; }
   void left() override {
     subscriber_->leave();
-    if (last_) std::exchange(last_, nullptr)();
+    if (last_) std::exchange(last_, nullptr)(is_slow_);
   }
 
  private:
   std::shared_ptr<Subscriber> subscriber_;
-  std::function<void()> last_;
+  std::function<void(bool is_slow)> last_;
+  bool is_slow_ = false;
 };
 
 std::shared_ptr<BodySource> SharedResponse::body(std::shared_ptr<Subscriber> subscriber,
-                                                 std::function<void()> last) {
+                                                 std::function<void(bool is_slow)> last) {
   return std::make_shared<Reader>(std::move(subscriber), std::move(last));
 }
 

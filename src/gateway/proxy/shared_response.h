@@ -34,7 +34,7 @@ class SharedResponse final : public BackendListener,
     kWaiting,    // nothing to read yet
     kStreams,    // a head, and a body that is still coming
     kWhole,      // head and body
-    kFailed,     // neither: see error()
+    kFailed,     // neither: see failure()
     kAbandoned,  // the backend was not asked: see abandon()
   };
   struct Options {
@@ -62,7 +62,8 @@ class SharedResponse final : public BackendListener,
   void on_route(const std::shared_ptr<const Route>& route) override { route_ = route; }
   void on_bytes(std::string_view bytes) override;
   void on_end() override;
-  void on_error(const Error& error) override;
+  void on_error(const Error& error) override { on_failure({.error = error}); }
+  void on_failure(const HttpFailure& failure) override;
   /// Instead of asking the backend: all subscribers look the answer up again. `completed` is not
   /// called.
   void abandon();
@@ -78,7 +79,7 @@ class SharedResponse final : public BackendListener,
   // Not in kWaiting.
   [[nodiscard]] unsigned status() const { return status_; }
   [[nodiscard]] const HttpHeaders& headers() const { return headers_; }
-  [[nodiscard]] const Error& error() const { return *error_; }
+  [[nodiscard]] const HttpFailure& failure() const { return *failure_; }
   /// nullptr: the backend has no replicas.
   [[nodiscard]] std::shared_ptr<const Route> route() const { return route_; }
   /// Drops all callbacks without calling them: at the end of the process, requests and responses
@@ -113,9 +114,9 @@ class SharedResponse final : public BackendListener,
   };
   [[nodiscard]] std::shared_ptr<Subscriber> join();
   /// The body, in kStreams. `last` is called when the reader is done with it, whether it has read
-  /// all of it or not.
+  /// all of it or not, or was too slow.
   [[nodiscard]] static std::shared_ptr<BodySource> body(std::shared_ptr<Subscriber> subscriber,
-                                                        std::function<void()> last);
+                                                        std::function<void(bool is_slow)> last);
   /// It ended, and nothing was missing.
   [[nodiscard]] bool complete() const;
 
@@ -123,6 +124,7 @@ class SharedResponse final : public BackendListener,
   class Reader;
   static std::optional<StreamRecorder> recorder(const Options& options);
   BodySource::Piece read(std::size_t from, std::function<void()> wake);
+  [[nodiscard]] HeldBytes held() const;
   void leave();
   /// Calls `completed`, once.
   void finish_record();
@@ -159,7 +161,7 @@ class SharedResponse final : public BackendListener,
   HttpHeaders headers_;
   bool events_ = false;   // it is a stream of events
   bool gathers_ = false;  // it is passed on when it is whole
-  std::optional<Error> error_;
+  std::optional<HttpFailure> failure_;
   std::shared_ptr<const Route> route_;
   std::shared_ptr<const std::string> whole_;
 };

@@ -26,7 +26,7 @@ HttpHeaders json() { return {{"Content-Type", "application/json"}}; }
 /// Reads what there is, and says how it stands.
 struct Reader {
   explicit Reader(const std::shared_ptr<SharedResponse>& response)
-      : body(SharedResponse::body(response->join(), [this] { ++ended; })) {}
+      : body(SharedResponse::body(response->join(), [this](bool) { ++ended; })) {}
   void read() {
     while (true) {
       auto piece = body->read(text.size(), [this] { ++woken; });
@@ -197,7 +197,7 @@ TEST(SharedResponse, FailsForAllBeforeTheFirstByte) {
   response->on_bytes("{");
   response->on_error({ErrorCode::kUnavailable, "gone"});
   EXPECT_EQ(response->state(), SharedResponse::State::kFailed);
-  EXPECT_EQ(response->error().message, "gone");
+  EXPECT_EQ(response->failure().error.message, "gone");
   response->when_ready([&] { ++ready; });
   EXPECT_EQ(ready, 2);
 }
@@ -267,7 +267,7 @@ TEST(SharedResponse, AReaderThatIsDroppedUnreadHasLeft) {
   const auto response = shared_response();
   response->controlled_by({.cancel = [&] { ++cancelled; }, .handle = {}});
   response->on_head(200, events());
-  static_cast<void>(SharedResponse::body(response->join(), [&] { ++ended; }));
+  static_cast<void>(SharedResponse::body(response->join(), [&](bool) { ++ended; }));
   EXPECT_EQ(cancelled, 1);
   EXPECT_EQ(ended, 1);
 }

@@ -43,6 +43,7 @@ class Counted final : public HttpListener {
   void on_bytes(std::string_view bytes) override { to_->on_bytes(bytes); }
   void on_end() override { to_->on_end(); }
   void on_error(const Error& error) override { to_->on_error(error); }
+  void on_failure(const HttpFailure& failure) override { to_->on_failure(failure); }
 
  private:
   std::shared_ptr<HttpListener> to_;
@@ -93,7 +94,8 @@ BackendCall Upstream::ask(BackendRequest request, std::shared_ptr<BackendListene
       .headers = end_to_end(request.headers),
       .body = request.method == "GET" || request.method == "HEAD" ? nullptr : request.body,
       .connect_timeout = settings_.connect_timeout,
-      .idle_timeout = settings_.idle_timeout};
+      .idle_timeout = settings_.idle_timeout,
+      .once = request.once};
   call.url.target += request.target;
   HttpHeaders& headers = call.headers;
   std::vector<std::string> ours;
