@@ -49,6 +49,12 @@ std::uint8_t medium_of(std::string_view name) {
   return static_cast<std::uint8_t>(2U << (hash % 7U));
 }
 
+KvEvent::Reach reach_of(std::string_view kind) {
+  const bool all =
+      kind == "full_attention" || kind == "mla_attention" || kind == "sink_full_attention";
+  return all ? KvEvent::Reach::kAll : KvEvent::Reach::kPart;
+}
+
 /// An event in the making: fields come by position or by name.
 class EventFields {
  public:
@@ -79,7 +85,13 @@ class EventFields {
     if (field == "extra" || field == "extra_keys") return read_extra(in);
     if (field == "group_idx") {
       if (const auto group = in.integer()) {
-        is_first_group_ = *group == 0;
+        event_.group = *group;
+        return;
+      }
+    }
+    if (field == "kv_cache_spec_kind") {
+      if (const auto kind = in.text()) {
+        event_.reach = reach_of(*kind);
         return;
       }
     }
@@ -87,9 +99,9 @@ class EventFields {
   }
   /// In the order of vLLM's array form, after the tag.
   void read_at(std::size_t position, MsgpackReader& in) {
-    static constexpr std::array<std::string_view, 9> kStored{
+    static constexpr std::array<std::string_view, 10> kStored{
         "block_hashes", "parent", "token_ids", "block_size", "lora_id",
-        "medium",       "lora",   "extra",     "group_idx"};
+        "medium",       "lora",   "extra",     "group_idx",  "kv_cache_spec_kind"};
     static constexpr std::array<std::string_view, 3> kRemoved{"block_hashes", "medium",
                                                               "group_idx"};
     std::string_view field;
@@ -101,7 +113,7 @@ class EventFields {
   }
   /// nullopt: an event of no interest.
   std::optional<KvEvent> take() {
-    if (!kind_.has_value() || !is_first_group_) return std::nullopt;
+    if (!kind_.has_value()) return std::nullopt;
     event_.kind = *kind_;
     return std::move(event_);
   }
@@ -174,7 +186,6 @@ class EventFields {
 
   std::optional<KvEvent::Kind> kind_;
   KvEvent event_{.kind = {}, .blocks = {}, .block_tokens = 0, .medium = kGpu};
-  bool is_first_group_ = true;
   std::size_t extra_keys_ = 0;
 };
 
@@ -308,11 +319,19 @@ double EngineBlocks::remove(const KvEvent& event, Effect& effect) {
   return gone;
 }
 
+bool EngineBlocks::counts(const KvEvent& event) {
+  if (event.kind == KvEvent::Kind::kCleared) return true;
+  if (event.reach == KvEvent::Reach::kPart) return false;
+  if (event.reach == KvEvent::Reach::kAll && !group_.has_value()) group_ = event.group;
+  return event.group == group_.value_or(0);
+}
+
 EngineBlocks::Effect EngineBlocks::apply(const KvEventBatch& batch) {
   Effect effect;
   double gone = 0;
   double most = tokens_;
   for (const KvEvent& event : batch.events) {
+    if (!counts(event)) continue;
     switch (event.kind) {
       case KvEvent::Kind::kStored:
         store(event, effect);
@@ -337,6 +356,7 @@ EngineBlocks::Effect EngineBlocks::apply(const KvEventBatch& batch) {
 void EngineBlocks::clear() {
   blocks_.clear();
   contents_.clear();
+  group_.reset();
   tokens_ = 0;
 }
 

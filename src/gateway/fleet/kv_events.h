@@ -28,8 +28,13 @@ struct KvEvent {
   std::vector<std::uint64_t> blocks;  // hashes of the engine's block hashes
   std::uint32_t block_tokens = 0;     // of kStored
   std::uint8_t medium = 0;            // a bit for each: GPU memory is 1, others share 2, 4, …
-  std::vector<ChainKey> keys = {};    // the block hashes that have 32 bytes
-  bool names_content = false;         // of kStored: extra_keys bear kContentMark
+  std::uint64_t group = 0;            // of layers
+  /// What the group's blocks hold, of kStored: all that came before, or the last window of it (vLLM's
+  /// kv_cache_spec_kind). A prompt whose window is held may have lost its beginning.
+  enum class Reach : unsigned char { kUnsaid, kAll, kPart };
+  Reach reach = Reach::kUnsaid;
+  std::vector<ChainKey> keys = {};  // the block hashes that have 32 bytes
+  bool names_content = false;       // of kStored: extra_keys bear kContentMark
   // Of kStored, what the blocks hold, as far as the engine says so:
   std::optional<std::uint64_t> parent = std::nullopt;  // a hash as in `blocks`; of the block before
   bool is_first = false;                               // there is no block before
@@ -41,7 +46,7 @@ struct KvEvent {
 
 struct KvEventBatch {
   std::vector<KvEvent> events;
-  std::size_t unknown = 0;  // events of other kinds, and of other layer groups than the first
+  std::size_t unknown = 0;  // events of other kinds
 };
 
 /// Reads the payload of one message: MessagePack of an EventBatch, as arrays (vLLM up to 0.11) or as
@@ -54,7 +59,8 @@ struct KvEventBatch {
 [[nodiscard]] Result<KvEventBatch> parse_kv_events(std::span<const std::byte> payload);
 
 /// The blocks that one engine says it holds, and the tokens of those whose beginning is known, too: a
-/// block whose parent was not announced has no content.
+/// block whose parent was not announced has no content. Of an engine with several groups of layers only
+/// the first that holds all that came before counts: a sliding window is not residency.
 ///
 /// Threads  Not thread-safe.
 class EngineBlocks {
@@ -82,12 +88,15 @@ class EngineBlocks {
     std::uint8_t media = 0;
     BlockContent content = 0;
   };
+  /// Whether the event is of the group that counts.
+  [[nodiscard]] bool counts(const KvEvent& event);
   void store(const KvEvent& event, Effect& effect);
   /// The tokens that are nowhere any more.
   double remove(const KvEvent& event, Effect& effect);
 
   std::unordered_map<std::uint64_t, Block> blocks_;
   std::unordered_map<BlockContent, std::uint32_t> contents_;  // how many blocks hold it
+  std::optional<std::uint64_t> group_;  // that counts; nullopt: the first, if it says no reach
   std::uint32_t block_tokens_ = 0;
   double tokens_ = 0;
 };

@@ -90,13 +90,46 @@ TEST(KvEvents, ContentKeysAreNamedByTheirMark) {
   EXPECT_TRUE(parse(batch({stored({1, json::binary({1, 2})})})).events[0].keys.empty());
 }
 
-TEST(KvEvents, OtherEventsAndLayerGroupsAreCountedAndLeftOut) {
-  json second = stored({1});
-  second.insert(second.end(), {nullptr, 1});  // extra_keys, group_idx
+TEST(KvEvents, OtherEventsAreCountedAndLeftOut) {
   const KvEventBatch read =
-      parse(batch({second, json::array({"Surprise", 1}), 7, json::array(), stored({2})}));
+      parse(batch({json::array({"Surprise", 1}), 7, json::array(), stored({2})}));
   EXPECT_EQ(read.events.size(), 1U);
-  EXPECT_EQ(read.unknown, 4U);
+  EXPECT_EQ(read.unknown, 3U);
+}
+
+json in_group(json event, int group, const json& kind = nullptr) {
+  const bool is_stored = event[0] == "BlockStored";
+  if (is_stored) event.push_back(nullptr);  // extra_keys
+  event.push_back(group);
+  if (is_stored) event.push_back(kind);
+  return event;
+}
+
+/// Models whose first group of layers slides were taken for replicas that hold whole prompts.
+TEST(EngineBlocks, ASlidingWindowIsNotResidency) {
+  EngineBlocks blocks;
+  const auto apply = [&](std::initializer_list<json> events) {
+    static_cast<void>(blocks.apply(parse(batch(events))));
+    return blocks.blocks();
+  };
+  EXPECT_EQ(apply({in_group(stored({1, 2}), 0, "sliding_window")}), 0U);
+  EXPECT_EQ(apply({in_group(stored({1, 2, 3}), 1, "full_attention")}), 3U);
+  EXPECT_EQ(apply({in_group(stored({7}), 2, "full_attention")}), 3U) << "one group counts";
+  EXPECT_EQ(apply({in_group(stored({8}), 3, "mamba")}), 3U);
+  EXPECT_EQ(apply({in_group(removed({1}), 0)}), 3U) << "gone from the window only";
+  EXPECT_EQ(apply({in_group(removed({1}), 1)}), 2U);
+  EXPECT_EQ(apply({json::array({"AllBlocksCleared"})}), 0U);
+  const json by_name = {{"type", "BlockStored"},   {"block_hashes", {1}},
+                        {"block_size", 16},        {"group_idx", 0},
+                        {"parent_block_hash", {}}, {"kv_cache_spec_kind", "sliding_window_mla"}};
+  EXPECT_EQ(apply({by_name}), 0U);
+}
+
+TEST(EngineBlocks, WithoutKindsTheFirstGroupCounts) {
+  EngineBlocks blocks;
+  static_cast<void>(
+      blocks.apply(parse(batch({in_group(stored({1}), 1), in_group(stored({2}), 0)}))));
+  EXPECT_EQ(blocks.blocks(), 1U);
 }
 
 TEST(KvEvents, RefusesWhatIsNoBatch) {
