@@ -100,6 +100,8 @@ Tally run_cluster(const FireRun& run);
 Tally run_replicas(const FireRun& run);
 Tally run_leases(const FireRun& run);
 Tally run_parts(const FireRun& run);
+Tally run_fatal(const FireRun& run);
+Tally run_readers(const FireRun& run);
 
 /// In the order in which they run.
 std::span<const Row> rows();

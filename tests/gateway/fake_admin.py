@@ -175,9 +175,12 @@ class Gateway:
                     "routed": {"prefix": held, "least-loaded": requests - held}, "ejections": int(state == "ejected"), "resident_tokens": 900 * requests, "resident_media": requests,
                     "expected_tokens": 610 * requests, "cached_tokens": 600 * requests, "prompt_tokens": 1000 * requests, "wait_s": wait, "slowness": 1,
                     "kv_events": {"connected": state != "ejected", "batches": requests, "events": requests, "invalid": 0, "gaps": 0, "bridged": 0, "restarts": 0,
-                                  "blocks": requests, "tokens": 900 * requests, "names_content": True}}
+                                  "blocks": requests, "tokens": 900 * requests, "names_content": True, "doubts": 0}}
+        fatal = [{"digest": f"{number:064x}", "model": "qwen", "replica": "c", "deaths": number, "refused_for_s": left}
+                 for number, left in ((2, 240.0), (1, 0.0))]
         return {"name": "fleet", "replicas": [replica("a", "ready", 0.6, 0.7, 3, 0.08), replica("b", "full", 0.4, 0.5, 64, 1.4), replica("c", "ejected", 0, 0)],
-                "waiting": 1, "queued": asked // 9, "refused_full": 0, "refused_late": 0, "retries": 1, "retries_denied": 0}
+                "waiting": 1, "queued": asked // 9, "refused_full": 0, "refused_late": 0, "retries": 1, "retries_denied": 0,
+                "fatal_requests": 3, "fatal_refused": 1, "fatal": fatal}
 
     # The admin API.
 
@@ -402,9 +405,11 @@ class Gateway:
         family("afterimage_fleet_queued_total", "counter", "Fleet.", ({}, f["queued"]))
         family("afterimage_fleet_refused_total", "counter", "Fleet.", ({"reason": "queue_full"}, f["refused_full"]), ({"reason": "late"}, f["refused_late"]))
         family("afterimage_fleet_retries_total", "counter", "Fleet.", ({"result": "sent"}, f["retries"]), ({"result": "over_budget"}, f["retries_denied"]))
+        family("afterimage_fleet_fatal_requests_total", "counter", "Fleet.", ({"result": "replica_died"}, f["fatal_requests"]), ({"result": "refused"}, f["fatal_refused"]))
         family("afterimage_upstream_requests_total", "counter", "Upstream.", ({"code": 200}, s["requests"]["by_outcome"]["miss"]))
         family("afterimage_upstream_errors_total", "counter", "Upstream.", ({"kind": "reset"}, s["requests"]["by_outcome"]["error"]))
         family("afterimage_connections", "gauge", "Connections.", ({}, 1))
+        family("afterimage_unread_bytes", "gauge", "Unread.", ({}, 0))
         family("afterimage_rejected_total", "counter", "Rejected.", ({"reason": "quota"}, 0))
         family("afterimage_tenant_requests_total", "counter", "Requests.", *(({"tenant": t, "outcome": o}, c[o]) for t, c in self.tenants.items() for o in OUTCOMES))
         family("afterimage_tenant_tokens_total", "counter", "Tokens.", ({"tenant": "acme", "kind": "prompt"}, 0), ({"tenant": "acme", "kind": "saved_prompt"}, 0))

@@ -20,11 +20,29 @@ class FakeVllm:
     def __init__(self, renders=True, port=0):
         self.renders, self.rendered, self.tokenized = renders, 0, 0
         self.lies = None  # a function of the prompt's tokens, if it lies about them
+        self.awake, self.slept_at = threading.Event(), 0  # chats wait until it is awake
+        self.awake.set()
+        self.cleared = False  # its cache was, and no event has said so yet
         self.model, self.publisher = CachingModel(port), KvPublisher(topics=True)
         self.held, self.lock = {}, threading.Lock()
         vllm = self
 
         class Handler(self.model.server.RequestHandlerClass):
+            def do_GET(self):
+                if self.path != "/metrics":
+                    return super().do_GET()
+                text = vllm.metrics().encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def obey_before_the_head(self):
+                if not vllm.awake.is_set():
+                    self.wait_at(vllm.awake)
+                super().obey_before_the_head()
+
             def do_POST(self):
                 path = self.path.split("?")[0]
                 if path not in ("/v1/chat/completions/render", "/tokenize"):
@@ -60,6 +78,31 @@ class FakeVllm:
 
     def options(self, replay=True):
         return f"events={self.publisher.events}" + (f" replay={self.publisher.replay}" if replay else "")
+
+    def metrics(self):
+        """As vLLM 0.32 says it: level 0 and a released KV cache are neither of the two others."""
+        states = {"awake": self.awake.is_set(), "weights_offloaded": self.slept_at == 1, "discard_all": self.slept_at == 2}
+        lines = [f'vllm:engine_sleep_state{{engine="0",model_name="mock-small",sleep_state="{name}"}} {float(holds)}' for name, holds in states.items()]
+        return "\n".join(["# HELP vllm:engine_sleep_state Engine sleep state", "# TYPE vllm:engine_sleep_state gauge", *lines,
+                          'vllm:num_requests_running{engine="0",model_name="mock-small"} 0.0', ""])
+
+    def sleep(self, level=1):
+        """POST /sleep: /health still says 200, chats wait, and the event of the cleared cache waits for the next step of the engine."""
+        self.slept_at = level
+        self.awake.clear()
+        if level > 0:
+            self.wipe()
+            self.cleared = True
+
+    def wake_up(self):
+        self.slept_at = 0
+        self.awake.set()
+
+    def wipe(self):
+        """The cache is gone, and no event says so."""
+        with self.lock, self.model.cache_lock:
+            self.held.clear()
+            self.model.blocks.clear()
 
     @staticmethod
     def tokens_of(body):
@@ -114,8 +157,12 @@ class FakeVllm:
                     continue
                 self.held[block] = True
                 new.append((block, tokens, extra))
+            events = [{"type": "AllBlocksCleared"}] if self.cleared else []
+            self.cleared = False
             if new:
-                self.publisher.publish(self.stored(parent, new))
+                events.append(self.stored(parent, new))
+            if events:
+                self.publisher.publish(*events)
 
     @staticmethod
     def stored(parent, blocks):

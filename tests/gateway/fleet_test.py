@@ -67,7 +67,7 @@ class Fleet:
 
 
 class FleetTest(unittest.TestCase):
-    def test_no_request_fails_while_replicas_are_killed_and_added(self):
+    def test_only_requests_at_a_replica_that_is_killed_fail(self):
         with Fleet(3) as fleet:
             done, failed, lock, stop = [0], [], threading.Lock(), threading.Event()
 
@@ -79,7 +79,7 @@ class FleetTest(unittest.TestCase):
                     with lock:
                         done[0] += 1
                         if reply.status != 200:
-                            failed.append((reply.status, reply.body))
+                            failed.append((reply.status, reply.json["error"]["code"]))
 
             clients = [threading.Thread(target=client, args=(number,)) for number in range(8)]
             for one in clients:
@@ -87,7 +87,7 @@ class FleetTest(unittest.TestCase):
             try:
                 def more(count):
                     begun = done[0]
-                    waits_for(lambda: done[0] >= begun + count or failed, f"{count} more requests")
+                    waits_for(lambda: done[0] >= begun + count, f"{count} more requests")
                 more(60)
                 fleet.models["a"].stop()
                 more(60)
@@ -104,7 +104,9 @@ class FleetTest(unittest.TestCase):
                 stop.set()
                 for one in clients:
                     one.join()
-            self.assertEqual(failed, [])
+            # What ran at one of the two may be what ended it: it is sent to no other replica.
+            self.assertLessEqual(len(failed), 2 * 8)
+            self.assertEqual(set(failed) - {(502, "fatal_request")}, set())
             self.assertGreater(fleet.models["d"].count(), 0)
             self.assertGreater(fleet.models["a"].asked, 0, "it is asked again after its restart")
             said = fleet.admin("GET", "/admin/api/fleet")

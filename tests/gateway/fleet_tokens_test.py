@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """KV events that name tokens, as vLLM's do, confirm content: the gateway asks for the tokens of prompts, beside the requests."""
 import base64
+import threading
 import time
 import unittest
 
@@ -183,6 +184,58 @@ class FleetOfVllms(unittest.TestCase):
             gateway.waits_for_confirmed(asked, name, lambda tokens: tokens == 0)
             self.assertFalse(gateway.events(name)["connected"])
             self.assertEqual(gateway.post(asked, timeout=PATIENCE).status, 200)
+
+
+class Sleep(unittest.TestCase):
+    """vLLM answers for its health while it sleeps, keeps requests until it is woken, and tells of its wiped cache when it computes again."""
+
+    def test_a_sleeping_replica_gets_no_requests_and_holds_nothing(self):
+        for level in (0, 1, 2):
+            with self.subTest(level), FakeVllm() as one, FakeVllm() as two, Gateway([one, two]) as gateway:
+                asked = body("what is this?")
+                name = gateway.answer(asked)
+                engine, other = (one, "b") if name == "a" else (two, "a")
+                gateway.waits_for_confirmed(asked, name)
+
+                def state():
+                    return next(one for one in gateway.fleet()["replicas"] if one["name"] == name)["state"]
+                waits_for(lambda: state() == "ready", "it is known to be awake")
+                engine.sleep(level)
+                # Sent there, or not any more: it is answered by the other.
+                self.assertEqual(gateway.answer(body("what is this?", "a cat", "and now?")), other)
+                waits_for(lambda: state() == "asleep", "the replica is known to sleep")
+                waits_for(lambda: gateway.events(name)["blocks"] == 0, "its blocks are gone")
+                self.assertEqual(gateway.confirmed(asked, name), 0)
+                for number in range(6):
+                    self.assertEqual(gateway.answer(body(f"another {number}")), other)
+                engine.wake_up()
+                waits_for(lambda: state() == "ready", "the replica is known to be awake")
+                self.assertEqual(gateway.post(asked).status, 200)
+
+    def test_if_all_sleep_requests_wait_in_the_queue(self):
+        with FakeVllm() as engine, Gateway([engine]) as gateway:
+            engine.sleep()
+            replies = []
+            client = threading.Thread(target=lambda: replies.append(gateway.post(body("anybody there?"))))
+            client.start()
+            waits_for(lambda: gateway.fleet()["waiting"] == 1, "the request has left the sleeping replica")
+            engine.wake_up()
+            client.join(PATIENCE)
+            self.assertEqual(replies[0].status, 200)
+
+    def test_blocks_that_a_response_contradicts_are_doubted(self):
+        with FakeVllm() as engine, Gateway([engine]) as gateway:
+            asked = body("what is this?")
+            gateway.answer(asked)
+            gateway.waits_for_confirmed(asked, "a")
+            gateway.answer(asked)  # all cached, as confirmed
+            self.assertEqual(gateway.events("a")["doubts"], 0)
+            engine.wipe()
+            gateway.answer(asked)
+            waits_for(lambda: gateway.events("a")["doubts"] == 1, "what the events said is doubted")
+            self.assertEqual(gateway.confirmed(asked, "a"), 0)
+            gateway.answer(asked)
+            self.assertEqual(gateway.events("a")["doubts"], 1, "once")
 
 
 if __name__ == "__main__":

@@ -153,6 +153,46 @@ class RetryStorms(unittest.TestCase):
             self.assertLessEqual(one.accepted + two.accepted, 60 + 10 + 0.2 * 60 + probes)
 
 
+class FatalRequests(unittest.TestCase):
+    """A request of which a server dies is not sent to the next one, and is refused once two have died."""
+
+    def ask(self, gateway, text, **more):
+        reply = gateway.post(chat(text, **more))
+        return reply.status, reply.json["error"]["code"] if reply.status >= 400 else "", reply.headers.get("X-Should-Retry", "")
+
+    def test_a_client_that_asks_again_and_again_ends_two_servers(self):
+        with MockModel() as one, MockModel() as two, MockModel() as three, MockModel() as four:
+            models = [one, two, three, four]
+
+            def dead():
+                return sum(model.stopped.is_set() for model in models)
+            with gateway_for(models) as gateway:
+                self.assertEqual(self.ask(gateway, "#kill"), (502, "fatal_request", "false"))
+                self.assertEqual(dead(), 1)
+                self.assertEqual(self.ask(gateway, "#kill"), (502, "fatal_request", "false"))
+                self.assertEqual(dead(), 2)
+                for _ in range(4):
+                    self.assertEqual(self.ask(gateway, "#kill"), (503, "fatal_request_refused", "false"))
+                self.assertEqual(dead(), 2)
+                for number in range(6):
+                    self.assertEqual(self.ask(gateway, f"still there? {number}")[0], 200)
+                said = gateway.admin("GET", "/admin/api/fleet").json
+                self.assertEqual((said["fatal_requests"], said["fatal_refused"], said["retries"]), (2, 4, 0))
+                self.assertEqual(said["fatal"][0]["deaths"], 2)
+                self.assertGreater(said["fatal"][0]["refused_for_s"], 0)
+
+    def test_a_stream_that_ends_its_server_counts(self):
+        with MockModel() as one, MockModel() as two, gateway_for([one, two]) as gateway:
+            self.assertEqual(self.ask(gateway, "#kill", stream=True), (502, "fatal_request", "false"))
+            self.assertEqual(self.ask(gateway, "still there?", stream=True)[0], 200)
+
+    def test_clients_of_other_protocols_are_told(self):
+        with MockModel() as one, MockModel() as two, gateway_for([one, two]) as gateway:
+            reply = gateway.post({"model": "mock-small", "max_tokens": 9, "messages": [{"role": "user", "content": "#kill"}]}, path="/v1/messages")
+            self.assertEqual((reply.status, reply.headers["X-Should-Retry"], reply.json["type"]), (502, "false", "error"))
+            self.assertEqual(sum(model.stopped.is_set() for model in (one, two)), 1)
+
+
 class SlowServers(unittest.TestCase):
     UPSTREAM = {"idle_timeout": "2 s", "connect_timeout": "2 s", "queue_timeout": "2 s"}
 

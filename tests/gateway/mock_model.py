@@ -12,6 +12,7 @@ as words that begin with "#":
   #die=N          reset the connection after N events; #close=N: close it there; #hang=N: send no more
     #hang           accept the request and send nothing
   #late-end=NAME  after [DONE], wait for gates[NAME] to end the body
+  #kill           stop listening and reset all connections, as a process that dies of the request
   #malformed      an event with invalid JSON         #utf8        an event with invalid UTF-8
     #stray          lines that are not events, and an event of an unknown name
   #error-event    an error instead of the rest     #no-done     end without [DONE]
@@ -258,6 +259,9 @@ class Answers(http.server.BaseHTTPRequestHandler):
             self.pause(float(wait))
         if self.orders.get("hang") == "":
             self.wait_at(threading.Event())
+        if "kill" in self.orders:
+            self.close_connection = True
+            self.mock.stop()
         if self.orders.get("die") == "0":
             self.close_connection = True
             reset(self.connection)

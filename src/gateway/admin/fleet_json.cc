@@ -49,6 +49,7 @@ json kv_json(const KvSourceStats& events) {
           {"gaps", events.gaps},
           {"bridged", events.bridged},
           {"restarts", events.restarts},
+          {"doubts", events.doubts},
           {"blocks", events.blocks},
           {"tokens", events.tokens},
           {"names_content", events.names_content},
@@ -66,6 +67,14 @@ json fleet_json(FleetBackend& fleet) {
     said["kv_events"] = its == events.end() ? json() : kv_json(its->second);
     replicas.push_back(std::move(said));
   }
+  json fatal = json::array();
+  for (const FatalRequest& request : fleet.fatal_requests()) {
+    fatal.push_back({{"digest", request.digest.hex()},
+                     {"model", request.model},
+                     {"replica", request.replica},
+                     {"deaths", request.deaths},
+                     {"refused_for_s", seconds(request.refused_for)}});
+  }
   const FleetBackendStats stats = fleet.stats();
   return {{"name", fleet.name()},
           {"replicas", std::move(replicas)},
@@ -75,6 +84,9 @@ json fleet_json(FleetBackend& fleet) {
           {"refused_late", stats.refused_late},
           {"retries", stats.retries},
           {"retries_denied", stats.retries_denied},
+          {"fatal_requests", stats.fatal},
+          {"fatal_refused", stats.fatal_refused},
+          {"fatal", std::move(fatal)},
           {"prompts_tokenized", stats.prompts.read},
           {"prompts_not_tokenized", stats.prompts.failed + stats.prompts.dropped}};
 }

@@ -77,6 +77,11 @@ void publish_fleet(Metrics& metrics, FleetBackend& fleet) {
     constexpr const char* kRetriesHelp = "Failed requests that could be sent to another replica";
     total(kRetries, kRetriesHelp, {{"result", "sent"}}, stats.retries);
     total(kRetries, kRetriesHelp, {{"result", "over_budget"}}, stats.retries_denied);
+    constexpr const char* kFatal = "afterimage_fleet_fatal_requests_total";
+    constexpr const char* kFatalHelp =
+        "Requests whose replica died while they ran, and requests refused because two replicas had";
+    total(kFatal, kFatalHelp, {{"result", "replica_died"}}, stats.fatal);
+    total(kFatal, kFatalHelp, {{"result", "refused"}}, stats.fatal_refused);
   });
 }
 

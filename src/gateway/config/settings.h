@@ -51,6 +51,7 @@ struct UpstreamSettings {
   std::uint32_t queue = 1024;         // requests that may wait for a replica; more are refused
   Duration queue_timeout = std::chrono::seconds(30);
   double retry_budget = 0.2;  // retries on another replica, as a share of the requests
+  Duration fatal_refusal = std::chrono::minutes(5);  // of a request that ended two replicas
   std::string health_path = "/health";
   Duration health_interval = std::chrono::seconds(5);
   std::string ca_file;  // PEM file of the authorities trusted for https; empty: the system's
@@ -198,6 +199,7 @@ struct LimitSettings {
   Bytes body = 64_MiB;   // of one request
   Bytes bodies = 1_GiB;  // total of all requests being read or answered
   Bytes headers = 32_KiB;
+  Bytes unread = 256_MiB;  // total of responses that clients do not read
   std::uint32_t connections = 10'000;
   std::uint32_t threads = 0;  // 0: one per core, at most 8
   /// For how long an I/O thread polls before it sleeps, while work keeps coming; 0: never. Not beside a

@@ -101,6 +101,10 @@ void add_replicas(std::vector<Setting<Settings>>& table) {
   add({"upstream.retry_budget",
        "Retries on another replica, as a share of the requests of the last minute; 0: none."},
       kAtReload, upstream(&UpstreamSettings::retry_budget), kFraction);
+  add({"upstream.fatal_refusal",
+       "How long a request is refused that two replicas died of; 0 s: it is not."},
+      kAtReload, upstream(&UpstreamSettings::fatal_refusal),
+      between<Duration>(0s, std::chrono::days(1)));
   add({"upstream.health_path", "Path that tells whether a replica is well: any answer below 500."},
       kAtReload, upstream(&UpstreamSettings::health_path), check_path);
   add({"upstream.health_interval", "How often each replica is asked for it."}, kAtReload,
@@ -424,6 +428,10 @@ void add_limits(std::vector<Setting<Settings>>& table) {
       kAtStart, limits(&LimitSettings::bodies), between(1_MiB, Bytes(1ULL << 40U)));
   add({"limits.headers", "Maximum size of the headers of one request."}, kAtStart,
       limits(&LimitSettings::headers), between(1_KiB, 1_MiB));
+  add({"limits.unread",
+       "Maximum total size of responses that wait for clients; then the longest waiting are cut "
+       "off."},
+      kAtReload, limits(&LimitSettings::unread), between(1_MiB, Bytes(1ULL << 40U)));
   add({"limits.connections", "Maximum number of concurrent client connections."}, kAtStart,
       limits(&LimitSettings::connections), between(1U, kMaxCount));
   add({"limits.threads", "Number of I/O threads; 0: one per core, at most 8."}, kAtStart,

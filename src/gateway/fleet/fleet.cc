@@ -108,7 +108,7 @@ void Fleet::began(FleetClaim& claim, bool streamed) {
   replica.wait.learn(claim.cost_s, claim.load, took);
 }
 
-void Fleet::ended(FleetClaim& claim, CallResult result, const FleetUsage& usage) {
+bool Fleet::ended(FleetClaim& claim, CallResult result, const FleetUsage& usage) {
   const MutexLock lock(mutex_);
   const Duration now = clock_.now();
   Replica& replica = *claim.replica;
@@ -125,32 +125,33 @@ void Fleet::ended(FleetClaim& claim, CallResult result, const FleetUsage& usage)
   replica.health.called(result, now, others_available(replica, now));
   // What its events confirmed is theirs to take back, when their connection breaks at the latest.
   if (result == CallResult::kConnection) replica.residency.forget_assumed();
-  if (result == CallResult::kAnswered && claim.began) learn_usage(claim, usage, now);
+  return result == CallResult::kAnswered && claim.began && learn_usage(claim, usage, now);
 }
 
-void Fleet::learn_usage(FleetClaim& claim, const FleetUsage& usage, Duration now) {
+bool Fleet::learn_usage(FleetClaim& claim, const FleetUsage& usage, Duration now) {
   Replica& replica = *claim.replica;
   if (usage.output_tokens.has_value()) {
     cost_.learn_output(static_cast<double>(*usage.output_tokens),
                        seconds_between(claim.first_byte, now));
   }
   if (claim.chain == nullptr || !usage.prompt_tokens.has_value() || *usage.prompt_tokens == 0) {
-    return;
+    return false;
   }
   const auto prompt = static_cast<double>(*usage.prompt_tokens);
   cost_.learn_tokens(*claim.chain, prompt);
-  if (!usage.cached_tokens.has_value()) return;
+  if (!usage.cached_tokens.has_value()) return false;
   const double cached = std::min(static_cast<double>(*usage.cached_tokens), prompt);
   replica.cached_tokens += cached;
   replica.prompt_tokens += prompt;
-  replica.residency.learn(*claim.chain, claim.tokens, cached / prompt * claim.all_tokens,
-                          claim.before);
+  const double reused = cached / prompt * claim.all_tokens;
+  replica.residency.learn(*claim.chain, claim.tokens, reused, claim.before);
+  return replica.residency.is_contradicted(*claim.chain, claim.tokens, reused, claim.before, now);
 }
 
 bool Fleet::others_available(const Replica& than, Duration now) const {
   return std::ranges::any_of(replicas_, [&](const auto& other) {
-    return other.get() != &than && !other->draining && !other->health.ejected(now) &&
-           !other->health.on_trial(now);
+    return other.get() != &than && !other->draining && !other->asleep &&
+           !other->health.ejected(now) && !other->health.on_trial(now);
   });
 }
 
@@ -183,6 +184,22 @@ void Fleet::probed(const std::string& name, bool answered) {
   if (replica->health.ejections() != before) replica->residency.forget_assumed();
 }
 
+bool Fleet::slept(const std::string& name, bool asleep) {
+  const MutexLock lock(mutex_);
+  Replica* const replica = find(name);
+  if (replica == nullptr || std::exchange(replica->asleep, asleep) == asleep) return false;
+  replica->residency.clear();
+  return true;
+}
+
+void Fleet::died(const std::string& name) {
+  const MutexLock lock(mutex_);
+  Replica* const replica = find(name);
+  if (replica == nullptr) return;
+  replica->health.called(CallResult::kConnection, clock_.now(), /*may_eject=*/true);
+  replica->residency.forget_assumed();
+}
+
 std::vector<std::pair<ReplicaSetting, std::shared_ptr<Backend>>> Fleet::servers() const {
   const MutexLock lock(mutex_);
   std::vector<std::pair<ReplicaSetting, std::shared_ptr<Backend>>> servers;
@@ -191,6 +208,12 @@ std::vector<std::pair<ReplicaSetting, std::shared_ptr<Backend>>> Fleet::servers(
     servers.emplace_back(replica->setting, replica->server);
   }
   return servers;
+}
+
+std::optional<ReplicaSetting> Fleet::setting(std::string_view name) const {
+  const MutexLock lock(mutex_);
+  const Replica* const replica = find(name);
+  return replica == nullptr ? std::nullopt : std::optional(replica->setting);
 }
 
 std::optional<std::uint32_t> Fleet::drain(std::string_view name, bool draining) {

@@ -41,6 +41,7 @@ struct Replica {
   std::shared_ptr<Backend> server;
   std::uint32_t limit = 1;
   bool draining = false;
+  bool asleep = false;
   ReplicaHealth health;
   Residency residency;
   WaitModel wait;
@@ -58,7 +59,7 @@ struct Replica {
 /// For metrics and pages.
 struct ReplicaStats {
   ReplicaSetting setting;
-  std::string state;  // "ready", "full", "draining", "ejected", "on-trial"
+  std::string state;  // "ready", "full", "draining", "asleep", "ejected", "on-trial"
   std::uint32_t limit = 0;
   std::uint32_t in_flight = 0;
   std::uint64_t ejections = 0;
@@ -80,6 +81,8 @@ struct FleetAsk {
   std::shared_ptr<const ContentChain> chain = nullptr;  // nullptr: unknown
   std::vector<std::string> avoid = {};                  // replicas that were tried
   std::uint32_t attempt = 1;
+  /// A replica has had it and failed: only one that is known to be healthy gets it, none on trial.
+  bool only_healthy = false;
 };
 
 /// One request at one replica, from claim() to ended().
@@ -103,7 +106,7 @@ struct FleetClaim {
 /// Why no replica takes a request now.
 enum class FleetRefusal : unsigned char {
   kFull,       // each that may be asked has as many requests as it takes
-  kNone,       // each is draining, ejected, or was tried
+  kNone,       // each is draining, asleep, ejected, or was tried
   kNotServed,  // none serves this model
 };
 
@@ -139,16 +142,23 @@ class Fleet {
   [[nodiscard]] Route explain(const FleetAsk& ask) const;
   /// The first byte of a good response. `streamed`: the rest is yet to be generated.
   void began(FleetClaim& claim, bool streamed);
-  /// Gives the place back.
-  void ended(FleetClaim& claim, CallResult result, const FleetUsage& usage);
+  /// Gives the place back. True: the server computed what its own events say it holds.
+  bool ended(FleetClaim& claim, CallResult result, const FleetUsage& usage);
 
   /// Whether there is a replica that it may wait for; `also_ejected`: for the end of an ejection, too.
   [[nodiscard]] bool others_may_take(const FleetAsk& ask, bool also_ejected) const;
   /// False: the budget is spent.
   [[nodiscard]] bool may_retry();
   void probed(const std::string& name, bool answered);
+  /// Its engine sleeps, or is awake. It gets no requests while it sleeps, and then its caches are empty.
+  /// True: that is new.
+  bool slept(const std::string& name, bool asleep);
+  /// It was found dead right after a request: it is ejected, and nothing is assumed of its caches.
+  void died(const std::string& name);
   /// Those that are not ejected, in the order of the settings.
   [[nodiscard]] std::vector<std::pair<ReplicaSetting, std::shared_ptr<Backend>>> servers() const;
+  /// nullopt: no such replica.
+  [[nodiscard]] std::optional<ReplicaSetting> setting(std::string_view name) const;
   /// nullopt: no such replica. Else how many requests it still has.
   std::optional<std::uint32_t> drain(std::string_view name, bool draining);
 
@@ -172,7 +182,7 @@ class Fleet {
   void pick(Choice& choice) const AFI_REQUIRES(mutex_);
   void take_turns(const Replica& chosen, const Choice& choice) AFI_REQUIRES(mutex_);
   [[nodiscard]] bool others_available(const Replica& than, Duration now) const AFI_REQUIRES(mutex_);
-  void learn_usage(FleetClaim& claim, const FleetUsage& usage, Duration now) AFI_REQUIRES(mutex_);
+  bool learn_usage(FleetClaim& claim, const FleetUsage& usage, Duration now) AFI_REQUIRES(mutex_);
   [[nodiscard]] Replica* find(std::string_view name) const AFI_REQUIRES(mutex_);
 
   const Clock& clock_;

@@ -14,6 +14,7 @@
 #include "foundation/platform/mutex.h"
 #include "gateway/fleet/fleet_call.h"
 #include "gateway/fleet/fleet_models.h"
+#include "gateway/fleet/sleep_state.h"
 #include "gateway/proxy/upstream.h"
 
 namespace afterimage {
@@ -22,6 +23,7 @@ namespace {
 /// Ends of ejections and deadlines are noticed this soon while requests wait.
 constexpr Duration kTick = std::chrono::milliseconds(50);
 constexpr Duration kLongestProbe = std::chrono::seconds(5);
+constexpr std::size_t kMostShown = 20;  // fatal requests
 /// The fleet limits what a replica gets; its Upstream need not.
 constexpr std::uint32_t kUnlimited = 1'000'000;
 
@@ -41,19 +43,40 @@ class ProbeListener final : public HttpListener {
   std::function<void(bool)> heard_;
 };
 
+/// Reads from a server's metrics whether its engine sleeps; says nothing of other servers.
+class SleepListener final : public HttpListener {
+ public:
+  explicit SleepListener(std::function<void(bool asleep)> heard) : heard_(std::move(heard)) {}
+  void on_head(unsigned status, HttpHeaders /*headers*/) override { is_good_ = status == 200; }
+  void on_bytes(std::string_view bytes) override {
+    if (is_good_) state_.feed(bytes);
+  }
+  void on_end() override {
+    const auto asleep = state_.asleep();
+    if (is_good_ && asleep.has_value()) heard_(*asleep);
+  }
+  void on_error(const Error& /*error*/) override {}
+
+ private:
+  std::function<void(bool asleep)> heard_;
+  SleepState state_;
+  bool is_good_ = false;
+};
+
 }  // namespace
 
 class FleetBackend::Core final : public FleetCallHost,
                                  public std::enable_shared_from_this<FleetBackend::Core> {
  public:
   Core(UpstreamSettings settings, std::string key, HttpCaller& caller, IoThreads& threads,
-       const Clock& clock)
+       const Clock& clock, Log* log)
       : settings_(std::move(settings)),
         fleet_name_(settings_.fleet),
         epoch_(settings_.epoch),
         caller_(caller),
         threads_(threads),
         clock_(clock),
+        log_(log),
         fleet_(clock, [this, key = std::move(key)](
                           const ReplicaSetting& replica) { return connect(replica, key); }),
         models_(fleet_, threads, clock) {}
@@ -72,7 +95,16 @@ class FleetBackend::Core final : public FleetCallHost,
   void pump() override;
   void count_retry(bool allowed) override;
   void answered(const BackendRequest& request, const FleetClaim& claim) override;
+  void sent(const std::shared_ptr<FleetCall>& call) override;
+  void doubt(const std::string& replica) override;
+  FatalRequests& fatal() override { return fatal_; }
+  void check(const std::string& replica, std::function<void(bool alive)> heard) override;
+  void died(const BackendRequest& request, const RequestDigest& digest,
+            const std::string& replica) override;
   FleetModels& models() { return models_; }
+  [[nodiscard]] std::vector<FatalRequest> fatal_requests() const {
+    return fatal_.newest(kMostShown, clock_.now());
+  }
 
  private:
   using Calls = std::vector<std::shared_ptr<FleetCall>>;
@@ -80,7 +112,9 @@ class FleetBackend::Core final : public FleetCallHost,
   void follow_events() AFI_REQUIRES(mutex_);
   std::shared_ptr<PromptReader> make_reader();
   void probe_all();
-  void probe(const ReplicaSetting& replica, const UpstreamSettings& settings);
+  void probe(const ReplicaSetting& replica, std::function<void(bool)> heard = nullptr);
+  void ask_whether_it_sleeps(const ReplicaSetting& replica);
+  void slept(const std::string& replica, bool asleep);
   [[nodiscard]] UpstreamSettings settings() const {
     const MutexLock lock(mutex_);
     return settings_;
@@ -97,13 +131,17 @@ class FleetBackend::Core final : public FleetCallHost,
   std::deque<std::shared_ptr<FleetCall>> queue_ AFI_GUARDED_BY(mutex_);
   FleetBackendStats stats_ AFI_GUARDED_BY(mutex_);
   bool ticks_ AFI_GUARDED_BY(mutex_) = false;
+  std::vector<std::weak_ptr<FleetCall>> sent_ AFI_GUARDED_BY(mutex_);  // to replicas; some are over
+  std::size_t prune_sent_at_ AFI_GUARDED_BY(mutex_) = 64;
   const std::string fleet_name_;
   const std::string epoch_;
   HttpCaller& caller_;
   IoThreads& threads_;
   const Clock& clock_;
+  Log* const log_;  // nullptr: nothing is logged
   std::atomic<bool> stopped_ = false;
   Fleet fleet_;
+  FatalRequests fatal_;
   FleetModels models_;
   /// nullptr: no replica publishes events. Its thread uses the fleet.
   std::unique_ptr<KvSubscriber> subscriber_ AFI_GUARDED_BY(mutex_);
@@ -122,6 +160,7 @@ Result<std::shared_ptr<Backend>> FleetBackend::Core::connect(const ReplicaSettin
 
 Result<void> FleetBackend::Core::apply(const UpstreamSettings& settings) {
   AFI_TRY_VOID(fleet_.apply(settings));
+  fatal_.set_refusal(settings.fatal_refusal);
   {
     const MutexLock lock(mutex_);
     settings_ = settings;
@@ -207,20 +246,81 @@ void FleetBackend::Core::start_probes() {
 }
 
 void FleetBackend::Core::probe_all() {
-  const UpstreamSettings now = settings();
-  for (const ReplicaStats& replica : fleet_.stats()) probe(replica.setting, now);
+  for (const ReplicaStats& replica : fleet_.stats()) {
+    probe(replica.setting, [weak = weak_from_this(), setting = replica.setting](bool answered) {
+      const auto self = weak.lock();
+      if (answered && self != nullptr && !self->stopped_) self->ask_whether_it_sleeps(setting);
+    });
+  }
 }
 
-void FleetBackend::Core::probe(const ReplicaSetting& replica, const UpstreamSettings& settings) {
+/// vLLM answers for its health while it sleeps, and keeps requests until it is woken.
+void FleetBackend::Core::ask_whether_it_sleeps(const ReplicaSetting& replica) {
   auto url = parse_url(replica.url);
   if (!url.has_value()) return;
-  url->target = settings.health_path;
-  const Duration most = std::min(settings.health_interval, kLongestProbe);
-  const auto heard = [weak = weak_from_this(), name = replica.name](bool answered) {
+  url->target = "/metrics";
+  const Duration most = std::min(settings().health_interval, kLongestProbe);
+  caller_.call(
+      {.method = "GET",
+       .url = *std::move(url),
+       .headers = {},
+       .body = nullptr,
+       .connect_timeout = most,
+       .idle_timeout = most,
+       .deadline = most},
+      std::make_shared<SleepListener>([weak = weak_from_this(), name = replica.name](bool asleep) {
+        const auto self = weak.lock();
+        if (self != nullptr && !self->stopped_) self->slept(name, asleep);
+      }));
+}
+
+void FleetBackend::Core::slept(const std::string& replica, bool asleep) {
+  if (fleet_.slept(replica, asleep)) {
+    if (log_ != nullptr) {
+      log_->info(asleep ? "replica_sleeps" : "replica_awake", {{"replica", replica}});
+    }
+    doubt(replica);
+    if (!asleep) pump();
+  }
+  if (!asleep) return;
+  Calls calls;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& one : sent_) {
+      if (auto call = one.lock()) calls.push_back(std::move(call));
+    }
+  }
+  for (const auto& call : calls) call->leave_sleeping(replica);
+}
+
+void FleetBackend::Core::sent(const std::shared_ptr<FleetCall>& call) {
+  const MutexLock lock(mutex_);
+  if (sent_.size() >= prune_sent_at_) {
+    std::erase_if(sent_, [](const auto& one) { return one.expired(); });
+    prune_sent_at_ = std::max<std::size_t>(64, 2 * sent_.size());
+  }
+  sent_.push_back(call);
+}
+
+void FleetBackend::Core::doubt(const std::string& replica) {
+  const MutexLock lock(mutex_);
+  if (subscriber_ != nullptr) subscriber_->doubt(replica);
+}
+
+/// `heard` is told, too, whatever becomes of this.
+void FleetBackend::Core::probe(const ReplicaSetting& replica, std::function<void(bool)> heard) {
+  const UpstreamSettings now = settings();
+  auto url = parse_url(replica.url);
+  if (!url.has_value()) return;  // apply() has parsed it
+  url->target = now.health_path;
+  const Duration most = std::min(now.health_interval, kLongestProbe);
+  const auto tell = [weak = weak_from_this(), name = replica.name,
+                     heard = std::move(heard)](bool answered) {
     const auto self = weak.lock();
-    if (self == nullptr || self->stopped_) return;
-    self->fleet_.probed(name, answered);
-    if (answered) self->pump();
+    const bool runs = self != nullptr && !self->stopped_;
+    if (runs) self->fleet_.probed(name, answered);
+    if (heard) heard(answered);
+    if (runs && answered) self->pump();
   };
   caller_.call({.method = "GET",
                 .url = *std::move(url),
@@ -228,7 +328,26 @@ void FleetBackend::Core::probe(const ReplicaSetting& replica, const UpstreamSett
                 .body = nullptr,
                 .connect_timeout = most,
                 .idle_timeout = most},
-               std::make_shared<ProbeListener>(heard));
+               std::make_shared<ProbeListener>(tell));
+}
+
+void FleetBackend::Core::check(const std::string& replica, std::function<void(bool alive)> heard) {
+  const auto setting = fleet_.setting(replica);
+  if (!setting.has_value()) return heard(false);  // a reload has removed it
+  probe(*setting, std::move(heard));
+}
+
+void FleetBackend::Core::died(const BackendRequest& request, const RequestDigest& digest,
+                              const std::string& replica) {
+  fleet_.died(replica);
+  const std::string model = request.request == nullptr ? "" : request.request->model;
+  const std::uint32_t deaths = fatal_.died(digest, model, replica, clock_.now());
+  if (log_ == nullptr) return;
+  log_->error("fatal_request", {{"replica", replica},
+                                {"request_id", request.headers.find("x-request-id").value_or("")},
+                                {"digest", digest.hex()},
+                                {"model", model},
+                                {"deaths", deaths}});
 }
 
 FleetBackendStats FleetBackend::Core::stats() const {
@@ -236,6 +355,8 @@ FleetBackendStats FleetBackend::Core::stats() const {
   FleetBackendStats stats = stats_;
   stats.waiting = queue_.size();
   if (reader_ != nullptr) stats.prompts = reader_->stats();
+  stats.fatal = fatal_.deaths();
+  stats.fatal_refused = fatal_.refused();
   return stats;
 }
 
@@ -338,28 +459,38 @@ unsigned FleetBackend::Core::retry_after() const {
 }
 
 void FleetBackend::Core::refuse_full(FleetCall& call) {
-  call.refuse(429, "every replica is busy and upstream.queue requests are waiting; try again later",
-              "rate_limit_error", "fleet_busy", retry_after());
+  call.refuse(
+      {.status = 429,
+       .message = "every replica is busy and upstream.queue requests are waiting; try again later",
+       .type = "rate_limit_error",
+       .code = "fleet_busy",
+       .retry_after_s = retry_after()});
 }
 
 void FleetBackend::Core::refuse_late(const Calls& late) {
   for (const auto& call : late) {
-    call->refuse(503, "no replica had room within upstream.queue_timeout; try again later",
-                 "server_error", "fleet_unavailable", retry_after());
+    call->refuse({.status = 503,
+                  .message = "no replica had room within upstream.queue_timeout; try again later",
+                  .type = "server_error",
+                  .code = "fleet_unavailable",
+                  .retry_after_s = retry_after()});
   }
 }
 
 void FleetBackend::Core::refuse_model(FleetCall& call) {
-  call.refuse(404,
-              fmt::format("no replica serves the model '{}': see models= of upstream.replicas",
-                          call.ask().model),
-              "invalid_request_error", "model_not_found", std::nullopt);
+  call.refuse(
+      {.status = 404,
+       .message = fmt::format("no replica serves the model '{}': see models= of upstream.replicas",
+                              call.ask().model),
+       .type = "invalid_request_error",
+       .code = "model_not_found"});
 }
 
 Result<std::unique_ptr<FleetBackend>> FleetBackend::create(const UpstreamSettings& settings,
                                                            std::string key, HttpCaller& caller,
-                                                           IoThreads& threads, const Clock& clock) {
-  auto core = std::make_shared<Core>(settings, std::move(key), caller, threads, clock);
+                                                           IoThreads& threads, const Clock& clock,
+                                                           Log* log) {
+  auto core = std::make_shared<Core>(settings, std::move(key), caller, threads, clock, log);
   AFI_TRY_VOID(core->apply(settings));
   core->start_probes();
   return std::unique_ptr<FleetBackend>(new FleetBackend(std::move(core)));
@@ -375,6 +506,7 @@ Fleet& FleetBackend::fleet() { return core_->fleet(); }
 FleetBackendStats FleetBackend::stats() const { return core_->stats(); }
 std::map<std::string, KvSourceStats> FleetBackend::kv_events() const { return core_->kv_events(); }
 void FleetBackend::pump() { core_->pump(); }
+std::vector<FatalRequest> FleetBackend::fatal_requests() const { return core_->fatal_requests(); }
 
 std::string FleetBackend::name() const { return core_->fleet_name(); }
 
@@ -393,7 +525,7 @@ std::shared_ptr<const Route> FleetBackend::route(const BackendRequest& request) 
 BackendCall FleetBackend::ask(BackendRequest request, std::shared_ptr<BackendListener> listener) {
   if (FleetModels::answers(request)) return core_->models().ask(request, listener);
   const auto call = std::make_shared<FleetCall>(core_, std::move(request), std::move(listener));
-  core_->place(call);
+  if (!call->is_refused()) core_->place(call);
   // The response holds what this returns, and the call holds the response.
   const std::weak_ptr<FleetCall> weak = call;
   return {.cancel =

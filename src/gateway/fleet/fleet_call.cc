@@ -2,17 +2,20 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "gateway/fleet/fleet_call.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
+#include "foundation/platform/fault_points.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/usage_scan.h"
 
 namespace afterimage {
 namespace {
 
-/// A request that breaks its replica must not break all of them.
 constexpr std::uint32_t kMostAttempts = 3;
 /// A whole response of up to this size can be asked for again until its end.
 constexpr std::size_t kKept = 256UL * 1024;
@@ -39,15 +42,19 @@ CallResult result_of(unsigned status) {
   return broken ? CallResult::kStatus : CallResult::kAnswered;
 }
 
-CallResult result_of(const Error& error) {
-  // The client left, or its request cannot be sent: that says nothing of the replica.
-  if (error.code == ErrorCode::kCancelled || error.code == ErrorCode::kInvalidArgument) {
+/// A server, or the proxy before it, answers so when its engine has just died.
+bool may_be_dying(unsigned status) { return status == 500 || status == 502; }
+
+CallResult result_of(const HttpFailure& failure) {
+  // The client left, or its request cannot be sent from here: that says nothing of the replica.
+  const ErrorCode code = failure.error.code;
+  if (code == ErrorCode::kCancelled || code == ErrorCode::kInvalidArgument ||
+      code == ErrorCode::kLimitExceeded) {
     return CallResult::kCancelled;
   }
-  if (error.code == ErrorCode::kCorruption) return CallResult::kStatus;
-  const bool late =
-      error.code == ErrorCode::kUnavailable && error.message.ends_with("no response in time");
-  return late ? CallResult::kTimeout : CallResult::kConnection;
+  if (code == ErrorCode::kCorruption) return CallResult::kStatus;
+  const bool has_it = failure.stage != HttpStage::kNotSent;
+  return failure.late && has_it ? CallResult::kTimeout : CallResult::kConnection;
 }
 
 }  // namespace
@@ -61,7 +68,8 @@ FleetAsk fleet_ask(const BackendRequest& request) {
 /// Hears one replica for one call. The head of a stream is kept back until its first byte, and a
 /// short response that is no stream until it is whole: a replica that fails before is as if it had
 /// not been asked.
-class FleetCall::Attempt final : public BackendListener {
+class FleetCall::Attempt final : public BackendListener,
+                                 public std::enable_shared_from_this<FleetCall::Attempt> {
  public:
   Attempt(std::shared_ptr<FleetCall> call, FleetClaim claim)
       : call_(std::move(call)), claim_(std::move(claim)) {}
@@ -75,8 +83,15 @@ class FleetCall::Attempt final : public BackendListener {
     headers_ = std::move(headers);
     const CallResult result = result_of(status);
     if (result == CallResult::kAnswered) return;
-    if (call_->may_retry(result, claim_.route.replica)) return move_on(result);
     is_error_ = true;
+    if (!call_->may_retry(nullptr, replica())) return;
+    settle(result);
+    call_->leave();
+    if (!may_be_dying(status)) return call_->retry(replica());
+    call_->check(replica(), [self = shared_from_this()](bool alive) {
+      alive ? self->call_->retry(self->replica())
+            : self->call_->refuse_as_fatal(self->claim_.route);
+    });
   }
   void on_bytes(std::string_view bytes) override {
     if (settled_) return;
@@ -92,23 +107,42 @@ class FleetCall::Attempt final : public BackendListener {
   void on_end() override {
     if (settled_) return;
     begin();
-    pass();
+    if (is_error_ && may_be_dying(status_) && !passed_) {
+      settle(result_of(status_));
+      call_->leave();
+      return call_->check(replica(), [self = shared_from_this()](bool alive) {
+        if (!alive) return self->call_->refuse_as_fatal(self->claim_.route);
+        self->end();
+      });
+    }
     // The place is free before the client reads the end: its next request finds it.
     settle(is_error_ ? result_of(status_) : CallResult::kAnswered);
-    if (const auto listener = call_->finish()) listener->on_end();
+    end();
   }
-  void on_error(const Error& error) override {
+  void on_error(const Error& error) override { on_failure({.error = error}); }
+  void on_failure(const HttpFailure& failure) override {
     if (settled_) return;
-    const CallResult result = result_of(error);
-    const bool broke = result == CallResult::kConnection || result == CallResult::kStatus;
-    if (!passed_ && broke && call_->may_retry(result, claim_.route.replica)) {
-      return move_on(result);
-    }
+    const CallResult result = result_of(failure);
     settle(result);
-    const auto listener = call_->finish();
-    if (listener == nullptr) return;
-    if (!passed_) listener->on_route(std::make_shared<const Route>(claim_.route));
-    listener->on_error(error);
+    if (call_->take_left_asleep() && !begun_) {
+      call_->leave();
+      return call_->send_again();
+    }
+    if (result != CallResult::kConnection && result != CallResult::kStatus) return fail(failure);
+    if (passed_) {
+      call_->check(replica(), [](bool /*alive*/) {});  // counts its death
+      return fail(failure);
+    }
+    call_->leave();
+    const auto go_on = [self = shared_from_this(), failure](bool alive) {
+      if (!alive) return self->call_->refuse_as_fatal(self->claim_.route);
+      if (self->call_->may_retry(&failure, self->replica())) {
+        return self->call_->retry(self->replica());
+      }
+      self->fail(failure);
+    };
+    if (failure.stage == HttpStage::kNotSent) return go_on(true);
+    call_->check(replica(), go_on);
   }
   // Replicas are other servers, which make no records.
   void on_recorded_head(unsigned status, HttpHeaders headers) override {
@@ -121,6 +155,7 @@ class FleetCall::Attempt final : public BackendListener {
   /// At the first byte.
   void begin() {
     if (std::exchange(begun_, true)) return;
+    call_->note_begun();
     streamed_ = headers_.find("content-type").value_or("").starts_with("text/event-stream");
     if (!is_error_ && status_ < 300) call_->host_->fleet().began(claim_, streamed_);
   }
@@ -139,19 +174,29 @@ class FleetCall::Attempt final : public BackendListener {
   /// Gives the replica's place back, once.
   void settle(CallResult result) {
     if (std::exchange(settled_, true)) return;
-    call_->host_->fleet().ended(claim_, result,
-                                {.prompt_tokens = usage_.prompt_tokens(),
-                                 .output_tokens = usage_.output_tokens(),
-                                 .cached_tokens = usage_.cached_tokens()});
+    const bool is_doubted = call_->host_->fleet().ended(claim_, result,
+                                                        {.prompt_tokens = usage_.prompt_tokens(),
+                                                         .output_tokens = usage_.output_tokens(),
+                                                         .cached_tokens = usage_.cached_tokens()});
+    if (is_doubted) call_->host_->doubt(replica());
     if (result == CallResult::kAnswered && status_ < 300) {
+      FatalRequests& fatal = call_->host_->fatal();
+      if (!fatal.is_empty()) fatal.answered(call_->digest());
       call_->host_->answered(call_->request_, claim_);
     }
     call_->host_->pump();
   }
-  void move_on(CallResult result) {
-    settle(result);
-    call_->retry(claim_.route.replica);
+  void end() {
+    pass();
+    if (const auto listener = call_->finish()) listener->on_end();
   }
+  void fail(const HttpFailure& failure) {
+    const auto listener = call_->finish();
+    if (listener == nullptr) return;
+    if (!passed_) listener->on_route(std::make_shared<const Route>(claim_.route));
+    listener->on_failure(failure);
+  }
+  [[nodiscard]] const std::string& replica() const { return claim_.route.replica; }
 
   const std::shared_ptr<FleetCall> call_;
   FleetClaim claim_;
@@ -199,10 +244,13 @@ std::shared_ptr<BackendListener> FleetCall::finish_waiting() {
 
 void FleetCall::send(FleetClaim claim) {
   std::uint64_t mine = 0;
-  {
+  if (!is_refused()) {
     const MutexLock lock(mutex_);
     at_replica_ = listener_ != nullptr && !cancelled_;
     if (at_replica_) mine = ++sends_;
+    replica_ = claim.route.replica;
+    is_begun_ = false;
+    left_asleep_ = false;
   }
   if (mine == 0) {
     host_->fleet().ended(claim, CallResult::kCancelled, {});
@@ -210,8 +258,10 @@ void FleetCall::send(FleetClaim claim) {
   }
   claim.route.queued = host_->now() - arrived_;
   const std::shared_ptr<Backend> server = claim.replica->server;
-  BackendCall call =
-      server->ask(request_, std::make_shared<Attempt>(shared_from_this(), std::move(claim)));
+  BackendRequest request = request_;
+  request.once = unanswered_ > 0;
+  BackendCall call = server->ask(std::move(request),
+                                 std::make_shared<Attempt>(shared_from_this(), std::move(claim)));
   std::function<void()> cancel;
   bool paused = false;
   {
@@ -219,51 +269,132 @@ void FleetCall::send(FleetClaim claim) {
     // It may have ended or moved on to another replica before this one's handle is here.
     if (listener_ == nullptr || sends_ != mine || !at_replica_) return;
     current_ = call;
-    if (cancelled_) cancel = call.cancel;
+    if (cancelled_ || left_asleep_) cancel = call.cancel;
     paused = paused_;
   }
   if (paused) call.pause();
-  if (cancel) cancel();
+  if (cancel) return cancel();
+  host_->sent(shared_from_this());
 }
 
-bool FleetCall::may_retry(CallResult result, const std::string& failed) {
+const RequestDigest& FleetCall::digest() {
+  std::call_once(digested_, [this] { digest_ = request_digest(request_); });
+  return digest_;
+}
+
+bool FleetCall::is_refused() {
+  FatalRequests& fatal = host_->fatal();
+  if (fatal.is_empty()) return false;
+  const auto left = fatal.refused_for(digest(), host_->now());
+  if (AFI_GUARD("fatal.refused", !left.has_value())) return false;
+  const auto wait = std::chrono::ceil<std::chrono::seconds>(left.value_or(Duration(0)));
+  refuse({.status = 503,
+          .message = fmt::format("{} replicas died while they ran this request: it is refused for "
+                                 "another {} s (upstream.fatal_refusal)",
+                                 FatalRequests::kDeaths, wait.count()),
+          .type = "server_error",
+          .code = "fatal_request_refused",
+          .retry_after_s = static_cast<unsigned>(wait.count()),
+          .is_final = true});
+  return true;
+}
+
+void FleetCall::refuse_as_fatal(const Route& route) {
+  if (const auto waiting = listener()) waiting->on_route(std::make_shared<const Route>(route));
+  refuse({.status = 502,
+          .message = fmt::format("replica '{}' died while it ran this request, which is therefore "
+                                 "sent to no other one: see its log before you send it again",
+                                 route.replica),
+          .type = "server_error",
+          .code = "fatal_request",
+          .is_final = true});
+}
+
+void FleetCall::check(const std::string& replica, std::function<void(bool alive)> then) {
+  host_->check(replica, [self = shared_from_this(), replica, then = std::move(then)](bool answers) {
+    const bool alive = AFI_GUARD("fatal.died", answers);
+    if (!alive) self->host_->died(self->request_, self->digest(), replica);
+    then(alive);
+  });
+}
+
+bool FleetCall::may_retry(const HttpFailure* failure, const std::string& failed) {
+  const bool has_it = failure == nullptr || failure->stage != HttpStage::kNotSent;
+  if (failure != nullptr && has_it) {
+    unanswered_ += failure->resent ? 2 : 1;
+    if (!AFI_GUARD("fatal.unanswered", unanswered_ <= 1)) return false;
+  }
   if (!replayable_ || ask_.attempt >= kMostAttempts || is_over()) return false;
   FleetAsk next = ask_;
   next.avoid.push_back(failed);
-  // Where nothing answered, it is better to wait for another replica than to fail.
-  if (!host_->fleet().others_may_take(next, /*also_ejected=*/result == CallResult::kConnection)) {
-    return false;
-  }
+  next.only_healthy = next.only_healthy || has_it;
+  // Where nothing has it, it is better to wait for another replica than to fail.
+  if (!host_->fleet().others_may_take(next, /*also_ejected=*/!has_it)) return false;
   const bool allowed = host_->fleet().may_retry();
-  host_->count_retry(allowed);
+  if (!allowed) host_->count_retry(false);
+  ask_.only_healthy = next.only_healthy;
   return allowed;
 }
 
-void FleetCall::retry(const std::string& failed) {
+void FleetCall::leave() {
   std::function<void()> stop;
-  std::shared_ptr<BackendListener> left;
   {
     const MutexLock lock(mutex_);
     stop = std::exchange(current_, {}).cancel;
     at_replica_ = false;
-    if (cancelled_) left = std::exchange(listener_, nullptr);
   }
   stop();
-  if (left != nullptr) return left->on_error({ErrorCode::kCancelled, "the call was cancelled"});
+}
+
+void FleetCall::note_begun() {
+  const MutexLock lock(mutex_);
+  is_begun_ = true;
+}
+
+bool FleetCall::take_left_asleep() {
+  const MutexLock lock(mutex_);
+  return std::exchange(left_asleep_, false);
+}
+
+void FleetCall::leave_sleeping(const std::string& replica) {
+  std::function<void()> stop;
+  {
+    const MutexLock lock(mutex_);
+    if (!replayable_ || !at_replica_ || is_begun_ || replica_ != replica) return;
+    left_asleep_ = true;
+    stop = current_.cancel;
+  }
+  stop();
+}
+
+void FleetCall::retry(const std::string& failed) {
   ask_.avoid.push_back(failed);
+  send_again();
+}
+
+void FleetCall::send_again() {
+  std::shared_ptr<BackendListener> left;
+  {
+    const MutexLock lock(mutex_);
+    if (cancelled_) left = std::exchange(listener_, nullptr);
+  }
+  if (left != nullptr) return left->on_error({ErrorCode::kCancelled, "the call was cancelled"});
+  host_->count_retry(true);
   ++ask_.attempt;
   waits_since_ = host_->now();
   host_->place(shared_from_this());
 }
 
-void FleetCall::refuse(unsigned status, std::string_view message, std::string_view type,
-                       std::string_view code, std::optional<unsigned> retry_after_s) {
+void FleetCall::refuse(const Refusal& refusal) {
   const auto listener = finish_waiting();
   if (listener == nullptr) return;
   HttpHeaders headers{{"Content-Type", "application/json"}};
-  if (retry_after_s.has_value()) headers.add("Retry-After", std::to_string(*retry_after_s));
-  listener->on_head(status, std::move(headers));
-  listener->on_bytes(api_error(message, type, code));
+  if (refusal.retry_after_s.has_value()) {
+    headers.add("Retry-After", std::to_string(*refusal.retry_after_s));
+  }
+  if (refusal.is_final) headers.add(std::string(kShouldRetry), "false");
+  listener->on_head(refusal.status, std::move(headers));
+  listener->on_bytes(api_error(refusal.message, refusal.type, refusal.code));
   listener->on_end();
 }
 

@@ -3,13 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "foundation/platform/mutex.h"
+#include "gateway/fleet/fatal_requests.h"
 #include "gateway/fleet/fleet.h"
 #include "gateway/proxy/backend.h"
 
@@ -28,12 +31,26 @@ class FleetCallHost {
   /// A replica may have room now.
   virtual void pump() = 0;
   virtual void count_retry(bool allowed) = 0;
+  /// It is at a replica now: see FleetCall::leave_sleeping().
+  virtual void sent(const std::shared_ptr<FleetCall>& call) = 0;
+  /// The replica computed what its events say it holds.
+  virtual void doubt(const std::string& replica) = 0;
+  virtual FatalRequests& fatal() = 0;
+  /// Asks the replica for its health. `heard` is called on the calling thread if that is an I/O
+  /// thread; "alive": it answers, below 500.
+  virtual void check(const std::string& replica, std::function<void(bool alive)> heard) = 0;
+  /// The replica died while it ran this request.
+  virtual void died(const BackendRequest& request, const RequestDigest& digest,
+                    const std::string& replica) = 0;
   /// A replica answered it, without an error.
   virtual void answered(const BackendRequest& request, const FleetClaim& claim) = 0;
 };
 
 /// One request on its way through a fleet: the replica that it is at, those that it was at before,
 /// and the client's listener.
+///
+/// A request whose replica fails once it has it, and is then found dead, is fatal: it is sent to no
+/// other. One whose replica closes the connection without an answer, and lives, is sent once more.
 ///
 /// Threads  Events of its replica one at a time; cancel() and hold() from any thread.
 class FleetCall final : public std::enable_shared_from_this<FleetCall> {
@@ -49,19 +66,43 @@ class FleetCall final : public std::enable_shared_from_this<FleetCall> {
 
   /// Sends it to the replica, or gives the place back if it is over.
   void send(FleetClaim claim);
+  /// True: it has ended as many replicas as a request may, and is refused.
+  bool is_refused();
   /// Ends it with an error of our own, which the listener gets as a response, unless it is over or at
   /// a replica.
-  void refuse(unsigned status, std::string_view message, std::string_view type,
-              std::string_view code, std::optional<unsigned> retry_after_s);
+  struct Refusal {
+    unsigned status;
+    std::string message;
+    std::string_view type;
+    std::string_view code;
+    std::optional<unsigned> retry_after_s = std::nullopt;
+    bool is_final = false;  // clients are told not to send it again
+  };
+  void refuse(const Refusal& refusal);
   void cancel();
   void hold(bool paused);
+  /// The engine of this replica sleeps. A request that waits for its first byte there goes to another, or
+  /// back into the queue.
+  void leave_sleeping(const std::string& replica);
 
  private:
   class Attempt;
 
-  /// Whether it may be sent to another replica after this result. Counts the retry.
-  [[nodiscard]] bool may_retry(CallResult result, const std::string& failed);
+  /// Whether it may be sent to another replica after this failure; nullptr: a status.
+  [[nodiscard]] bool may_retry(const HttpFailure* failure, const std::string& failed);
+  /// Takes the request from its replica.
+  void leave();
+  void note_begun();
+  /// Whether the call was cancelled because its replica sleeps.
+  [[nodiscard]] bool take_left_asleep();
+  /// At another replica than this.
   void retry(const std::string& failed);
+  void send_again();
+  /// Ends it with an error that tells clients not to send it again.
+  void refuse_as_fatal(const Route& route);
+  /// The replica is dead, or not. Counts the death.
+  void check(const std::string& replica, std::function<void(bool alive)> then);
+  [[nodiscard]] const RequestDigest& digest();
   /// The listener, for the last event; nullptr: it is over.
   [[nodiscard]] std::shared_ptr<BackendListener> finish();
   /// The same if it is at no replica.
@@ -74,11 +115,17 @@ class FleetCall final : public std::enable_shared_from_this<FleetCall> {
   const Duration arrived_;
   FleetAsk ask_;
   Duration waits_since_;
+  std::uint32_t unanswered_ = 0;  // connections that were closed without an answer
+  std::once_flag digested_;
+  RequestDigest digest_;
 
   mutable Mutex mutex_;
   std::shared_ptr<BackendListener> listener_ AFI_GUARDED_BY(mutex_);  // nullptr: it is over
   BackendCall current_ AFI_GUARDED_BY(mutex_);
   bool at_replica_ AFI_GUARDED_BY(mutex_) = false;
+  std::string replica_ AFI_GUARDED_BY(mutex_);       // that it is at, or was
+  bool is_begun_ AFI_GUARDED_BY(mutex_) = false;     // a byte came from there
+  bool left_asleep_ AFI_GUARDED_BY(mutex_) = false;  // its call there is being cancelled
   std::uint64_t sends_ AFI_GUARDED_BY(mutex_) = 0;
   bool cancelled_ AFI_GUARDED_BY(mutex_) = false;
   bool paused_ AFI_GUARDED_BY(mutex_) = false;

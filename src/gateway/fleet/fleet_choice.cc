@@ -41,17 +41,19 @@ FleetRefusal Fleet::Choice::refusal() const {
                                [&](const RouteCandidate& one) { return one.state == state; });
   };
   if (any("full")) return FleetRefusal::kFull;
-  return any("draining") || any("ejected") || any("tried") ? FleetRefusal::kNone
-                                                           : FleetRefusal::kNotServed;
+  return any("draining") || any("asleep") || any("ejected") || any("tried")
+             ? FleetRefusal::kNone
+             : FleetRefusal::kNotServed;
 }
 
 std::string_view Fleet::state_of(const Replica& replica, const FleetAsk& ask, Duration now) const {
   if (!ask.model.empty() && !serves_model(replica.setting, ask.model)) return "other-model";
   if (replica.draining) return "draining";
+  if (replica.asleep) return "asleep";
   if (replica.health.ejected(now)) return "ejected";
   if (std::ranges::find(ask.avoid, replica.setting.name) != ask.avoid.end()) return "tried";
   // On trial it gets one request at a time.
-  if (replica.health.on_trial(now) && replica.in_flight > 0) return "ejected";
+  if (replica.health.on_trial(now) && (ask.only_healthy || replica.in_flight > 0)) return "ejected";
   return replica.in_flight >= replica.limit ? "full" : "ready";
 }
 

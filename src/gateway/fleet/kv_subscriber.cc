@@ -143,6 +143,15 @@ class KvSubscriber::Feed {
     stats_.confirmed_links = held_.size();
   }
 
+  void doubt() {
+    if (stats_.names_content) return;
+    ++stats_.doubts;
+    forget();
+    stats_.blocks = 0;
+    stats_.tokens = 0;
+    stats_.confirmed_links = 0;
+  }
+
   /// The sockets to wait for. While a gap is replayed, the main one is not read: what it holds comes
   /// after the gap.
   void add_wanted(std::vector<pollfd>& list, SteadyTime now) {
@@ -445,6 +454,25 @@ void KvSubscriber::take_learned(const std::vector<std::unique_ptr<Feed>>& feeds)
   }
 }
 
+void KvSubscriber::doubt(std::string name) {
+  {
+    const MutexLock lock(mutex_);
+    doubts_.insert(std::move(name));
+  }
+  wake();
+}
+
+void KvSubscriber::take_doubts(const std::vector<std::unique_ptr<Feed>>& feeds) {
+  std::set<std::string> doubts;
+  {
+    const MutexLock lock(mutex_);
+    doubts.swap(doubts_);
+  }
+  for (const auto& feed : feeds) {
+    if (doubts.contains(feed->source().name)) feed->doubt();
+  }
+}
+
 std::map<std::string, KvSourceStats> KvSubscriber::stats() const {
   const MutexLock lock(mutex_);
   return stats_;
@@ -482,6 +510,7 @@ void KvSubscriber::run() {
       [[maybe_unused]] const ssize_t taken = ::read(wake_fd_, &ignored, sizeof ignored);
     }
     const SteadyTime then = std::chrono::steady_clock::now();
+    take_doubts(feeds);
     for (std::size_t i = 0; i < feeds.size(); ++i) feeds[i]->handle(list[i].revents, then);
     take_learned(feeds);
   }

@@ -35,6 +35,7 @@ struct KvSourceStats {
   std::uint64_t gaps = 0;      // in the sequence numbers
   std::uint64_t bridged = 0;   // of those, by replay
   std::uint64_t restarts = 0;  // of the publisher
+  std::uint64_t doubts = 0;    // times that all of it was doubted
   std::size_t blocks = 0;
   double tokens = 0;
   bool names_content = false;  // its events say which content it holds
@@ -82,12 +83,16 @@ class KvSubscriber {
   /// From now on, links of this chain are reported of every replica that holds their blocks. 64 prompts
   /// or 16 MiB wait until the first replica has named the tokens of a block; then the oldest go.
   void learn(KnownPrompt prompt);
+  /// What the replica said until now is doubted: its cache was wiped, and no event has said so. Nothing
+  /// changes where the engine names its content: it says so itself.
+  void doubt(std::string name);
   [[nodiscard]] std::map<std::string, KvSourceStats> stats() const;
 
  private:
   class Feed;
   void run();
   void take_learned(const std::vector<std::unique_ptr<Feed>>& feeds);
+  void take_doubts(const std::vector<std::unique_ptr<Feed>>& feeds);
   void wake() const;
 
   const Callbacks callbacks_;
@@ -97,6 +102,7 @@ class KvSubscriber {
   std::map<std::string, KvSourceStats> stats_ AFI_GUARDED_BY(mutex_);
   std::deque<KnownPrompt> learned_ AFI_GUARDED_BY(mutex_);
   std::size_t learned_bytes_ AFI_GUARDED_BY(mutex_) = 0;
+  std::set<std::string> doubts_ AFI_GUARDED_BY(mutex_);
   bool changed_ AFI_GUARDED_BY(mutex_) = false;
   bool ends_ AFI_GUARDED_BY(mutex_) = false;
   PromptIndex index_;               // its thread's

@@ -42,6 +42,7 @@ Resident Residency::find(const ContentChain& chain, std::span<const float> token
     found.distance = std::max(found.distance, distance);
     found.tokens += tokens[i];
     if (entry->confirmed) found.confirmed_tokens += tokens[i];
+    if (entry->reported) found.named_tokens += tokens[i];
     ++found.links;
   }
   std::set<ContentDigest> counted;
@@ -118,6 +119,13 @@ void Residency::learn(const ContentChain& chain, std::span<const float> tokens,
   } else if (before.tokens >= 2 * kTelling && cached_tokens < 0.5 * before.tokens) {
     limit_capacity(std::min(capacity_, 0.9 * before.distance));
   }
+}
+
+bool Residency::is_contradicted(const ContentChain& chain, std::span<const float> tokens,
+                                double cached_tokens, const Resident& before, Duration now) const {
+  if (before.named_tokens < 2 * kTelling || cached_tokens >= 0.5 * before.named_tokens)
+    return false;
+  return find(chain, tokens, now).named_tokens >= before.named_tokens;
 }
 
 void Residency::report_held(const ChainKey& key, float tokens, Duration now) {

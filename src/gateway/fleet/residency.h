@@ -28,6 +28,7 @@ struct Resident {
   std::size_t links = 0;
   double tokens = 0;            // of the prompt, from its beginning
   double confirmed_tokens = 0;  // of those, that the engine itself reported for an earlier request
+  double named_tokens = 0;      // of those, that its events name
   std::size_t media = 0;        // beyond those tokens, whose encoder outputs are there
   /// Tokens that were computed there since the least recently used of these links was used.
   double distance = 0;
@@ -55,6 +56,11 @@ class Residency {
   /// request was sent. Confirms links, and learns how much the engine's cache holds.
   void learn(const ContentChain& chain, std::span<const float> tokens, double cached_tokens,
              const Resident& before);
+  /// Whether that report contradicts the engine's events: most of what they named when the request was
+  /// sent, and still name, was computed all the same.
+  [[nodiscard]] bool is_contradicted(const ContentChain& chain, std::span<const float> tokens,
+                                     double cached_tokens, const Resident& before,
+                                     Duration now) const;
   /// The engine names its content, and says that it holds this link, or holds it no more. Such a link
   /// is confirmed, however old it is, until the engine says that it is gone.
   void report_held(const ChainKey& key, float tokens, Duration now);

@@ -204,6 +204,25 @@ TEST(Residency, WhatTheEngineNamesIsThereUntilItSaysOtherwise) {
   EXPECT_EQ(find(record, "abc").links, 0U);
 }
 
+TEST(Residency, AReportContradictsTheEventsOnlyWhereTheyStillNameWhatWasComputed) {
+  Residency record;
+  const Prompt prompt("abc");
+  const auto contradicted = [&](double cached, const Resident& before) {
+    return record.is_contradicted(prompt.chain, prompt.tokens, cached, before, 0s);
+  };
+  assume(record, "abc");
+  EXPECT_FALSE(contradicted(0, find(record, "abc"))) << "nothing was named";
+  for (const ChainLink& link : prompt.chain.links) record.report_held(link.key, 100, 0s);
+  const Resident before = find(record, "abc");
+  EXPECT_EQ(before.named_tokens, 300);
+  EXPECT_FALSE(contradicted(300, before));
+  EXPECT_FALSE(contradicted(150, before));
+  EXPECT_TRUE(contradicted(149, before));
+  EXPECT_TRUE(contradicted(0, before));
+  record.report_lost(prompt.chain.links[2].key);  // while the request was on its way
+  EXPECT_FALSE(contradicted(0, before));
+}
+
 TEST(Residency, ARestartClearsEverything) {
   Residency record;
   assume(record, "aP");

@@ -58,7 +58,8 @@ Result<void> Service::State::open_backend() {
     AFI_TRY(backend, Upstream::create(settings.upstream, key, *calls));
     return {};
   }
-  AFI_TRY(auto several, FleetBackend::create(settings.upstream, key, *calls, *threads, clock));
+  AFI_TRY(auto several,
+          FleetBackend::create(settings.upstream, key, *calls, *threads, clock, &log));
   fleet = several.get();
   backend = std::move(several);
   return {};
