@@ -291,14 +291,26 @@ TEST(EngineRequest, FilesThatAreNoPdfAreRefused) {
       HasSubstr("send it as a part of the type file"));
 }
 
-TEST(EngineRequest, AFileForAnotherServerIsItsText) {
-  const auto file = testing::make_pdf({testing::text_page("one")});
-  const ApiRequest request =
-      read_api_request(ApiOperation::kChat, R"({"model":"m",)" + about_a_file(file) + "}",
-                       ApiReader::kOtherServer)
-          .value();
-  EXPECT_TRUE(request.media.empty());
-  EXPECT_THAT(request.scope.other.at("/messages/0/content"), HasSubstr(encode_base64(file)));
+// Regression: an answer about a file behind another server could not be erased by the file.
+TEST(EngineRequest, AFileForAnotherServerIsMediaWithItsName) {
+  const auto read = [](const std::string& file) {
+    return read_api_request(
+               ApiOperation::kChat,
+               R"({"model":"m","messages":[{"role":"user","content":[{"type":"file","file":)" +
+                   file + R"(},{"type":"text","text":"q"}]}]})",
+               ApiReader::kOtherServer)
+        .value();
+  };
+  const std::string url = R"({"file_data":"data:application/pdf;base64,JVBERi0=","filename":"a"})";
+  const ApiRequest request = read(url);
+  ASSERT_EQ(request.media.size(), 1U);
+  EXPECT_EQ(*request.media[0].bytes, *decode_base64("JVBERi0="));
+  EXPECT_EQ(request.scope.other.at("/messages/0/content"), R"([["file",{},{"filename":"a"}],{}])");
+  EXPECT_EQ(read(R"({"file_data":"JVBERi0="})").media.size(), 1U) << "without a URL";
+  const ApiRequest named = read(R"({"file_id":"file-1"})");
+  EXPECT_TRUE(named.media.empty());
+  EXPECT_TRUE(named.attached.empty());
+  EXPECT_THAT(named.scope.other.at("/messages/0/content"), HasSubstr("file-1"));
 }
 
 TEST(EngineRequest, APromptMayBeTokens) {

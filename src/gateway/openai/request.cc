@@ -12,6 +12,7 @@
 #include "foundation/documents/document_reader.h"
 #include "foundation/text/data_url.h"
 #include "foundation/text/json_text.h"
+#include "gateway/openai/attached_bytes.h"
 #include "gateway/openai/engine_limits.h"
 #include "gateway/openai/generation_fields.h"
 
@@ -123,6 +124,8 @@ class Reading {
     AFI_TRY_VOID(read_cache());
     AFI_TRY_VOID(read_sampling());
     place_fields();
+    // Answers that were stored before these could be erased by them have other keys.
+    if (!request_.attached.empty()) request_.scope.other["afterimage.attached"] = "1";
     request_.engine = std::move(engine_);
     return std::move(request_);
   }
@@ -134,6 +137,13 @@ class Reading {
       engine_->unsupported = std::move(taken).error();
     }
   }
+
+  void attach_members(const JsonValue& object, std::initializer_list<std::string_view> without) {
+    for (const JsonValue member : object) {
+      if (!is_one_of(member.key(), without)) add_attached(member, request_.attached);
+    }
+  }
+  void attach_text(std::string_view text) { add_data_urls(text, request_.attached); }
 
   std::string_view content_field() const {
     switch (request_.operation) {
@@ -152,6 +162,7 @@ class Reading {
     if (request_.operation == ApiOperation::kChat) return read_messages(content);
     if (content.is(JsonKind::kString)) {
       ScopeMessage& message = request_.scope.messages.emplace_back(Role::kUser);
+      attach_text(content.text());
       message.parts.emplace_back(std::string(content.text()));
       take_question(message);
       return {};
@@ -161,6 +172,7 @@ class Reading {
       return wrong(content_field(), "must be a string or a non-empty array of strings or tokens");
     }
     if (engine_ != nullptr) note(read_prompts(content));
+    add_attached(content, request_.attached);
     request_.scope.other[pointer_to(content_field())] = canonical(content);
     return {};
   }
@@ -205,9 +217,11 @@ class Reading {
     std::string rest = is_known ? canonical(message, {"role", "content"})  //
                                 : canonical(message, {"content"});
     if (rest != "{}") request_.scope.other[place] = std::move(rest);
+    attach_members(message, {"role", "content"});
 
     const JsonValue content = message["content"];
     if (content.is(JsonKind::kString)) {
+      attach_text(content.text());
       read.parts.emplace_back(std::string(content.text()));
       return {};
     }
@@ -263,10 +277,12 @@ class Reading {
       if (type.text() == "text") {
         const JsonValue text = part["text"];
         if (!text.is(JsonKind::kString)) return wrong(name + ".text", "must be a string");
+        attach_text(text.text());
+        attach_members(part, {"type", "text"});
         message.parts.emplace_back(std::string(text.text()));
         return canonical(part, {"type", "text"});
       }
-      if (type.text() == "file" && engine_ != nullptr) return read_document(part, name, message);
+      if (type.text() == "file") return read_file(part, name, message);
       const auto* field = std::ranges::find(kMediaFields, type.text(), &MediaField::name);
       if (field != kMediaFields.end() && !part[field->name].is_none()) {
         return read_media(part, *field, name + "." + std::string(field->name), message);
@@ -274,6 +290,7 @@ class Reading {
     } else if (!part.is(JsonKind::kString)) {  // some servers accept plain strings as parts
       return wrong(name + ".type", "must be a string");
     }
+    add_attached(part, request_.attached);
     return canonical(part);
   }
 
@@ -297,23 +314,29 @@ class Reading {
     const bool is_placed = asked.is(JsonKind::kString);
     if (is_placed) media.options[std::string(option)] = asked.text();
     AFI_TRY_VOID(read_bytes(url.text(), is_input_audio, url_name, media));
-    message.parts.emplace_back(
-        ScopeMedia{.modality = field.modality, .content = {}, .options = media.options});
-    request_.media.push_back(std::move(media));
+    add_media(std::move(media), message);
 
     std::string rest = "[";
     append_json_string(rest, field.name);
     rest.push_back(',');
     append_canonical(rest, part, {"type", field.name});
     rest.push_back(',');
+    attach_members(part, {"type", field.name});
     if (!value.is(JsonKind::kString)) {
       append_canonical(rest, value, {url_field, is_placed ? option : url_field});
+      attach_members(value, {url_field});
     }
     rest.push_back(']');
     return rest;
   }
 
-  /// A PDF file, of which the engine sees the pages. Another server gets the part as it is.
+  Result<std::string> read_file(const JsonValue& part, const std::string& name,
+                                ScopeMessage& message) {
+    return engine_ != nullptr ? read_document(part, name, message)
+                              : read_upload(part, name, message);
+  }
+
+  /// A PDF file, of which the engine sees the pages.
   Result<std::string> read_document(const JsonValue& part, const std::string& name,
                                     ScopeMessage& message) {
     const JsonValue data = part["file"]["file_data"];
@@ -335,10 +358,39 @@ class Reading {
       note(fail(ErrorCode::kUnsupported, media.name + ": " + rasterizer.error().message));
     }
     media.options["pages"] = std::move(rasterizer).value_or("");
+    add_media(std::move(media), message);
+    return std::string(R"(["file"])");
+  }
+
+  /// A file of any kind, which another server gets as it is, with its name.
+  Result<std::string> read_upload(const JsonValue& part, const std::string& name,
+                                  ScopeMessage& message) {
+    const JsonValue file = part["file"];
+    const JsonValue data = file["file_data"];
+    auto read = is_data_url(data.text()) ? decode_data_url(data.text()) : decode_bare(data.text());
+    if (!data.is(JsonKind::kString) || !read.has_value() || read->bytes.empty()) {
+      add_attached(part, request_.attached);
+      return canonical(part);
+    }
+    ApiMedia media{.modality = Modality::kImage,
+                   .bytes = std::make_shared<const std::vector<std::byte>>(std::move(read->bytes)),
+                   .name = name + ".file"};
+    media.options["mime"] = read->type;
+    add_media(std::move(media), message);
+    attach_members(part, {"type", "file"});
+    attach_members(file, {"file_data"});
+    std::string rest = R"(["file",)";
+    append_canonical(rest, part, {"type", "file"});
+    rest.push_back(',');
+    append_canonical(rest, file, {"file_data"});
+    rest.push_back(']');
+    return rest;
+  }
+
+  void add_media(ApiMedia media, ScopeMessage& message) {
     message.parts.emplace_back(
         ScopeMedia{.modality = media.modality, .content = {}, .options = media.options});
     request_.media.push_back(std::move(media));
-    return std::string(R"(["file"])");
   }
 
   static Result<void> read_bytes(std::string_view url, bool is_input_audio, const std::string& name,
@@ -472,6 +524,7 @@ class Reading {
           is_one_of(name, kToolFields)) {
         continue;
       }
+      add_attached(field, request_.attached);
       if (name == "response_format") {
         scope.response_format = canonical(field);
       } else if (is_one_of(name, kSamplingFields)) {
@@ -486,18 +539,6 @@ class Reading {
   std::shared_ptr<ApiEngineFields> engine_;
   ApiRequest request_;
 };
-
-std::string as_data_url(const ApiMedia& media) {
-  constexpr std::string_view kBesidesLetters = "!#$&^_.+-/;=";
-  const auto option = media.options.find("mime");
-  const bool is_type = option != media.options.end() && !option->second.empty() &&
-                       std::ranges::all_of(option->second, [&](char c) {
-                         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                                (c >= '0' && c <= '9') || kBesidesLetters.contains(c);
-                       });
-  return "data:" + (is_type ? option->second : "application/octet-stream") + ";base64," +
-         encode_base64(*media.bytes);
-}
 
 }  // namespace
 
@@ -539,19 +580,6 @@ Scope scope_of(const ApiRequest& request, std::span<const ContentDigest> content
   }
   AFI_CHECK(next == contents.size());
   return scope;
-}
-
-std::string with_fetched_media(std::string_view body, std::span<const ApiMedia> media) {
-  std::string text;
-  std::size_t copied = 0;
-  for (const ApiMedia& item : media) {
-    if (item.address.empty() || item.bytes == nullptr) continue;
-    AFI_CHECK(copied <= item.begin && item.begin <= item.end && item.end <= body.size());
-    text.append(body, copied, item.begin - copied);
-    append_json_string(text, as_data_url(item));
-    copied = item.end;
-  }
-  return text.append(body.substr(copied));
 }
 
 }  // namespace afterimage

@@ -40,7 +40,7 @@ struct ApiMedia {
   std::string name;                            // "messages[1].content[0].image_url": for messages
   std::map<std::string, std::string> options;  // detail, format, mime type, …
   /// The position of the URL's JSON string in the body, quotes included, where
-  /// with_fetched_media() puts a data URL. 0 and 0: a PDF file, which is never named by address.
+  /// with_fetched_media() puts a data URL. 0 and 0: a file, which is never named by address.
   std::size_t begin = 0;
   std::size_t end = 0;
 };
@@ -119,6 +119,9 @@ struct ApiRequest {
   /// Embeddings are marked as seeded, so that only an exact match is served.
   SamplingFacts sampling;
   std::vector<ApiMedia> media;  // in order of appearance
+  /// Of bytes that the body holds elsewhere: in parts of other types, in fields that nothing here knows,
+  /// within texts. The answer depends on them, too, and is erased with them.
+  std::vector<ContentDigest> attached;
   std::optional<ApiCacheDirectives> cache;
   std::shared_ptr<const ApiEngineFields> engine;  // nullptr: read for another server
 

@@ -3,10 +3,14 @@
 #include "gateway/proxy/gateway_request.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "afterimage/check.h"
 #include "afterimage/identity.h"
+#include "foundation/crypto/sha256.h"
+#include "foundation/text/json_text.h"
+#include "gateway/openai/attached_bytes.h"
 #include "gateway/protocol/chat_files.h"
 #include "gateway/proxy/media_fetch.h"
 #include "gateway/proxy/retry_after.h"
@@ -192,8 +196,20 @@ GatewayRequest::Next GatewayRequest::on_reading() {
   return forward();
 }
 
+/// A file within a request of another API may be a text of the chat.
+void GatewayRequest::note_texts(std::string_view body) {
+  if (!body.contains(R"("document")") && !body.contains(R"("input_file")")) return;
+  JsonReader reader;
+  const auto root = reader.read(body);
+  if (root.has_value()) add_attached(*root, texts_);
+}
+
 std::optional<GatewayRequest::Refusal> GatewayRequest::translate_body() {
-  const FileLookup files = gateway_.files_of(tenant_);
+  const FileLookup files = [this, find = gateway_.files_of(tenant_)](std::string_view id) {
+    auto file = find(id);
+    if (file.has_value()) texts_.push_back({sha256(std::as_bytes(std::span(*file->bytes)))});
+    return file;
+  };
   const auto translate = [&]() -> Result<std::optional<std::string>> {
     if (translation_ != nullptr) {
       return translation_->request(*request_.body, {.tenant = tenant_.id, .files = files});
@@ -210,6 +226,7 @@ std::optional<GatewayRequest::Refusal> GatewayRequest::translate_body() {
                      "with its files and earlier messages the request is larger than limits.body",
                      "invalid_request_error", "request_too_large"};
     }
+    if (translation_ != nullptr) note_texts(*request_.body);
     if (chat->has_value()) {
       body_ = request_.body = std::make_shared<const std::string>(**std::move(chat));
     }

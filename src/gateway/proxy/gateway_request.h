@@ -67,6 +67,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   /// The body as a chat's, if it is of another protocol, with the content of the files that it names.
   /// A refusal: it cannot be one.
   [[nodiscard]] std::optional<Refusal> translate_body();
+  void note_texts(std::string_view body);
   /// What the body says. An error: it cannot be read.
   [[nodiscard]] Result<std::optional<Refusal>> read_body();
   void media_fetched(Result<std::vector<ApiMedia>> fetched);
@@ -167,6 +168,8 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   [[nodiscard]] StoreResult store(const SharedResponse& response, Result<ApiRecord> record,
                                   std::shared_ptr<Lease> lease, std::optional<Duration> ttl);
   [[nodiscard]] Question folded_question();
+  [[nodiscard]] std::vector<std::string> attached_tags() const;
+  [[nodiscard]] std::vector<std::string> tags_for_backend() const;
   void set_stored(StoreResult stored);
   [[nodiscard]] std::optional<Duration> ttl() const;
   [[nodiscard]] AnswerQuota quota() const;
@@ -187,6 +190,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   Tenant tenant_;
   CacheDirectives directives_;
   std::shared_ptr<const ApiRequest> api_;
+  std::vector<ContentDigest> texts_;         // of files that became texts of the chat
   std::shared_ptr<const std::string> body_;  // as it is forwarded
   std::shared_ptr<const TenantSpace> space_;
   std::optional<Question> question_;

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // One call of the backend for all requests that ask the same.
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "afterimage/identity.h"
 #include "caches/language/same_answer.h"
 #include "gateway/proxy/gateway_request.h"
 #include "gateway/proxy/retry_after.h"
 #include "gateway/proxy/upstream.h"
+#include "runtime/reuse/document_pages.h"
 
 namespace afterimage {
 namespace {
@@ -130,6 +134,17 @@ void GatewayRequest::fold_ahead(Question question) {
                });
 }
 
+/// Those of the client, and of what its entries are also made from.
+std::vector<std::string> GatewayRequest::tags_for_backend() const {
+  std::vector<std::string> tags = directives_.tags;
+  if (api_ == nullptr) return tags;
+  std::vector<std::string> attached = attached_tags();
+  // An entry has so many labels: erasing any media item erases it then.
+  if (tags.size() + attached.size() > EntryLabels::kMaxTags) attached = {kAnyMediaTag};
+  std::ranges::move(attached, std::back_inserter(tags));
+  return tags;
+}
+
 BackendRequest GatewayRequest::backend_request() const {
   HttpHeaders headers = request_.headers;
   headers.set("X-Request-Id", decision_.request_id);
@@ -148,7 +163,7 @@ BackendRequest GatewayRequest::backend_request() const {
           .workflow = {.workflow = directives_.workflow,
                        .step = directives_.step,
                        .next_steps = directives_.next_steps},
-          .tags = directives_.tags};
+          .tags = tags_for_backend()};
 }
 
 void GatewayRequest::ask_backend(const std::shared_ptr<SharedResponse>& response) {

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // What becomes of the answer to a request: whether it is stored, and for how long.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "gateway/proxy/gateway_request.h"
@@ -51,6 +52,15 @@ void GatewayRequest::keep(const SharedResponse& response, Result<ApiRecord> reco
   set_stored(stored);
 }
 
+/// Of the bytes that the request carries besides its media, and of files that became text.
+std::vector<std::string> GatewayRequest::attached_tags() const {
+  std::vector<std::string> tags;
+  for (const auto* digests : {&api_->attached, &texts_}) {
+    for (const ContentDigest& digest : *digests) tags.push_back("media:" + digest.hex());
+  }
+  return tags;
+}
+
 /// With the forms that were made ahead, if they were.
 Question GatewayRequest::folded_question() {
   const MutexLock lock(mutex_);
@@ -95,6 +105,7 @@ StoreResult GatewayRequest::store(const SharedResponse& response, Result<ApiReco
   facts.tags.push_back("tenant:" + tenant_.name);
   if (tenant_.owner != tenant_.name) facts.tags.push_back("tenant:" + tenant_.owner);  // its group
   for (const DecidedMedia& media : decision_.media) facts.tags.push_back("media:" + media.digest);
+  std::ranges::move(attached_tags(), std::back_inserter(facts.tags));
   const Answer answer{
       .text = {},
       .finish_reason = record->calls_tools() ? "tool_calls" : record->finish_reason(),
