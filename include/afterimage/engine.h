@@ -377,6 +377,13 @@ class Engine {
   virtual Result<PreparedRequest> prepare_answer(const Request& request,
                                                  std::span<const ContentDigest> contents) const;
 
+  /// What the rules ask for and this engine does not enforce, as "response_format.multipleOf" and
+  /// "tools.pattern": the model is told, and may write something else. In order, each once. Default:
+  /// nothing, since what prepare_answer() does not take it refuses.
+  [[nodiscard]] virtual std::vector<std::string> unenforced(const AnswerRules& /*rules*/) const {
+    return {};
+  }
+
   [[nodiscard]] virtual EngineLoad load() const { return {}; }
 
   /// What holds where a client chooses nothing: limit and sampling.

@@ -65,6 +65,14 @@ class LlamaTest(GatewayTestCase):
             self.assertEqual(list(json.loads(said.json["choices"][0]["message"]["content"])), list(properties))
         self.assertEqual(said.headers["X-Cache"], "HIT", "the same question again")
 
+    def test_what_the_grammar_of_a_schema_leaves_out_is_named(self):
+        properties = {"n": {"type": "number", "minimum": 3}, "t": {"enum": ["x"]}}
+        for outcome in ("MISS", "HIT"):
+            said = self.asked_for(properties, minProperties=1)
+            self.assertEqual(said.headers["X-Cache"], outcome)
+            self.assertEqual(said.headers["X-Afterimage-Ignored"], "response_format.minProperties, response_format.minimum")
+        self.assertNotIn("X-Afterimage-Ignored", self.asked_for({"t": {"enum": ["y"]}}).headers)
+
     def test_tokens_become_their_text_again(self):
         tokens = self.post({"content": "the river é"}, "/tokenize").json["tokens"]
         self.assertEqual(self.post({"tokens": tokens}, "/detokenize").json["content"].strip(), "the river é")

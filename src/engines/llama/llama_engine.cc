@@ -381,6 +381,10 @@ Result<Sequence> LlamaEngine::prepare(const Request& request,
   return std::move(prepared.prompt);
 }
 
+std::vector<std::string> LlamaEngine::unenforced(const AnswerRules& rules) const {
+  return afterimage::unenforced(*parts_->model, rules);
+}
+
 Result<PreparedRequest> LlamaEngine::prepare_answer(const Request& request,
                                                     std::span<const ContentDigest> contents) const {
   const auto items = media_of(request);

@@ -40,6 +40,7 @@ class LlamaEngine final : public Engine {
                            std::span<const ContentDigest> contents) const override;
   Result<PreparedRequest> prepare_answer(const Request& request,
                                          std::span<const ContentDigest> contents) const override;
+  [[nodiscard]] std::vector<std::string> unenforced(const AnswerRules& rules) const override;
   /// llama-server's defaults: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, no token limit.
   [[nodiscard]] GenerateOptions default_options() const override;
   [[nodiscard]] EngineLoad load() const override;

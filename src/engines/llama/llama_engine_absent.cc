@@ -31,6 +31,9 @@ TokenPlace LlamaEngine::place_of(const Sequence& prompt, TokenCount at) const {
   return Engine::place_of(prompt, at);
 }
 const Tokenizer* LlamaEngine::tokenizer() const { return nullptr; }
+std::vector<std::string> LlamaEngine::unenforced(const AnswerRules& rules) const {
+  return Engine::unenforced(rules);
+}
 Result<std::vector<float>> LlamaEngine::embed(std::span<const TokenId> tokens) const {
   return Engine::embed(tokens);
 }

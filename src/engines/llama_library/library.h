@@ -21,6 +21,7 @@
 #include "engines/llama_library/control_tokens.h"
 #include "engines/llama_library/loaded_model.h"
 #include "engines/llama_library/request_limits.h"
+#include "engines/llama_library/schema_limits.h"
 
 struct common_chat_templates;  // of llama.cpp's library "common"
 
@@ -102,6 +103,7 @@ struct LoadedModel::Parts {
   /// kUnsupported: the model has too few positions for the self-check.
   Result<void> limit_context();
   Result<void> load_template(const LlamaOptions& options);
+  CallArguments call_arguments = CallArguments::kFree;  // with `templates`
   Result<void> load_media(const LlamaOptions& options);
   Result<void> make_context(const LlamaOptions& options);
   /// Applies the adapters.

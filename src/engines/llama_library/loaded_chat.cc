@@ -288,6 +288,40 @@ Result<AnswerMessage> ChatFormat::read(std::string_view text, bool is_whole) con
   }
 }
 
+namespace {
+
+/// Asked of the template itself: what of a tool with two fixed arguments is in the grammar of its call?
+CallArguments arguments_with(const common_chat_templates* templates) {
+  constexpr const char* kText = "afterimage-text";
+  constexpr const char* kNumber = "73519";
+  common_chat_templates_inputs inputs;
+  common_chat_msg question;
+  question.role = "user";
+  question.content = "?";
+  inputs.messages.push_back(question);
+  inputs.tools.push_back(
+      {.name = "probe",
+       .description = "",
+       .parameters =
+           std::string(R"({"type":"object","properties":{"text":{"type":"string","enum":[")") +
+           kText + R"("]},"number":{"type":"integer","enum":[)" + kNumber +
+           R"(]}},"required":["text","number"]})"});
+  inputs.tool_choice = COMMON_CHAT_TOOL_CHOICE_REQUIRED;
+  try {
+    const std::string grammar = common_chat_templates_apply(templates, inputs).grammar;
+    if (!grammar.contains(kNumber)) return CallArguments::kFree;
+    return grammar.contains(kText) ? CallArguments::kJson : CallArguments::kTaggedText;
+  } catch (const std::exception&) {
+    return CallArguments::kFree;  // a template that takes no such request
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> unenforced(const LoadedModel& model, const AnswerRules& rules) {
+  return unenforced_rules(rules, model.parts().call_arguments);
+}
+
 Result<void> LoadedModel::Parts::load_template(const LlamaOptions& options) {
   std::vector<const char*> names(256);
   const auto count = llama_chat_builtin_templates(names.data(), names.size());
@@ -296,6 +330,7 @@ Result<void> LoadedModel::Parts::load_template(const LlamaOptions& options) {
   if (chat_template.empty() || std::ranges::any_of(known, is_named)) return {};
   try {
     templates = common_chat_templates_init(model.get(), options.chat_template);
+    call_arguments = arguments_with(templates.get());
     return {};
   } catch (const std::exception& cause) {
     return fail(ErrorCode::kUnsupported,

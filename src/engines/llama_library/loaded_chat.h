@@ -43,4 +43,8 @@ struct RenderedChat {
 /// Threads  Any.
 Result<RenderedChat> render_chat(const LoadedModel& model, const Request& request);
 
+/// What of the rules the grammar of an answer leaves out. See Engine::unenforced().
+[[nodiscard]] std::vector<std::string> unenforced(const LoadedModel& model,
+                                                  const AnswerRules& rules);
+
 }  // namespace afterimage

@@ -60,6 +60,10 @@ class EngineBackend final : public Backend {
   [[nodiscard]] bool samples_by_default() const override {
     return engine_.default_options().sampling.temperature > 0;
   }
+  [[nodiscard]] std::vector<std::string> ignored(const ApiRequest& request) const override {
+    if (request.engine == nullptr) return {};
+    return engine_.unenforced(request.engine->generation.rules);
+  }
   BackendCall ask(BackendRequest request, std::shared_ptr<BackendListener> listener) override;
 
  private:

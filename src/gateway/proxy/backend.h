@@ -113,6 +113,10 @@ class Backend {
   /// Whether it is known to sample requests that name no temperature. Their answers are not cached,
   /// whatever the operator assumes.
   [[nodiscard]] virtual bool samples_by_default() const { return false; }
+  /// What the request asks for and the answers leave out, by name. Another server does not say.
+  [[nodiscard]] virtual std::vector<std::string> ignored(const ApiRequest& /*request*/) const {
+    return {};
+  }
   /// Which replica would get the request, and why. nullptr: there is one server.
   [[nodiscard]] virtual std::shared_ptr<const Route> route(
       const BackendRequest& /*request*/) const {

@@ -43,6 +43,13 @@ std::string shown(std::string_view text) {
   return std::string(text.substr(0, end)) + "…";
 }
 
+/// Of a hit as well: its answer was no more constrained.
+void add_ignored(HttpHeaders& headers, const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  if (!list.empty()) headers.set("X-Afterimage-Ignored", list);
+}
+
 /// Once for both who need the digests: the answer's identity and the built-in engine.
 void hash_media(std::vector<ApiMedia>& media) {
   for (ApiMedia& item : media) {
@@ -326,6 +333,8 @@ void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
                            const CacheReport& report, bool lasts) {
   decision_.status = status;
   if (!hides_hits()) add_cache_headers(headers, report);
+  if (api_ != nullptr && status < 400)
+    add_ignored(headers, gateway_.parts().backend.ignored(*api_));
   headers.set("X-Request-Id", decision_.request_id);
   if (!responder_.has_value()) return;
   HttpReply made{.status = status, .headers = std::move(headers), .body = std::move(body)};
