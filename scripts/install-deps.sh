@@ -9,7 +9,7 @@
 #   scripts/install-deps.sh test     also to test: clang-19, which compiles with sanitizers in half the time; the browser and
 #                                    the Prometheus that some tests use (they are skipped without); Node with npm and Python's
 #                                    virtual environments, for the official clients of the API; Redis, for the remote
-#                                    tier; and ffmpeg, which makes the videos of a test
+#                                    tier; ffmpeg, which makes the videos of a test; and Poppler, another reader of PDF files
 #   scripts/install-deps.sh bench    also the benchmarks with their Python peers
 #   scripts/install-deps.sh llama    also what builds llama.cpp for the engine "llama"
 #   scripts/install-deps.sh python   also to build the Python package
@@ -33,7 +33,7 @@ for extra in "$@"; do
       redis-server libhiredis-dev" ;;
     test)
       packages="$packages clang-19 libclang-rt-19-dev lld-19 ffmpeg prometheus $browser python3-dev python3-venv python3-pip util-linux
-      redis-server"
+      redis-server poppler-utils"
       # An installed Node is kept: the distribution's npm does not fit another Node.
       command -v node >/dev/null || packages="$packages nodejs"
       command -v npm >/dev/null || packages="$packages npm"

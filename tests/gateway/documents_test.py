@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -24,6 +25,7 @@ PDFIUM = pdf_files.pdfium()
 if PDFIUM:
     os.environ["AFTERIMAGE_PDFIUM"] = PDFIUM
 needs_pdfium = unittest.skipUnless(PDFIUM, "no PDFium: scripts/fetch-pdfium.py build/pdfium")
+POPPLER = shutil.which("pdftoppm") or ""
 TILE = 224  # pixels along one side, of the model "tiled"
 
 
@@ -115,6 +117,73 @@ class Pages(Workload):
         for name, (_, said) in cases.items():
             with self.subTest(name):
                 self.assertTrue(any(name in error and said in error for error in found), found)
+
+
+@needs_pdfium
+@unittest.skipUnless(POPPLER, "no pdftoppm: scripts/install-deps.sh test")
+class BesideAnotherReader(unittest.TestCase):
+    """Two files that another reader shows differently are two pages here, or refused; none is a blank page."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="afterimage-readers-")))
+        self.blank = self.drawn(pdf_files.make_annotated(self.folder / "blank.pdf", "/Subtype /Link"))
+
+    def drawn(self, path):
+        done = subprocess.run([POPPLER, "-r", "72", path], capture_output=True, timeout=60, check=True)
+        return done.stdout
+
+    def page(self, path):
+        """Its digest here, or the reason why there is none."""
+        done = subprocess.run([PROGRAM, "fingerprint", "--json", path], capture_output=True, text=True, timeout=60)
+        (said,) = json.loads(done.stdout)
+        return said["pages"][0]["sha256"] if "pages" in said else said["error"]
+
+    def pair(self, name, values, make):
+        paths = [make(self.folder / f"{name}{number}.pdf", value) for number, value in enumerate(values)]
+        return [self.drawn(path) for path in paths], [self.page(path) for path in paths]
+
+    def test_what_is_filled_in(self):
+        def text(appearance):
+            fields = "/Subtype /Widget /T (a) /FT /Tx /V ({}) /DA (/F 12 Tf 0 g)"
+            drawn = "/Tx BMC q BT /F 12 Tf 0 g 2 5 Td ({}) Tj ET Q EMC"
+            more = " /AP <</N 7 0 R>>" if appearance else ""
+            return lambda path, value: pdf_files.make_annotated(path, fields.format(value) + more, [drawn.format(value)] if appearance else [], form="")
+
+        def box(path, state):
+            boxes = ["0 0 20 20 re f", "0 0 20 20 re S"]
+            return pdf_files.make_annotated(path, f"/Subtype /Widget /T (a) /FT /Btn /V /{state} /AS /{state} /AP <</N <</Yes 7 0 R /Off 8 0 R>>>>", boxes, form="")
+
+        def choice(path, value):
+            return pdf_files.make_annotated(path, f"/Subtype /Widget /T (a) /FT /Ch /Ff 131072 /Opt [(red) (blue)] /V ({value}) /DA (/F 12 Tf 0 g) /AP <</N 7 0 R>>",
+                                            [f"BT /F 12 Tf 0 g 2 5 Td ({value}) Tj ET"], form="")
+
+        def signature(path, name):
+            return pdf_files.make_annotated(path, "/Subtype /Widget /T (a) /FT /Sig /V <</Type /Sig /Filter /Adobe.PPKLite>> /AP <</N 7 0 R>>",
+                                            [f"BT /F 12 Tf 0 g 2 5 Td ({name}) Tj ET"], form="")
+
+        def stamp(path, word):
+            return pdf_files.make_annotated(path, "/Subtype /Stamp /AP <</N 7 0 R>>", [f"BT /F 12 Tf 0 g 2 5 Td ({word}) Tj ET"])
+
+        cases = {"text": (("REJECTED", "APPROVED"), text(True)), "text without an appearance": (("REJECTED", "APPROVED"), text(False)),
+                 "check box": (("Yes", "Off"), box), "choice": (("red", "blue"), choice), "signature": (("Ann", "Bob"), signature),
+                 "stamp": (("REJECTED", "APPROVED"), stamp)}
+        for name, (values, make) in cases.items():
+            with self.subTest(name):
+                drawn, pages = self.pair(name.replace(" ", "-"), values, make)
+                self.assertNotIn(self.blank, drawn, "the other reader shows both")
+                self.assertEqual(pages[0] != pages[1], drawn[0] != drawn[1])
+                for page in pages:
+                    self.assertRegex(page, "^[0-9a-f]{64}$")
+
+    def test_what_only_the_other_reader_draws_is_refused(self):
+        chinese = ("<</Type /Font /Subtype /Type0 /BaseFont /STSong-Light /Encoding /UniGB-UCS2-H /DescendantFonts [<</Type /Font /Subtype /CIDFontType0 /BaseFont "
+                   "/STSong-Light /CIDSystemInfo <</Registry (Adobe) /Ordering (GB1) /Supplement 2>> /FontDescriptor <</Type /FontDescriptor /FontName /STSong-Light "
+                   "/Flags 4 /FontBBox [0 -200 1000 900] /ItalicAngle 0 /Ascent 800 /Descent -200 /CapHeight 700 /StemV 80>>>>]>>")
+        line = pdf_files.make_annotated(self.folder / "line.pdf", "/Subtype /Line /L [20 20 100 40] /C [1 0 0]")
+        self.assertNotEqual(self.drawn(line), self.blank)
+        self.assertIn("a Line annotation", self.page(line))
+        text = pdf_files.make_annotated(self.folder / "chinese.pdf", "/Subtype /Link", font=chinese, drawing="BT /F 24 Tf 10 50 Td <54085408> Tj ET")
+        self.assertIn("STSong-Light", self.page(text), "whatever fonts the other reader finds on this machine")
 
 
 class WithoutPdfium(Workload):

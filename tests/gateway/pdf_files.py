@@ -44,16 +44,33 @@ def make_pdf(path, pages, size=A4, claimed=None, encrypted=False, picture=None):
         objects.append(f"<</Length {len(drawing)}>>\nstream\n{drawing}\nendstream")
         objects.append(f"<</Type /XObject /Subtype /Image /Width {width} /Height {height} /ColorSpace /DeviceGray /BitsPerComponent 1 /Length 1>>\n"
                        "stream\nU\nendstream")
+    trailer = ""
+    if encrypted:
+        trailer = " /ID [<{0}> <{0}>] /Encrypt <</Filter /Standard /V 2 /R 3 /Length 128 /P -4 /O <{0}> /U <{0}>>>".format("35" * 32)
+    return write_objects(path, objects, trailer)
+
+
+def make_annotated(path, annotation, appearances=(), font="<</Type /Font /Subtype /Type1 /BaseFont /Helvetica>>", drawing="", form=None):
+    """One page with an annotation at (20, 20), object 6, whose appearances are the objects from 7 on. `form`: members of the form that has it as its
+    field."""
+    catalog = "" if form is None else f"/AcroForm <</Fields [6 0 R] /DA (/F 12 Tf 0 g) /DR <</Font <</F 3 0 R>>>> {form}>>"
+    streams = [f"<</Type /XObject /Subtype /Form /BBox [0 0 100 20] /Resources <</Font <</F 3 0 R>>>> /Length {len(drawn)}>>\nstream\n{drawn}\nendstream"
+               for drawn in appearances]
+    return write_objects(path, [
+        f"<</Type /Catalog /Pages 2 0 R {catalog}>>", "<</Type /Pages /Kids [4 0 R] /Count 1>>", font,
+        "<</Type /Page /Parent 2 0 R /MediaBox [0 0 200 100] /Resources <</Font <</F 3 0 R>>>> /Contents 5 0 R /Annots [6 0 R]>>",
+        f"<</Length {len(drawing)}>>\nstream\n{drawing}\nendstream",
+        f"<</Type /Annot /F 4 {annotation} /Rect [20 20 120 40]>>", *streams])
+
+
+def write_objects(path, objects, trailer=""):
     file, offsets = "%PDF-1.7\n", []
     for index, text in enumerate(objects):
         offsets.append(len(file))
         file += f"{index + 1} 0 obj\n{text}\nendobj\n"
-    trailer = f"/Size {len(objects) + 1} /Root 1 0 R"
-    if encrypted:
-        trailer += " /ID [<{0}> <{0}>] /Encrypt <</Filter /Standard /V 2 /R 3 /Length 128 /P -4 /O <{0}> /U <{0}>>>".format("35" * 32)
     table = len(file)
     file += f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n" + "".join(f"{offset:010} 00000 n \n" for offset in offsets)
-    file += f"trailer\n<<{trailer}>>\nstartxref\n{table}\n%%EOF\n"
+    file += f"trailer\n<</Size {len(objects) + 1} /Root 1 0 R{trailer}>>\nstartxref\n{table}\n%%EOF\n"
     pathlib.Path(path).write_bytes(file.encode("latin-1"))
     return path
 
