@@ -10,5 +10,6 @@ Imports nothing of LMCache.
 """
 
 from afterimage.lmcache.tier_connector import TierConnector
+from afterimage.weights_epoch import set_weights_epoch
 
-__all__ = ["TierConnector"]
+__all__ = ["TierConnector", "set_weights_epoch"]

@@ -14,6 +14,7 @@ from its classes.
 from typing import TYPE_CHECKING, Any
 
 from afterimage.sglang.hicache import HiCacheBackend
+from afterimage.weights_epoch import set_weights_epoch
 
 if TYPE_CHECKING:
     from afterimage.sglang.linker import CacheLinker
@@ -27,4 +28,4 @@ def __getattr__(name: str) -> Any:
     return CacheLinker
 
 
-__all__ = ["CacheLinker", "HiCacheBackend"]
+__all__ = ["CacheLinker", "HiCacheBackend", "set_weights_epoch"]

@@ -2,8 +2,9 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """HiCache's storage backend over Afterimage's tiers, loaded by SGLang as a dynamic backend.
 
-Keys     SGLang's page hash and pool under the model, the server's settings, the pool's layout, the rank, the tenant and
-         the weights epoch. A page of anything else misses.
+Keys     SGLang's page hash and pool under the files of the model and of the adapters that the server starts with, the server's
+         settings, the versions of its libraries, the pool's layout, the rank, the tenant and the weights epoch
+         (afterimage.sglang.set_weights_epoch). A page of anything else misses. An online weight update of SGLang is noticed.
 Errors   The constructor rejects unknown and missing settings. After it nothing is raised: a failure is a miss.
 Threads  Called by HiCache's own threads: stores wait for the disk on its backup thread, never on the scheduler's.
 """
@@ -26,11 +27,9 @@ from sglang.srt.mem_cache.hicache_storage import (
     PoolTransferResult,
 )
 
-from afterimage._core import Namespace
 from afterimage.errors import InvalidArgument
 from afterimage.kv_store import KvStore, log
-from afterimage.sglang.identity import Fields, folder_of_rank, geometry_of, is_replicated, settings_of_server, shard_of
-from afterimage.vllm.below import secret_in
+from afterimage.sglang.identity import Fields, PageNames, folder_of_rank, geometry_of, is_replicated, shard_of
 
 _OF_SGLANG = {
     "backend_name",
@@ -118,14 +117,7 @@ class HiCacheBackend(HiCacheStorage):  # type: ignore[misc, unused-ignore]
         folder = os.path.join(settings["folder"], folder_of_rank(storage_config)) if settings.get("folder") else None
         if storage_config.is_mla_model and storage_config.tp_size > 1 and not settings.get("remote"):
             log.warning("afterimage: one rank of an MLA model stores the pages of all; the others find them only with remote servers")
-        self._space = Namespace(
-            storage_config.model_name,
-            storage_config.model_name,
-            tenant=settings.pop("tenant", ""),
-            weights_epoch=settings.pop("weights_epoch", ""),
-            secret=secret_in(settings.pop("secret_file", None)),
-        )
-        self._server = settings_of_server()
+        self._names = PageNames("afterimage/sglang-page/3", storage_config.model_name, settings, settings.get("folder"))
         self.store = KvStore(**{**settings, "folder": folder})
         self.registered_pools: dict[str, Any] = {}
         self._pages: dict[str, Pages] = {}
@@ -144,18 +136,15 @@ class HiCacheBackend(HiCacheStorage):  # type: ignore[misc, unused-ignore]
     def _register(self, name: Any, pool: Any) -> None:
         self._pages[str(name)] = pages = Pages(pool)
         self._prefixes[str(name)] = {
-            **self._server,
             **shard_of(self._config, is_replicated(self._config, str(name), pool)),
             **pages.geometry(),
             "pool_name": str(name),
         }
 
     def _keys(self, pool: Any, keys: Sequence[str]) -> list[bytes] | None:
-        """None: the pool is not registered, so nobody knows the layout of its pages."""
+        """None: the pool is not registered, so nobody knows the layout of its pages, or the weights in use are unknown."""
         fields = self._prefixes.get(str(pool))
-        if fields is None:
-            return None
-        return [self._space.derive("afterimage/sglang-page/2", {**fields, "key": key}) for key in keys]
+        return None if fields is None else self._names.of(fields, keys)
 
     # Version 1: pages of the KV pool
 
@@ -251,9 +240,11 @@ class HiCacheBackend(HiCacheStorage):  # type: ignore[misc, unused-ignore]
         keys: Sequence[str],
         indices: torch.Tensor | None,
     ) -> list[bool]:
-        names, pages = self._keys(pool, keys), self._pages.get(str(pool))
-        if names is None or pages is None or indices is None or indices.numel() != len(keys) * pages.page_size:
+        pages = self._pages.get(str(pool))
+        if pages is None or indices is None or indices.numel() != len(keys) * pages.page_size:
             self.store.failed(what, f"pool {pool} is not registered, or the host indices do not match {len(keys)} pages")
+            return [False] * len(keys)
+        if (names := self._keys(pool, keys)) is None:
             return [False] * len(keys)
         try:
             return work(pages, names, list(indices.flatten().split(pages.page_size)))

@@ -4,9 +4,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-# SGLang's settings that change KV under the same model name.
+from afterimage._core import Namespace
+from afterimage.errors import Error
+from afterimage.kv_store import log
+from afterimage.model_files import adapter_digest, model_digest, software_digest
+from afterimage.sglang.weights import CHANGES, EpochInUse, watch_weights
+from afterimage.vllm.below import secret_in
+
+# SGLang's settings that change KV of the same model files.
 _SETTINGS = (
     "model_path",
     "revision",
@@ -16,6 +24,13 @@ _SETTINGS = (
     "kv_cache_dtype",
     "mamba_ssm_dtype",
     "json_model_override_args",
+    "load_format",
+    "model_impl",
+    "torchao_config",
+    "attention_backend",
+    "prefill_attention_backend",
+    "speculative_draft_model_path",
+    "speculative_draft_model_revision",
 )
 _GEOMETRY = (
     "layout",
@@ -37,15 +52,79 @@ _GEOMETRY = (
 Fields = dict[str, "str | int | bytes"]
 
 
-def settings_of_server() -> Fields:
-    """The running server's settings; "unknown" outside a server, so that its pages and others never match."""
+def _running_server() -> Any:
+    """The running server's settings; None outside a server."""
     try:
         from sglang.srt.runtime_context import get_server_args
 
-        args = get_server_args()
-        return {name: str(getattr(args, name, None)) for name in _SETTINGS}
+        return get_server_args()
     except Exception:
-        return dict.fromkeys(_SETTINGS, "unknown")
+        return None
+
+
+def identity_of(model: str) -> Fields:
+    """The server's settings, and digests of the model's and the adapters' files. Without a server its settings are "unknown", so
+    that these pages and a server's never match. Raises afterimage.errors.Error where files cannot be told from others."""
+    server = _running_server()
+    settings = {name: "unknown" if server is None else str(getattr(server, name, None)) for name in _SETTINGS}
+    needs_weights = settings["load_format"] != "dummy"
+    place = getattr(server, "download_dir", None)
+    files = model_digest(
+        getattr(server, "model_path", None) or model, getattr(server, "revision", None) or "", download_dir=place, needs_weights=needs_weights
+    )
+    draft = getattr(server, "speculative_draft_model_path", None)
+    revision = getattr(server, "speculative_draft_model_revision", None) or ""
+    return {
+        **settings,
+        "files": files,
+        "draft": model_digest(draft, revision, download_dir=place, needs_weights=needs_weights) if draft else "",
+        "adapters": " ".join(f"{name}={adapter_digest(path)}" for name, path in _adapters_at_start(server)),
+        "software": software_digest("sglang", "sgl-kernel", "flashinfer-python"),
+    }
+
+
+def _adapters_at_start(server: Any) -> list[tuple[str, str]]:
+    """SGLang names these in its page keys by name and path alone. Adapters that are loaded later get a random name there."""
+    found = []
+    for each in getattr(server, "lora_paths", None) or ():
+        if isinstance(each, str):
+            name, _, path = each.rpartition("=")
+        else:
+            name, path = (each.get(key) if isinstance(each, dict) else getattr(each, key) for key in ("lora_name", "lora_path"))
+        found.append((str(name or path), str(path)))
+    return sorted(found)
+
+
+class PageNames:
+    """The keys of pages of the model and the weights in use.
+
+    settings: tenant, weights_epoch and secret_file are taken out of it. folder: where set_weights_epoch writes.
+    A model whose files cannot be told from others has no keys: a warning, and the server runs without this cache.
+    """
+
+    def __init__(self, kind: str, model: str, settings: dict[str, Any], folder: str | None) -> None:
+        self._kind, self._model = kind, model
+        self._tenant, self._secret = settings.pop("tenant", ""), secret_in(settings.pop("secret_file", None))
+        watch_weights()
+        self._epoch = EpochInUse(settings.pop("weights_epoch", ""), folder, CHANGES)
+        self._spaces: dict[str, Namespace] = {}
+        self.identity: Fields | None = None
+        try:
+            self.identity = identity_of(model)
+        except Error as error:
+            log.warning("afterimage: no KV page is stored or loaded, because the files of the model cannot be told from others: %s", error)
+
+    def of(self, prefix: Fields, keys: Sequence[str]) -> list[bytes] | None:
+        """None: unknown; nothing may be stored or loaded."""
+        epoch = self._epoch.read()
+        if self.identity is None or epoch is None:
+            return None
+        space = self._spaces.get(epoch)
+        if space is None:
+            space = Namespace(self._model, self._model, tenant=self._tenant, weights_epoch=epoch, secret=self._secret)
+            self._spaces = {epoch: space}
+        fields = {**self.identity, **prefix}
+        return [space.derive(self._kind, {**fields, "key": key}) for key in keys]
 
 
 def shard_of(config: Any, replicated: bool) -> Fields:

@@ -29,11 +29,11 @@ from sglang.srt.mem_cache.hybrid_cache.linker_pool_assembler import DevicePoolEn
 from sglang.srt.mem_cache.unified_cache.unified_cache_linker import LayerWiseLoadCounter, UnifiedCacheLinker
 from sglang.srt.utils import get_device_module
 
-from afterimage._core import Namespace, Tensor
+from afterimage._core import Tensor
 from afterimage.errors import InvalidArgument
 from afterimage.kv_store import KvStore, log
-from afterimage.sglang.identity import Fields, settings_of_server
-from afterimage.vllm.below import secret_in
+from afterimage.sglang.identity import Fields, PageNames
+from afterimage.sglang.weights import CHANGES
 
 _OWN = {
     "folder",
@@ -118,18 +118,11 @@ class CacheLinker(UnifiedCacheLinker):  # type: ignore[misc, unused-ignore]
         self.layer_done_counter = LayerWiseLoadCounter(self._group.num_layers)
         if PoolName.MAMBA in self.pools:
             params.req_to_token_pool.register_layer_transfer_counter(self.layer_done_counter)
-        self._space = Namespace(
-            model,
-            model,
-            tenant=settings.pop("tenant", ""),
-            weights_epoch=settings.pop("weights_epoch", ""),
-            secret=secret_in(settings.pop("secret_file", None)),
-        )
+        self._names = PageNames("afterimage/sglang-device-page/2", model, settings, settings.get("folder"))
         self._lookup_bytes = int(settings.pop("lookup_bytes", _LOOKUP_BYTES))
         self.store = KvStore(**settings)
-        server = settings_of_server()
         self._prefixes: dict[str, Fields] = {
-            str(name): {**server, **_geometry_of(entry), "pool_name": str(name)} for name, entry in self.pools.items()
+            str(name): {**_geometry_of(entry), "pool_name": str(name)} for name, entry in self.pools.items()
         }
         self._is_on_cpu = all(buffer.device.type == "cpu" for entry in self.pools.values() for buffer in entry.kv_buffer)
         self._held: OrderedDict[str, Held] = OrderedDict()
@@ -179,12 +172,14 @@ class CacheLinker(UnifiedCacheLinker):  # type: ignore[misc, unused-ignore]
         while len(self._held) > 1 and sum(map(_bytes_of, self._held.values())) > self._lookup_bytes:
             self._held.popitem(last=False)
 
-    def _name(self, pool: Any, key: str) -> bytes:
-        return self._space.derive("afterimage/sglang-device-page/1", {**self._prefixes[str(pool)], "key": key})
+    def _keys(self, pool: Any, keys: list[str]) -> list[bytes] | None:
+        """None: the weights in use are unknown."""
+        return self._names.of(self._prefixes[str(pool)], keys)
 
     def _read(self, transfer: PoolTransfer, key: str) -> Page | None:
         """A verified page whose parts have the sizes of the pool's buffers."""
-        page = self.store.get(self._name(transfer.name, key))
+        names = self._keys(transfer.name, [key])
+        page = self.store.get(names[0]) if names is not None else None
         sizes = [rows * (buffer.nbytes // buffer.shape[0]) for buffer, rows in _buffers(self.pools[transfer.name])]
         return page if page is not None and [tensor.nbytes for tensor in page] == sizes else None
 
@@ -273,8 +268,10 @@ class CacheLinker(UnifiedCacheLinker):  # type: ignore[misc, unused-ignore]
         places = entry.prepare_locations(transfer.host_indices)
         if len(places) != len(keys):
             raise InvalidArgument(f"expected a page of the pool {transfer.name} for each of {len(keys)} keys, got {len(places)}")
+        if (names := self._keys(transfer.name, keys)) is None:
+            return [False] * len(keys)
         pages = ([_bytes(buffer[row : row + rows]) for buffer, rows in _buffers(entry)] for row in places)
-        return self.store.put_all([self._name(transfer.name, key) for key in keys], pages)
+        return self.store.put_all(names, pages)
 
     def num_completed_offloads(self) -> int:
         return self._offloaded.qsize()
@@ -285,6 +282,11 @@ class CacheLinker(UnifiedCacheLinker):  # type: ignore[misc, unused-ignore]
     # Life cycle
 
     def reset(self) -> None:
+        """As SGLang flushes its cache: nothing computed before is stored afterwards."""
+        self._drain()
+        CHANGES.flushed()
+
+    def _drain(self) -> None:
         self._queued.clear()
         self._held.clear()
         nothing: Callable[[], None] = lambda: None
@@ -302,7 +304,7 @@ class CacheLinker(UnifiedCacheLinker):  # type: ignore[misc, unused-ignore]
         if self._is_closed:
             return
         self._is_closed = True
-        self.reset()
+        self._drain()
         self._loads.shutdown()
         self._offloads.shutdown()
         self.store.close()

@@ -30,6 +30,9 @@ NOT_APPLICABLE = {
     "test_restore_of_existing_key_does_not_renotify": "NativeConnectorL2Adapter notifies its listener again, with size 0, for any connector",
 }
 
+_model = tempfile.TemporaryDirectory(prefix="afterimage-model-")
+for _name in ("config.json", "model.safetensors"):
+    Path(_model.name, _name).write_text("{}")
 _folders: list[tempfile.TemporaryDirectory[str]] = []
 _made = Counter[str]()
 
@@ -38,13 +41,13 @@ class OnDisk(TierConnector):
     def __init__(self) -> None:
         _folders.append(tempfile.TemporaryDirectory(prefix="afterimage-lmcache-"))
         _made["disk"] += 1
-        super().__init__(f"{_folders[-1].name}/store", 1 << 28)
+        super().__init__(f"{_folders[-1].name}/store", 1 << 28, model=_model.name)
 
 
 class OnServers(TierConnector):
     def __init__(self, host: str, port: int, workers: int, *_: Any, **__: Any) -> None:
         _made["remote"] += 1
-        super().__init__(remote=f"redis://{host}:{port}", threads=workers, remote_timeout=20)
+        super().__init__(remote=f"redis://{host}:{port}", threads=workers, remote_timeout=20, model=_model.name)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -21,6 +21,16 @@ SHAPE = (2, 4, 16, 8)
 LAYOUTS = {0: MemoryLayoutDesc(shapes=[torch.Size(SHAPE)], dtypes=[torch.bfloat16])}
 
 
+@pytest.fixture(autouse=True)
+def model_of_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folders that the keys name."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("model", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+        (tmp_path / name / "model.safetensors").write_bytes(name.encode())
+
+
 @contextmanager
 def adapter(folder: Path, **params: Any) -> Iterator[Any]:
     config = NativePluginL2AdapterConfig.from_dict(

@@ -23,6 +23,17 @@ from sglang.srt.mem_cache.unified_cache.unified_cache_linker import ExternalCach
 PAGE, PAGES, LAYERS = 4, 24, 3
 
 
+@pytest.fixture(autouse=True)
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that the model is served from."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("model", "other", "other model"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+        (tmp_path / name / "model.safetensors").write_bytes(name.encode())
+    return tmp_path / "model"
+
+
 def pools(filled: bool = False, dtype: torch.dtype = torch.bfloat16) -> DevicePoolGroup:
     """Keys and values of three layers, and a sliding window's pool of two of the layers."""
     chance = torch.Generator().manual_seed(5)
@@ -208,7 +219,7 @@ def test_pages_of_another_model_tenant_or_pool_miss(opened: Any) -> None:
     linker = opened(pools(filled=True))
     assert save(linker, kv(["a"], 1), window(["a"], 1))
     linker.close()
-    for other in ({"model": "another"}, {"tenant": "b"}, {"weights_epoch": "2"}):
+    for other in ({"model": "other"}, {"tenant": "b"}, {"weights_epoch": "2"}):
         linker = opened(pools(), **other)
         assert linker.lookup("r", [kv(["a"]), window(["a"])]) == []
         linker.close()

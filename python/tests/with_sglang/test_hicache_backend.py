@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import afterimage.errors
@@ -19,6 +20,17 @@ from sglang.srt.mem_cache.storage import StorageBackendFactory
 
 PAGE, TOKENS = 4, 64
 LAYOUTS = ["layer_first", "page_first", "page_first_direct"]
+
+
+@pytest.fixture(autouse=True)
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that the model is served from."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("model", "other", "other model"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+        (tmp_path / name / "model.safetensors").write_bytes(name.encode())
+    return tmp_path / "model"
 
 
 def config(folder: Path | str, **changes: Any) -> HiCacheStorageConfig:
@@ -154,7 +166,8 @@ def test_pages_of_another_model_rank_layout_or_tenant_miss(tmp_path: Path, other
 
 def test_other_settings_of_the_server_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for cache_dtype, expected in (("fp8_e4m3", 0), ("fp8_e4m3", 1), ("fp8_e5m2", 0)):
-        monkeypatch.setattr("afterimage.sglang.hicache.settings_of_server", lambda cache_dtype=cache_dtype: {"kv_cache_dtype": cache_dtype})
+        server = SimpleNamespace(model_path="model", kv_cache_dtype=cache_dtype)
+        monkeypatch.setattr("afterimage.sglang.identity._running_server", lambda server=server: server)
         backend = opened(tmp_path, filled())
         assert backend.batch_exists(["a"]) == expected
         backend.batch_set_v1(["a"], at(1))
