@@ -23,7 +23,7 @@ from typing import Any
 from afterimage._core import Namespace
 from afterimage.errors import Error
 from afterimage.kv_store import KvStore, log
-from afterimage.model_files import model_digest, model_state, software_digest
+from afterimage.model_files import adapter_state, model_digest, software_digest
 from afterimage.vllm.below import secret_in
 from afterimage.weights_epoch import WeightsEpoch
 
@@ -52,7 +52,7 @@ class ModelsInUse:
         named = self._epoch.version()
         with self._lock:
             try:
-                state, before = model_state(model), self._known.get(model)
+                state, before = adapter_state(model), self._known.get(model)
                 if before is None or before[:2] != (named, state):
                     digest = model_digest(model)
                     is_other = before is not None and before[0] == named and before[2] != digest
