@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Runs vLLM with Afterimage's plug-ins, which are enabled in its configuration.
+"""Runs vLLM with Afterimage's plug-ins that work with the model, which are enabled in its configuration.
 
     python vllm_launch.py Qwen/Qwen2.5-VL-3B-Instruct
 """
@@ -13,7 +13,7 @@ from afterimage.vllm import launch_settings
 def main() -> None:
     from vllm import LLM
 
-    llm = LLM(model=sys.argv[1], **launch_settings(folder="/var/cache/afterimage", host_bytes=4 << 30, disk_bytes=64 << 30))
+    llm = LLM(**launch_settings(folder="/var/cache/afterimage", host_bytes=4 << 30, disk_bytes=64 << 30, model=sys.argv[1]))
     question = {"role": "user", "content": [
         {"type": "image_url", "image_url": {"url": "https://picsum.photos/id/237/640/480"}},
         {"type": "text", "text": "What is this?"},

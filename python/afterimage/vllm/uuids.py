@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Binds vLLM's multi_modal_uuids to the content that they name (a plug-in of the group vllm.general_plugins).
+"""Binds vLLM's multi_modal_uuids to the content that they name (plugin.py loads it).
 
 vLLM uses a uuid that a client sends as the identity of an item, unseen. So whoever sends another's uuid, or the hash of
 another's picture, with a picture of his own decides what the other gets (vllm-project/vllm#55439); and where vLLM's own
