@@ -26,6 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
     doctor.add_argument("--remote", help="the servers: redis://[user@]host:port[,...]")
     doctor.add_argument("--secret-file", help="32 bytes that all sharing machines have")
     doctor.add_argument("--encrypt-key-file", help="the key of entries on disk and servers")
+    doctor.add_argument("--model", help="the model that the engine would load: what works with it")
+    doctor.add_argument("--engine", type=json.loads, default={}, help="with --model: further arguments of vllm.LLM, as JSON: '{\"limit_mm_per_prompt\": {\"image\": 0}}'")
     counts = verbs.add_parser("stats", help="what the engines that run now reused, as JSON")
     counts.add_argument("--folder", default=DEFAULT_FOLDER, help="their setting folder (%(default)s)")
     chosen = vars(parser.parse_args(arguments))

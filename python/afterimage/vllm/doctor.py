@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from afterimage.vllm.below import open_below, secret_in
 from afterimage.vllm.counts import DEFAULT_FOLDER
+from afterimage.vllm.embeddings_guard import is_restoring, restore_embeddings_guard
+from afterimage.vllm.model_fit import against_connector, against_tier, described
 from afterimage.vllm.shared_files import SharedFiles
 
 _SUPPORTED = ((0, 28), (0, 33))
@@ -31,13 +33,15 @@ _CLASSES = {
 
 
 class Settings(NamedTuple):
-    """The settings to check, as in ec_connector_extra_config."""
+    """The settings to check, as in ec_connector_extra_config; model and engine: those of the engine."""
 
     folder: str = DEFAULT_FOLDER
     disk_folder: str | None = None
     remote: str | None = None
     secret_file: str | None = None
     encrypt_key_file: str | None = None
+    model: str | None = None
+    engine: dict[str, Any] = {}
 
 
 class Finding(NamedTuple):
@@ -48,6 +52,7 @@ class Finding(NamedTuple):
 
 def examine(settings: Settings) -> Iterator[Finding]:
     yield from _examine_vllm()
+    yield from _examine_model(settings)
     for subject, check in (
         ("folder", lambda: _check_folder(settings.folder)),
         ("disk", lambda: _check_disk(settings)),
@@ -80,8 +85,21 @@ def _examine_vllm() -> Iterator[Finding]:
     for subject, (module, found) in _CLASSES.items():
         if (finding := _checked(subject, lambda module=module, found=found: _imported(module, found))) is not None:  # type: ignore[misc]
             yield finding
-    if (finding := _checked("device", _device)) is not None:
-        yield finding
+    for subject, check in (("embeddings of clients", _embeddings), ("device", _device)):
+        if (finding := _checked(subject, check)) is not None:
+            yield finding
+
+
+def _examine_model(settings: Settings) -> Iterator[Finding]:
+    if not settings.model:
+        return
+    try:
+        found = described(settings.model, settings.engine)
+    except Exception as error:
+        yield Finding(False, settings.model, str(error))
+        return
+    for subject, reason in (("EC connector", against_connector(found)), ("KV tier", against_tier(found))):
+        yield Finding(not reason, f"{subject} with {settings.model}", reason or "would work")
 
 
 def _version() -> tuple[str, str] | None:
@@ -98,14 +116,21 @@ def _imported(module: str, name: str) -> str:
     return "this vLLM has it"
 
 
+def _embeddings() -> str:
+    restore_embeddings_guard()  # as vLLM does at its start
+    if not is_restoring():
+        raise OSError("this vLLM takes embeddings from every client as soon as a connector is loaded, and where it decides so has moved")
+    return "refused unless --enable-mm-embeds is set"
+
+
 def _device() -> str:
     import torch
 
     platform = importlib.import_module("vllm.platforms").current_platform
-    kind = platform.device_type or "none"
-    if platform.is_cuda_alike():
-        return f"{kind}, torch {torch.__version__}"
-    return f"{kind}, torch {torch.__version__}; vLLM's OffloadingConnector, which the KV tier needs, wants a GPU"
+    kind = f"{platform.device_type or 'none'}, torch {torch.__version__}"
+    if not platform.is_cuda_alike() and not platform.is_xpu():
+        raise OSError(f"{kind}; vLLM's OffloadingConnector, which the KV tier is below, needs a GPU: leave kv_transfer_config out")
+    return kind
 
 
 @contextmanager

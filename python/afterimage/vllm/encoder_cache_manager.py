@@ -17,6 +17,8 @@ def _settings(vllm_config: Any) -> dict[str, Any]:
 class EncoderCacheManager(RequestLedger):
     """Drop-in for vLLM's class of that name: a scheduler's accounting of encoder outputs that requests share.
 
+    An encoder-decoder model gets an EncoderDecoderCacheManager instead, as from vLLM: its requests share nothing.
+
     The dict-like attributes (`cached`, `freeable`, `freed`, `request_cached_ids`, `num_embeds_by_hash`) are
     read-only copies. Where vLLM asserts, this raises afterimage.errors.NoSpace or
     InvalidArgument and changes nothing; allocating a resident item references it and charges nothing twice.
@@ -27,7 +29,9 @@ class EncoderCacheManager(RequestLedger):
     """
 
     @classmethod
-    def create_manager(cls, *, cache_size: int, vllm_config: Any) -> EncoderCacheManager:
+    def create_manager(cls, *, cache_size: int, vllm_config: Any) -> EncoderCacheManager | EncoderDecoderCacheManager:
+        if getattr(getattr(vllm_config, "model_config", None), "is_encoder_decoder", False):
+            return EncoderDecoderCacheManager.create_manager(cache_size=cache_size, vllm_config=vllm_config)
         return cls(cache_size=int(_settings(vllm_config).get("cache_size", cache_size)))
 
     def get_manager_metadata(self) -> None:
