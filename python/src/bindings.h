@@ -6,6 +6,7 @@
 #include <nanobind/ndarray.h>
 
 #include <concepts>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "afterimage/model.h"
 #include "afterimage/result.h"
 #include "afterimage/tensor.h"
+#include "casters.h"
 
 /// Shared by all bindings: errors, and tensors in and out.
 ///
@@ -73,6 +75,9 @@ std::string text_of(nb::handle object);
 struct SpaceHolder {
   Namespace space;
 };
+
+/// How often advise_encoder_parallelism() recommended data in this process.
+std::uint64_t data_mode_recommendations();
 
 void bind_types(nb::module_& module);
 void bind_identity(nb::module_& module);

@@ -326,6 +326,8 @@ class PyEncoderCache {
     stats["waited"] = once.followed;
     stats["uncached"] = once.uncached;
     stats["damaged"] = once.corrupt;
+    for (const auto& [name, value] : seed_named_stats(cache)) stats[nb::cast(name)] = value;
+    stats["dp_mode_recommendations"] = data_mode_recommendations();
     if (store->archive != nullptr) {
       const EncoderArchiveStats archive = store->archive->stats();
       stats["disk_kept"] = archive.kept;
@@ -511,7 +513,10 @@ void bind_encoder(nb::module_& module) {
       .def("close", &PyEncoderCache::close,
            "Closes the cache; referenced embeddings stay readable. May be called twice.")
       .def("stats", &PyEncoderCache::stats, nb::sig("def stats(self) -> dict[str, int | float]"),
-           "Counters since the cache was created.")
+           "Counters since the cache was created. Those named visual_... are the same under the "
+           "names of the original\n"
+           "VisualKVCache, as is dp_mode_recommendations: how often this process's calls of\n"
+           "advise_encoder_parallelism() recommended data.")
       .def(
           "__enter__", [](nb::object self) { return self; },
           nb::sig("def __enter__(self) -> EncoderCache"))

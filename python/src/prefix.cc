@@ -387,6 +387,8 @@ class PyPrefixCache {
     const PrefixArchiveStats archive =
         store->archive == nullptr ? PrefixArchiveStats() : store->archive->stats();
     stats["promoted"] = archive.promoted;
+    stats["size"] = cache.sequences.value();
+    stats["total_tokens"] = cache.tokens;
     return stats;
   }
 
@@ -575,7 +577,10 @@ void bind_prefix(nb::module_& module) {
       .def("close", &PyPrefixCache::close,
            "Closes the cache; existing leaders stay usable. May "
            "be called twice.")
-      .def("stats", &PyPrefixCache::stats, nb::sig("def stats(self) -> dict[str, int]"));
+      .def("stats", &PyPrefixCache::stats, nb::sig("def stats(self) -> dict[str, int]"),
+           "Counters since the cache was created. size and total_tokens are the names of the "
+           "original VRAMAwareCache for\n"
+           "sequences and tokens.");
 }
 
 }  // namespace afterimage::python

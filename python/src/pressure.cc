@@ -213,6 +213,7 @@ class PyPressureController {
     stats["transitions"] = now.transitions;
     stats["blocked_ticks"] = now.blocked_ticks;
     stats["mode"] = std::string(to_string(now.mode));
+    stats["is_blocked"] = now.mode == PressureMode::kEmergency;  // nothing new is admitted
     stats["trust"] = std::string(to_string(now.trust));
     stats["memory_bytes"] = now.memory.value();
     stats["external_bytes"] = now.external.value();

@@ -7,7 +7,9 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
 #include <cmath>
+#include <cstdint>
 
 #include "afterimage/encoder_ledger.h"
 #include "bindings.h"
@@ -17,6 +19,11 @@
 namespace afterimage::python {
 
 namespace {
+
+std::atomic<std::uint64_t>& recommendations() {
+  static std::atomic<std::uint64_t> count{0};
+  return count;
+}
 
 EmbeddingCount embeds(std::int64_t count) {
   if (count < 0) {
@@ -207,13 +214,15 @@ void bind_parallel_advice(nb::module_& module) {
         if (tensor_parallel_size == 0) {
           raise(ErrorCode::kInvalidArgument, "expected tensor_parallel_size of at least 1, got 0");
         }
-        return advise_encoder_parallelism(
+        const ParallelAdvice advice = advise_encoder_parallelism(
             {.parameter_share = parameter_share,
              .depth = depth,
              .weight_bytes = Bytes(weight_bytes),
              .supports_data_mode = supports_data_mode},
             {.images = images, .width = width, .height = height},
             {.tensor_parallel_size = tensor_parallel_size, .headroom = Bytes(headroom_bytes)});
+        if (advice.mode == EncoderParallelMode::kData) ++recommendations();
+        return advice;
       },
       nb::kw_only(), nb::arg("parameter_share"), nb::arg("weight_bytes"), nb::arg("images"),
       nb::arg("width"), nb::arg("height"), nb::arg("tensor_parallel_size"),
@@ -317,6 +326,8 @@ void bind_workflow(nb::module_& module) {
 }
 
 }  // namespace
+
+std::uint64_t data_mode_recommendations() { return recommendations(); }
 
 void bind_scheduling(nb::module_& module) {
   bind_encoder_budget(module);

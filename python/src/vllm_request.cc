@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "vllm_request.h"
 
+#include <nanobind/stl/string.h>
+
 #include <algorithm>
 
 namespace afterimage::python {
