@@ -4,7 +4,7 @@
 #
 # Installs the package into a fresh virtual environment and runs its tests there.
 #
-#   python/test.sh                 the package alone, its README and examples, and mypy
+#   python/test.sh                 the package alone, its README and examples, and mypy, on a wheel built as for a release
 #   python/test.sh transformers    afterimage.transformers, with torch and transformers (gigabytes)
 #   python/test.sh vllm            afterimage.vllm with vLLM's classes, its engine and its own tests, on a CPU (gigabytes, kept in build/vllm)
 #   VLLM_VERSION=0.31.0 python/test.sh vllm            the same with another version, in build/vllm-0.31.0
@@ -32,13 +32,14 @@ else
   "$env/bin/pip" install -q --upgrade pip
 fi
 
-# Tests use a quick build; benchmarks and releases (python/build.sh) use an optimised one.
+# The package is tested as python/build.sh builds it, because another build type hid what every wheel got wrong. The frameworks'
+# tests, after it, use a quick build.
 if [ -n "${SANITIZE:-}" ]; then
   set -- -C cmake.define.AFTERIMAGE_SANITIZE=address,undefined -C cmake.define.CMAKE_CXX_COMPILER=clang++-19
 else
   set --
 fi
-if [ "$what" = bench ]; then
+if [ -z "${SANITIZE:-}" ] && { [ "$what" = package ] || [ "$what" = bench ]; }; then
   out=$out-release
 else
   set -- "$@" -C cmake.build-type=Debug -C cmake.define.CMAKE_CXX_FLAGS_DEBUG='-O0' \
