@@ -165,7 +165,7 @@ test-oci: ## check the image of make oci, and run the program from its root file
 	@ls build/oci/afterimage-*-oci.tar >/dev/null || $(MAKE) --no-print-directory oci
 	python3 tests/oci/image_test.py build/oci/afterimage-*-oci.tar
 
-test-wheel: ## install the wheels of make python, with each Python here and in a bare Debian 12 and Ubuntu 24.04 (root, debootstrap), and run README's examples
+test-wheel: ## install the wheels of make python, with each Python here and in a bare Debian 12 and Ubuntu 24.04 (root, debootstrap), and run the package's tests
 	@ls build/python/afterimage-*.whl >/dev/null || $(MAKE) --no-print-directory python
 	python/test-wheel.sh build/python $(WHERE)
 
@@ -211,6 +211,7 @@ fire: ## run the fault-injection suite, about 20 minutes (REPORT=FILE: write the
 	cmake --preset fire
 	cmake --build --preset fire -j $(JOBS)
 	build/fire/tests/fire/afterimage_fire --proof --folder build/fire --markdown $(or $(REPORT),build/fire/faults.md)
+	tests/fire/plugin_faults.py --markdown $(or $(REPORT),build/fire/faults.md)
 
 fuzz: ## run every fuzz target under libFuzzer (SECONDS_EACH=60; RUNS=n: at most n executions) and print a table
 	$(call install,clang)

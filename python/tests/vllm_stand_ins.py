@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
+if TYPE_CHECKING:
+    import pytest
 
 EC = {"ec_connector": "ECConnector", "ec_connector_module_path": "afterimage.vllm", "ec_role": "ec_both"}
 KV = {
@@ -28,12 +29,20 @@ class MultiModalConfig(SimpleNamespace):
     allow_missing_mm_embeddings = False
 
 
+def ec_config(**config: Any) -> Any:
+    return SimpleNamespace(**config, is_ec_consumer=config["ec_role"] != "ec_producer")
+
+
+def kv_config(**config: Any) -> Any:
+    return SimpleNamespace(**config, is_kv_consumer=config["kv_role"] != "kv_producer")
+
+
 class VllmConfig:
     def __init__(self, enable_mm_embeds: bool, ec: dict[str, Any] | None, kv: dict[str, Any] | None, multimodal: bool = True) -> None:
         config = MultiModalConfig(enable_mm_embeds=enable_mm_embeds) if multimodal else None
         self.model_config = SimpleNamespace(multimodal_config=config)
-        self.ec_transfer_config = None if ec is None else SimpleNamespace(**ec, is_ec_consumer=ec["ec_role"] != "ec_producer")
-        self.kv_transfer_config = None if kv is None else SimpleNamespace(**kv, is_kv_consumer=kv["kv_role"] != "kv_producer")
+        self.ec_transfer_config = None if ec is None else ec_config(**ec)
+        self.kv_transfer_config = None if kv is None else kv_config(**kv)
         self._resolve_mm_embedding_inputs()
 
     def _resolve_mm_embedding_inputs(self) -> None:

@@ -58,13 +58,16 @@ class ModelsInUse:
                     is_other = before is not None and before[0] == named and before[2] != digest
                     self._known[model] = (named, state, None if is_other else digest)
             except Error as error:
-                return self._refused(model, str(error))
-            if (found := self._known[model][2]) is None:
-                return self._refused(model, _CHANGED)
-            self._off.discard(model)
+                self._refuse(model, str(error))
+                return None
+            found = self._known[model][2]
+            if found is None:
+                self._refuse(model, _CHANGED)
+            else:
+                self._off.discard(model)
             return found
 
-    def _refused(self, model: str, reason: str) -> None:
+    def _refuse(self, model: str, reason: str) -> None:
         if model not in self._off:
             self._off.add(model)
             log.warning("afterimage: no chunk of the model %s is stored or found, because of its files: %s", model, reason)

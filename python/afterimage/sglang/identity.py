@@ -89,8 +89,10 @@ def _adapters_at_start(server: Any) -> list[tuple[str, str]]:
     for each in getattr(server, "lora_paths", None) or ():
         if isinstance(each, str):
             name, _, path = each.rpartition("=")
+        elif isinstance(each, dict):
+            name, path = each["lora_name"], each["lora_path"]
         else:
-            name, path = (each.get(key) if isinstance(each, dict) else getattr(each, key) for key in ("lora_name", "lora_path"))
+            name, path = each.lora_name, each.lora_path
         found.append((str(name or path), str(path)))
     return sorted(found)
 

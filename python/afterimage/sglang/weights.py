@@ -104,11 +104,26 @@ def watch_weights(changes: WeightChanges = CHANGES) -> None:
 
 
 def _before(owner: type, name: str, notice: Callable[[], None]) -> None:
-    _wrap(owner, name, lambda plain: lambda *arguments, **keywords: (notice(), plain(*arguments, **keywords))[1])
+    def wrapper(plain: Any) -> Any:
+        def noticed(*arguments: Any, **keywords: Any) -> Any:
+            notice()
+            return plain(*arguments, **keywords)
+
+        return noticed
+
+    _wrap(owner, name, wrapper)
 
 
 def _after(owner: type, name: str, notice: Callable[[], None]) -> None:
-    _wrap(owner, name, lambda plain: lambda *arguments, **keywords: (plain(*arguments, **keywords), notice())[0])
+    def wrapper(plain: Any) -> Any:
+        def noticed(*arguments: Any, **keywords: Any) -> Any:
+            result = plain(*arguments, **keywords)
+            notice()
+            return result
+
+        return noticed
+
+    _wrap(owner, name, wrapper)
 
 
 def _wrap(owner: type, name: str, wrapper: Callable[[Any], Any]) -> None:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import base64
 import io
 import json
-import os
 import socket
 import subprocess
 import sys
-import time
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -82,25 +81,21 @@ def server(model: Path, tmp_path: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--served-model-name", "tiny"]
     command += ["--host", "127.0.0.1", "--port", str(port), "--max-model-len", "1024", "--enforce-eager", "--dtype", "float32"]
     command += ["--gpu-memory-utilization", "0.1", "--ec-transfer-config", json.dumps(connectors["ec_transfer_config"])]
-    with open(tmp_path / "log", "w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=dict(os.environ))
-    address = f"http://127.0.0.1:{port}"
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    said: list[str] = []
     try:
-        while not is_up(address):
-            assert process.poll() is None, (tmp_path / "log").read_text()[-4000:]
-            time.sleep(0.5)  # until it listens; the test's own limit is the run's
-        yield address
+        for line in process.stdout:
+            said.append(line)
+            if "Application startup complete" in line:
+                break
+        else:
+            pytest.fail("".join(said[-40:]))
+        threading.Thread(target=process.stdout.read, daemon=True).start()  # or its pipe would fill
+        yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
         process.wait()
-
-
-def is_up(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{address}/health"):
-            return True
-    except OSError:
-        return False
 
 
 def ask(address: str, part: dict[str, Any]) -> tuple[int, str]:
