@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import itertools
 import os
 import random
@@ -98,14 +99,22 @@ def package(guard: Guard | None) -> Iterator[None]:
             source = file.read_text(encoding="utf-8")
             if guard.removes not in source:
                 raise SystemExit(f"the guard {guard.name} is not found in {file}: correct its place in plugin_rows.py")
-            module = ModuleType(guard.module)
-            sys.modules[guard.module] = module
-            exec(compile(source.replace(guard.removes, guard.leaves), str(file), "exec"), vars(module))
+            load(guard.module, source.replace(guard.removes, guard.leaves))
         yield
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "afterimage"]:
             del sys.modules[name]
         sys.modules.update({name: module for name, module in before.items() if name.partition(".")[0] == "afterimage"})
+
+
+def load(name: str, source: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="afterimage-fire-") as folder:
+        changed = Path(folder, "changed.py")
+        changed.write_text(source, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(name, changed)
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
 
 
 # Files of a model.
