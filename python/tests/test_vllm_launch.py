@@ -15,6 +15,7 @@ import pytest
 from afterimage.errors import InvalidArgument
 from afterimage.vllm import EncoderCacheManager, EncoderDecoderCacheManager, launch_settings
 from afterimage.vllm.doctor import Settings, examine
+from test_model_files import make
 
 MANAGERS = "afterimage.vllm.EncoderCacheManager", "afterimage.vllm.EncoderDecoderCacheManager"
 Install = Callable[..., dict[str, Any]]
@@ -83,6 +84,13 @@ def test_the_doctor_says_what_works_with_the_model(
     assert works == parts
     details = findings["EC connector with m"].detail + findings["KV tier with m"].detail
     assert reason in details
+
+
+def test_the_doctor_looks_for_the_files_of_the_model(engine: Install, tmp_path: Path) -> None:
+    engine()
+    for name, works in ((str(make(tmp_path / "model")), True), (str(tmp_path / "nothing"), False)):
+        (finding,) = [found for found in examine(Settings(str(tmp_path / "host"), model=name)) if found.subject == f"files of {name}"]
+        assert finding.works is works, finding.detail
 
 
 def test_a_model_that_vllm_cannot_read_is_named(engine: Install, tmp_path: Path) -> None:

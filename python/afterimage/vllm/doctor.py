@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from afterimage.model_files import model_digest
 from afterimage.vllm.below import open_below, secret_in
 from afterimage.vllm.counts import DEFAULT_FOLDER
 from afterimage.vllm.embeddings_guard import is_restoring, restore_embeddings_guard
@@ -100,6 +101,15 @@ def _examine_model(settings: Settings) -> Iterator[Finding]:
         return
     for subject, reason in (("EC connector", against_connector(found)), ("KV tier", against_tier(found))):
         yield Finding(not reason, f"{subject} with {settings.model}", reason or "would work")
+    if (finding := _checked(f"files of {settings.model}", lambda: _files(settings))) is not None:
+        yield finding
+
+
+def _files(settings: Settings) -> str:
+    """Without a digest of its files nothing of a model is reused."""
+    of = {name: str(settings.engine.get(name) or "") for name in ("revision", "download_dir", "load_format")}
+    model_digest(str(settings.model), of["revision"], download_dir=of["download_dir"] or None, needs_weights=of["load_format"] != "dummy")
+    return "tell this model from others of its name"
 
 
 def _version() -> tuple[str, str] | None:
