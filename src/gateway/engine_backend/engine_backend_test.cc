@@ -119,14 +119,22 @@ TEST(EngineBackend, TheStatsSayWhatWasNotComputedAgain) {
                                            stats["prefix"]["tokens_reused"].dump()));
 }
 
-TEST(EngineBackend, AgentsThatShareAPictureAreCounted) {
+// With the picture before the text, KV covers it for all but the first.
+class SharedPictures : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(OfTheEngine, SharedPictures, ::testing::Bool(), [](const auto& is_first) {
+  return is_first.param ? "BeforeTheText" : "AfterTheText";
+});
+
+TEST_P(SharedPictures, CountTheirAgents) {
   BuiltInGateway gateway;
   const auto ask = [&](const std::string& words, const std::string& agent) {
+    const std::string text = R"({"type":"text","text":")" + words + "\"}";
+    const std::string picture =
+        R"({"type":"image_url","image_url":{"url":"data:image/png;base64,)" +
+        std::string(kPicture) + "\"}}";
     const std::string body =
-        R"({"model":"m","temperature":0,"max_tokens":3,"messages":[{"role":"user","content":[)"
-        R"({"type":"text","text":")" +
-        words + R"("},{"type":"image_url","image_url":{"url":"data:image/png;base64,)" +
-        std::string(kPicture) + R"("}}]}]})";
+        R"({"model":"m","temperature":0,"max_tokens":3,"messages":[{"role":"user","content":[)" +
+        (GetParam() ? picture + "," + text : text + "," + picture) + "]}]}";
     return gateway.chat(body, "X-Afterimage-Agent: " + agent + "\r\n").status;
   };
   EXPECT_EQ(ask("What is it?", "reader"), 200U);
