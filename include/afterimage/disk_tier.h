@@ -62,7 +62,7 @@ struct DiskTierOptions {
 ///          disk failures cost hits and never a crash: stats().degraded_reason says why. A put that
 ///          would have to wait for the disk longer than SegmentLogOptions::append_timeout is
 ///          refused with kUnavailable.
-/// Visible  At once: a get of an entry that is not written yet writes it first. An entry survives
+/// Visible  At once: a get finds an entry that is not written yet in its batch. An entry survives
 ///          kill -9 after at most DiskTierOptions::flush_interval and the time of the write; a sync
 ///          follows, after which it survives a power failure. flush() returns once everything put
 ///          before does.

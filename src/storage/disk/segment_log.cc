@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "afterimage/check.h"
 #include "afterimage/clock.h"
@@ -58,9 +60,11 @@ Result<bool> SegmentLog::append(const TierKey& key, const EntryMeta& meta, ByteP
 
 Result<std::optional<TierEntry>> SegmentLog::read(const TierKey& key, MemoryBudget& room) {
   if (AFI_STEP("rest.read") && is_pending(key)) {
-    AFI_TRY(const bool in_time, state_->write_out(state_->options.read_timeout));
-    // An older value of the key must not be served instead.
-    if (!in_time) return fail(ErrorCode::kCancelled, "the entry is still being written");
+    AFI_TRY(auto waiting, state_->read_pending(key, room));
+    if (waiting) return waiting;
+    // Its first batches are written already, or it was written meanwhile.
+    AFI_TRY([[maybe_unused]] const bool in_time, state_->write_out(state_->options.read_timeout));
+    if (is_pending(key)) return std::nullopt;  // an older value must not be served instead
   }
   FooterEntry place;
   DiskId epoch;
@@ -91,6 +95,44 @@ Result<std::optional<TierEntry>> SegmentLog::read(const TierKey& key, MemoryBudg
     ++state_->stats.damaged;
   }
   return std::nullopt;
+}
+
+/// Copies an entry out of the batches in which it waits. nullopt: not all of it is there any more,
+/// or a writer waits for the device.
+Result<std::optional<TierEntry>> SegmentLog::State::read_pending(const TierKey& key,
+                                                                 MemoryBudget& room) {
+  if (!writer_mutex.try_lock_for(options.read_timeout)) return std::nullopt;
+  const WriterLock lock(*this, std::adopt_lock);
+  const LogEntry* newest = nullptr;
+  {
+    const MutexLock index_lock(index_mutex);
+    const auto [first, last] = pending.equal_range(key);
+    for (auto it = first; it != last; ++it) {
+      if (newest == nullptr || newest->place.sequence < it->second->place.sequence) {
+        newest = it->second;
+      }
+    }
+  }
+  if (newest == nullptr) return std::nullopt;
+  const std::uint64_t begin = std::uint64_t{newest->place.block} * kDiskBlock;
+  const std::size_t size = std::size_t{newest->place.blocks} * kDiskBlock;
+  AFI_TRY(const std::shared_ptr<AlignedBytes> copy, read_buffers->take(size, room));
+  std::size_t copied = 0;
+  const auto copy_from = [&](const Batch& from) {
+    const std::uint64_t first = std::max(begin, from.offset);
+    const std::uint64_t end = std::min(begin + size, from.offset + from.used);
+    if (from.segment.get() != newest->segment || first >= end) return;
+    std::memcpy(copy->bytes().data() + (first - begin),
+                std::as_const(*from.memory).bytes().data() + (first - from.offset), end - first);
+    copied += end - first;
+  };
+  for (const Batch& each : in_flight) copy_from(each);
+  copy_from(batch);
+  if (copied < size) return std::nullopt;
+  CheckedRecord record = check_record(std::as_const(*copy).bytes().first(size), newest->place,
+                                      newest->segment->identity.epoch);
+  if (record.state != RecordState::kIntact) return std::nullopt;
+  return TierEntry{.meta = std::move(record.meta), .bytes = record.value, .memory = copy};
 }
 
 Result<bool> SegmentLog::erase(const TierKey& key) {

@@ -42,7 +42,7 @@ struct SegmentLogStats {
 /// Visible  An entry survives kill -9 once its write has completed, and a power failure once
 ///          commit() or a later background sync has returned. Writes begin when a batch is full, and
 ///          at write_out(): kill -9 loses what was appended since, and what is in flight. A read of
-///          an entry that is not written yet writes it first, within read_timeout.
+///          an entry that is not written yet copies it out of its batch.
 /// Append   Copies the entry and returns; it is refused rather than kept waiting. An entry larger
 ///          than all batches together gets its own memory from the budget until it is written.
 /// Read     Header, epoch, place, full key, length and checksum are compared at every read. A

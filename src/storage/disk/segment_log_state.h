@@ -98,6 +98,8 @@ struct SegmentLog::State {
     std::shared_ptr<BlockFile> file;
   };
   [[nodiscard]] std::vector<LiveEntry> live_entries() const;
+  Result<std::optional<TierEntry>> read_pending(const TierKey& key, MemoryBudget& room)
+      AFI_EXCLUDES(writer_mutex);
   Result<EntryCount> erase_all(std::span<const TierKey> keys);
   Result<std::optional<EntryMeta>> read_meta(const LiveEntry& entry);
   void no_longer_pending(LogEntry& entry, LogEntry::State state)
