@@ -353,10 +353,10 @@ TEST_F(HurriedLog, AnEntryIsFoundWhileItsWriteHangs) {
 
 TEST_F(HurriedLog, APendingEntryWhoseFirstBatchIsWrittenIsWrittenFirst) {
   open();
-  ASSERT_TRUE(append(0, 20'000).value());  // three batches; the last one is not full
+  ASSERT_TRUE(append(0, 22'000).value());  // four batches; the last one is not full
   ASSERT_TRUE(append(1, 100).value());     // completes the first ones
   EXPECT_TRUE(log->is_pending(tier_key(0)));
-  EXPECT_TRUE(holds(0, 20'000));
+  EXPECT_TRUE(holds(0, 22'000));
 }
 
 TEST_F(HurriedLog, AWriteThatHangsLongerThanItsTimeoutIsLostAndCounted) {
