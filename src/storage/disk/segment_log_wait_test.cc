@@ -146,7 +146,7 @@ TEST_F(FaultyTier, WorkThatAPutWouldWaitForRunsOnAnotherThread) {
   EXPECT_FALSE(refused);
 }
 
-/// Ends the process: what was not written is lost, and the disk keeps what was.
+/// Ends the process without its last writes; completed ones stay on the disk.
 void kill(std::unique_ptr<DiskTier>& tier, FakeDisk& disk) {
   disk.fail(DiskFault::kError, 1, 1'000'000);  // keeps the destructor from writing
   tier.reset();
