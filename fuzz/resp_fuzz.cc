@@ -2,12 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Any server bytes are values or an error. Writing a parsed value gives bytes that parse to it; a
 // prefix of valid bytes is incomplete, not an error; slot tables, redirections and manifests made
-// of the same bytes are valid or an error.
+// of the same bytes are valid or an error; what INFO says is read from any text.
 #include <algorithm>
 #include <cstdint>
 
 #include "afterimage/check.h"
 #include "storage/redis/resp.h"
+#include "storage/redis/server_info.h"
 #include "storage/redis/slots.h"
 #include "storage/remote/manifest.h"
 
@@ -15,6 +16,8 @@ namespace afterimage {
 namespace {
 
 void fuzz_value(std::string_view bytes) {
+  const ServerInfo info = parse_server_info(bytes);
+  AFI_CHECK(info.online <= info.replicas.size());
   const auto parsed = parse_resp(bytes);
   if (!parsed.has_value() || !parsed->has_value()) return;
   AFI_CHECK((*parsed)->size <= bytes.size());

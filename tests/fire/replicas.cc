@@ -79,7 +79,7 @@ void stopped_replica(const FireRun& run, Tally& tally, const std::string& where)
   expect_gone(tally, next, 1, promised, where);
 }
 
-/// A replica that has everything takes over; what was not erased stays.
+/// A replica that has everything takes over; the other entries stay.
 void promoted_replica(const FireRun& run, Tally& tally, const std::string& where) {
   RedisServer primary;
   RedisServer replica;

@@ -68,10 +68,15 @@ bool RemoteCluster::any_failing() const {
 
 void RemoteCluster::run() {
   unsigned refreshes_while_lost = 0;
+  unsigned refreshes_for_replicas = 0;
   while (true) {
     // A replica may take over from a failing server; find out without waiting for a failed call.
     const bool lost = any_failing();
     refreshes_while_lost = lost ? std::min(refreshes_while_lost + 1, kQuickRefreshes) : 0;
+    // A replica whose process could not be read is emptied when it takes over.
+    const bool again = unread_replicas_ && refreshes_for_replicas < kQuickRefreshes;
+    refreshes_for_replicas = unread_replicas_ ? refreshes_for_replicas + (again ? 1 : 0) : 0;
+    const Duration interval = again ? kFailedRefreshPause : servers_.refresh_interval;
     Refresh how = Refresh::kQuick;
     {
       const MutexLock lock(mutex_);
@@ -81,7 +86,7 @@ void RemoteCluster::run() {
           mutex_,
           well && refreshes_while_lost < kQuickRefreshes ? kRefreshPause : kFailedRefreshPause,
           [this]() AFI_REQUIRES(mutex_) { return stopping_; });
-      changed_.wait_for(mutex_, well && !lost ? servers_.refresh_interval : Duration(0),
+      changed_.wait_for(mutex_, well && !lost ? interval : Duration(0),
                         [this]() AFI_REQUIRES(mutex_) { return stopping_ || refresh_requested_; });
       if (stopping_) return;
       if (well && !lost && !refresh_requested_) how = Refresh::kThorough;
@@ -218,6 +223,7 @@ Result<void> RemoteCluster::erasures_last(std::string_view key) const {
 RemoteClusterStats RemoteCluster::stats() const {
   RemoteClusterStats stats;
   std::shared_ptr<const Table> known;
+  std::string refused;
   {
     const MutexLock lock(mutex_);
     known = table_;
@@ -225,21 +231,25 @@ RemoteClusterStats RemoteCluster::stats() const {
     stats.tables = tables_;
     stats.degraded_reason = degraded_reason_;
     for (const auto& [server, commands] : refused_) {
-      if (!stats.degraded_reason.empty() || commands.empty()) continue;
-      stats.degraded_reason = fmt::format(
+      if (!refused.empty() || commands.empty()) continue;
+      refused = fmt::format(
           "{} refuses {} (renamed, or not allowed to this user): what needs them is left out; "
           "docs/remote.md lists all commands",
           server, fmt::join(commands, ", "));
     }
   }
-  if (known == nullptr) return stats;
-  stats.is_cluster = known->is_cluster;
-  stats.masters = known->nodes.size();
-  for (const auto& node : known->nodes) {
-    stats.times_opened += node->times_opened();
-    const std::string degraded_reason = node->degraded_reason();
-    if (!degraded_reason.empty()) stats.degraded_reason = degraded_reason;
+  if (known != nullptr) {
+    stats.is_cluster = known->is_cluster;
+    stats.masters = known->nodes.size();
+    for (const auto& node : known->nodes) {
+      stats.times_opened += node->times_opened();
+      const std::string degraded_reason = node->degraded_reason();
+      if (!degraded_reason.empty()) stats.degraded_reason = degraded_reason;
+    }
   }
+  // Together: a refused command may be why a server closes connections.
+  const bool both = !stats.degraded_reason.empty() && !refused.empty();
+  stats.degraded_reason += (both ? "; " : "") + refused;
   return stats;
 }
 

@@ -153,6 +153,7 @@ class RemoteCluster {
   bool misconfigured_ AFI_GUARDED_BY(mutex_) = false;  // the seeds are not one cluster
   std::map<std::string, std::string> sweeps_;          // where emptying a process goes on
   std::set<std::string> left_;                         // processes that another one replaced
+  bool unread_replicas_ = false;                       // the last thorough refresh missed some
   std::thread thread_;                                 // last: it uses the others
 };
 

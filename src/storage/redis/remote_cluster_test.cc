@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "storage/redis/server_check.h"
 #include "storage/redis/testing/redis_servers.h"
 #include "storage/redis/testing/scripted_server.h"
 #include "storage/remote/manifest.h"
@@ -124,6 +125,9 @@ TEST_F(RemoteClusterTest, FindsEntriesOnAReplicaThatTookOver) {
   ASSERT_TRUE(tier->flush().has_value());
   EXPECT_TRUE(tier->erase(tier_key(59)).has_value()) << "every replica acknowledged it";
   const std::size_t dead = owner(cluster, 0);
+  // A replica takes over with its entries if its process is in the marker.
+  const std::string marker = marker_name(static_cast<std::uint16_t>(kSlots * dead / 3));
+  wait_until([&] { return cluster.server(dead).ask({"GET", marker}).text.contains(' '); });
   cluster.server(dead).kill();
   for (std::uint64_t n = 1; n < 59; ++n) {
     if (owner(cluster, n) != dead) EXPECT_TRUE(finds(*tier, n)) << n;

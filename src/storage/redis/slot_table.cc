@@ -271,6 +271,7 @@ std::shared_ptr<RemoteNode> RemoteCluster::node_at(const RemoteAddress& address,
 
 void RemoteCluster::check_nodes(Refresh how) {
   const auto known = table();
+  if (how == Refresh::kThorough) unread_replicas_ = false;
   for (std::size_t i = 0; i < known->nodes.size(); ++i) {
     RemoteNode& node = *known->nodes[i];
     if (how == Refresh::kQuick && node.is_trusted()) continue;
@@ -313,6 +314,7 @@ Result<void> RemoteCluster::check_node(RemoteNode& node, std::uint16_t slot, Ref
     if (is_new) AFI_TRY_VOID(check_entries(node, *connection, marker, info.run_id, deadline));
     if (check_all) {
       std::set<std::string> runs = runs_of_replicas(info);
+      unread_replicas_ |= runs.size() < info.replicas.size();
       runs.insert(info.run_id);
       // Without it, new processes empty the server; it is tried again.
       static_cast<void>(extend_marker(*connection, marker, runs,
