@@ -135,7 +135,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Call on its own thread, while it is idle: it closes unless a request comes soon.
   void end_soon() { set_timeout(HttpServer::kLastRequest); }
   /// Call on its own thread: its client does not read, and others need the memory.
-  void cut_off() {
+  void end_unread() {
     is_cut_ = true;
     Failure ignored;
     stream_.socket().cancel(ignored);
@@ -513,7 +513,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       unread_.emplace(server_->unread,
                       [self = weak_from_this(), executor = stream_.socket().get_executor()] {
                         asio::post(executor, [self] {
-                          if (const auto there = self.lock()) there->cut_off();
+                          if (const auto there = self.lock()) there->end_unread();
                         });
                       });
     }
@@ -670,7 +670,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   Holding holding_;  // of the response that is written
   std::optional<UnreadResponses::Wait> unread_;
-  bool is_cut_ = false;  // see cut_off()
+  bool is_cut_ = false;  // see end_unread()
   bool idle_ = false;
   bool gone_ = false;  // the client disconnected, or the server is closing
   bool woken_ = false;

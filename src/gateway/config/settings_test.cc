@@ -380,8 +380,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("admin", a, b, c, d, e, f);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = s.upstream;
-    count("upstream", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = s.upstream;
+    count("upstream", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
   }
   {
     const auto& [a, b, c, d, e, f, file] = s.engine;  // `file` is read from the command line
@@ -420,8 +420,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("responses", a, b);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k] = s.limits;
-    count("limits", a, b, c, d, e, f, g, h, i, j, k);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = s.limits;
+    count("limits", a, b, c, d, e, f, g, h, i, j, k, l);
   }
   {
     const auto& [a, b] = s.log;
@@ -479,6 +479,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"upstream.queue", "1"},
       {"upstream.queue_timeout", R"("1 s")"},
       {"upstream.retry_budget", "0.1"},
+      {"upstream.fatal_refusal", "\"1 min\""},
       {"upstream.health_path", R"("/ping")"},
       {"upstream.health_interval", R"("1 s")"},
       {"engine.model", R"("m")"},
@@ -551,6 +552,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"limits.body", R"("1 MiB")"},
       {"limits.bodies", R"("2 GiB")"},
       {"limits.headers", R"("8 KiB")"},
+      {"limits.unread", "\"2 MiB\""},
       {"limits.connections", "1"},
       {"limits.threads", "1"},
       {"limits.busy_poll", R"("100 us")"},
