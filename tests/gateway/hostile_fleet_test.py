@@ -28,6 +28,7 @@ class Raw:
     """Listens and does with each connection what it is told to: a model server below HTTP."""
 
     def __init__(self, behave):
+        # `accepted`: requests, without those for its health
         self.behave, self.accepted, self.open, self.lock, self.ends = behave, 0, set(), threading.Lock(), threading.Event()
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=512)
         self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
@@ -52,7 +53,6 @@ class Raw:
             except OSError:
                 return
             with self.lock:
-                self.accepted += 1
                 self.open.add(client)
             threading.Thread(target=self.one, args=(client,), daemon=True).start()
 
@@ -67,6 +67,8 @@ class Raw:
             if b"GET /health" in head:
                 client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
                 return
+            with self.lock:
+                self.accepted += 1
             self.behave(self, client)
         with self.lock:
             self.open.discard(client)
