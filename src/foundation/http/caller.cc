@@ -502,14 +502,15 @@ Awaitable<void> HttpCaller::State::run(std::shared_ptr<Call> call, unsigned thre
     ExchangeResult result = co_await exchange(*call, *head);
     // A reused connection may have been closed just now: a new one is tried. If it is only slow, the
     // server has the request, and a retry would send it twice.
-    if (result.error.has_value() && kept && !result.began && !result.late && !call->cancelled) {
-      continue;
-    }
+    const bool may_be_stale =
+        result.error.has_value() && kept && !result.began && !result.late && !call->cancelled;
+    if (may_be_stale && call->call.resends) continue;
     if (result.error.has_value() || call->cancelled) {
       co_return call->end_with(
           {.error = std::move(result.error).value_or(Error{ErrorCode::kCancelled, ""}),
            .stage = result.began ? HttpStage::kBroken : HttpStage::kUnanswered,
            .late = result.late,
+           .reused = may_be_stale,
            .resent = resent});
     }
     if (result.keep) keep(*call, thread);

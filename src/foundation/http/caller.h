@@ -29,7 +29,8 @@ struct HttpCall {
   /// For the head of the response, then between two pieces of its body.
   Duration idle_timeout = std::chrono::seconds(300);
   std::optional<Duration> deadline = std::nullopt;  // for the whole call
-  bool once = false;  // on a new connection, so that it is sent once and never again
+  bool resends = true;  // once, if a reused connection turns out to be closed
+  bool once = false;    // on a new connection, so that it is sent once and never again
   /// Decides which numeric addresses may be connected to. Called after the name was resolved,
   /// because a name may resolve differently each time. Empty: all are allowed.
   std::function<bool(std::string_view numeric)> may_connect = {};
@@ -47,7 +48,8 @@ struct HttpFailure {
   Error error;
   HttpStage stage = HttpStage::kUnknown;
   bool late = false;    // a time limit ended it; else the connection ended, or the caller
-  bool resent = false;  // a reused connection was closed, and the request was sent once more
+  bool reused = false;  // on a connection that had served others, and may have been closed since
+  bool resent = false;  // and the request was sent once more
 };
 
 /// Receives the response to one call: the head, then bytes, then the end; or an error at any point,

@@ -162,7 +162,7 @@ TEST(HttpCaller, SaysHowFarAFailedCallCame) {
   Calling fresh;
   const auto closed = fresh.call(to(server.url() + "/close"));
   EXPECT_EQ(closed->failure().stage, HttpStage::kUnanswered);
-  EXPECT_FALSE(closed->failure().resent);
+  EXPECT_FALSE(closed->failure().resent || closed->failure().reused);
   EXPECT_EQ(fresh.call(to(server.url() + "/half"))->failure().stage, HttpStage::kBroken);
   EXPECT_EQ(server.posts(), 2);
   // Two connections are kept; the request is sent on one of them, and on a new one.

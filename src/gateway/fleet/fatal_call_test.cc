@@ -187,6 +187,46 @@ TEST(FatalRequest, AClosedConnectionIsRetriedOnceIfTheReplicaLives) {
   EXPECT_EQ(fleet.admin("/admin/api/fleet")["fatal_requests"], 0);
 }
 
+/// It may have been closed before the request came, as idle connections are.
+TEST(FatalRequest, AReusedConnectionThatWasClosedIsReplacedOnceWhereThereIsOneReplica) {
+  std::atomic<int> closes = 0;
+  MortalServer server([&](const std::string& head, const std::string& body) -> MortalServer::Act {
+    if (head.starts_with("POST ") && closes > 0) {
+      --closes;
+      return {.fate = Fate::kClose};
+    }
+    return behave(head, body);
+  });
+  MortalFleet fleet(1);
+  fleet.text = fmt::format(
+      "[listen]\nport = 0\n[admin]\nport = 0\n[upstream]\nhealth_interval = \"1 h\"\n"
+      "replicas = [\"{} name=a\"]\n",
+      server.url());
+  ASSERT_TRUE(fleet.service->reload().has_value());
+  EXPECT_EQ(fleet.chat("one").status, 200U);
+  closes = 1;
+  EXPECT_EQ(fleet.chat("two").status, 200U);
+  closes = 2;
+  EXPECT_EQ(fleet.chat("three").status, 502U);
+  EXPECT_EQ(server.posts(), 1 + 2 + 2);
+}
+
+TEST(FatalRequest, OneReplicaThatClosesItsConnectionsCostsNoRequest) {
+  MortalFleet fleet(2);
+  fleet.servers[0] = std::make_unique<MortalServer>(
+      [](const std::string& head, const std::string& body) -> MortalServer::Act {
+        if (body.contains("fine") && !body.contains("first")) return {.fate = Fate::kClose};
+        return behave(head, body);
+      });
+  fleet.text = fmt::format(
+      "[listen]\nport = 0\n[admin]\nport = 0\n[upstream]\nhealth_interval = \"1 h\"\n"
+      "routing = \"round-robin\"\nreplicas = [\"{} name=a\", \"{} name=b\"]\n",
+      fleet.servers[0]->url(), fleet.servers[1]->url());
+  ASSERT_TRUE(fleet.service->reload().has_value());
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(fleet.chat("first " + std::to_string(i)).status, 200U);
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(fleet.chat("fine " + std::to_string(i)).status, 200U);
+}
+
 TEST(FatalRequest, AClosedConnectionIsNotRetriedWhereNoOtherReplicaIsKnownToBeHealthy) {
   MortalFleet fleet(2);
   EXPECT_EQ(fleet.chat("a fatal one").status, 502U);

@@ -139,6 +139,7 @@ class FleetCall::Attempt final : public BackendListener,
       if (self->call_->may_retry(&failure, self->replica())) {
         return self->call_->retry(self->replica());
       }
+      if (failure.reused && self->call_->may_send_again()) return self->call_->send_again();
       self->fail(failure);
     };
     if (failure.stage == HttpStage::kNotSent) return go_on(true);
@@ -259,6 +260,7 @@ void FleetCall::send(FleetClaim claim) {
   claim.route.queued = host_->now() - arrived_;
   const std::shared_ptr<Backend> server = claim.replica->server;
   BackendRequest request = request_;
+  request.resends = !replayable_;  // another replica is the better one to ask again
   request.once = unanswered_ > 0;
   BackendCall call = server->ask(std::move(request),
                                  std::make_shared<Attempt>(shared_from_this(), std::move(claim)));
@@ -334,6 +336,10 @@ bool FleetCall::may_retry(const HttpFailure* failure, const std::string& failed)
   if (!allowed) host_->count_retry(false);
   ask_.only_healthy = next.only_healthy;
   return allowed;
+}
+
+bool FleetCall::may_send_again() const {
+  return replayable_ && unanswered_ == 1 && ask_.attempt < kMostAttempts && !is_over();
 }
 
 void FleetCall::leave() {

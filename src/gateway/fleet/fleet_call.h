@@ -90,6 +90,9 @@ class FleetCall final : public std::enable_shared_from_this<FleetCall> {
 
   /// Whether it may be sent to another replica after this failure; nullptr: a status.
   [[nodiscard]] bool may_retry(const HttpFailure* failure, const std::string& failed);
+  /// Whether its replica, which lives, may get it once more on a new connection: the one that it was sent on
+  /// may have been closed before.
+  [[nodiscard]] bool may_send_again() const;
   /// Takes the request from its replica.
   void leave();
   void note_begun();

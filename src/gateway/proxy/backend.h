@@ -35,6 +35,7 @@ struct BackendRequest {
   ContinuationHint conversation = ContinuationHint::kNone;
   WorkflowHint workflow = {};
   std::vector<std::string> tags = {};  // of the entries that it makes
+  bool resends = true;                 // as HttpCall::resends
   bool once = false;                   // it was sent before: see HttpCall::once
 };
 

@@ -95,6 +95,7 @@ BackendCall Upstream::ask(BackendRequest request, std::shared_ptr<BackendListene
       .body = request.method == "GET" || request.method == "HEAD" ? nullptr : request.body,
       .connect_timeout = settings_.connect_timeout,
       .idle_timeout = settings_.idle_timeout,
+      .resends = request.resends,
       .once = request.once};
   call.url.target += request.target;
   HttpHeaders& headers = call.headers;
