@@ -34,7 +34,8 @@ void check(ApiOperation operation, ApiReader reader, std::string_view body) {
     AFI_CHECK(media.address.empty() == (media.bytes != nullptr));
     if (!media.bytes) media.bytes = std::make_shared<const std::vector<std::byte>>(4);
   }
-  const auto fetched = read_api_request(operation, with_fetched_media(body, request->media), reader);
+  const auto fetched =
+      read_api_request(operation, with_fetched_media(body, request->media), reader);
   AFI_CHECK(fetched.has_value() && fetched->media.size() == request->media.size());
   AFI_CHECK(fetched->question == request->question);
   for (const ApiMedia& media : fetched->media) AFI_CHECK(media.bytes != nullptr);

@@ -156,7 +156,9 @@ void add_invalidate(CLI::App& verb, World& world, ExitCode& code,
   filter->add_option("--tag", args->tag, "Answers with this tag")->type_name("NAME");
   filter->add_option("--tenant", args->tenant, "Answers of a tenant")->type_name("NAME");
   filter->add_option("--model", args->model, "Answers of a model")->type_name("NAME");
-  filter->add_option("--media", args->media, "Answers about a file: an image, sound, video or document")
+  filter
+      ->add_option("--media", args->media,
+                   "Answers about a file: an image, sound, video or document")
       ->type_name("FILE|SHA256");
   filter
       ->add_option("--older-than", args->older_than,
@@ -179,7 +181,8 @@ void add_erase(CLI::App& verb, World& world, ExitCode& code,
                            "and the remote servers; wait for requests that are running",
                            [args, &world] { return erase(*args, world); });
   CLI::Option_group* what = sub->add_option_group("What");
-  what->add_option("--media", args->media, "What was made from a file: an image, sound, video or document")
+  what->add_option("--media", args->media,
+                   "What was made from a file: an image, sound, video or document")
       ->type_name("FILE|SHA256");
   what->add_option("--tenant", args->tenant, "What was made for a tenant")->type_name("NAME");
   what->add_option("--model", args->model, "What was made by a model")->type_name("NAME");
