@@ -9,10 +9,10 @@
 #include <string>
 #include <string_view>
 
+#include "gateway/proxy/backend.h"
+
 namespace afterimage {
 namespace {
-
-constexpr const char* kShouldRetry = "x-should-retry";
 
 /// Of the whole text; nullopt: it is not a number.
 template <typename Number>
