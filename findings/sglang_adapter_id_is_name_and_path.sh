@@ -1,4 +1,7 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+#
 # What one would guess: SGLang's identifier of a LoRA adapter is the adapter's, wherever it is loaded ("guarantees a unique lora_id").
 #
 # What happens: an adapter of --lora-paths gets an identifier made from its NAME and PATH alone, so other weights in the same folder
