@@ -127,7 +127,7 @@ class FleetOfEngines(unittest.TestCase):
                     break
             waits_for(lambda: confirmed(gateway, first, "a") == 0, "a says that it evicted the first prompt")
 
-    def test_no_request_fails_while_engines_are_killed_and_started(self):
+    def test_only_requests_at_an_engine_that_is_killed_fail(self):
         with engines(3) as replicas, gateway_for(replicas) as gateway:
             done, failed, lock, stop = [0], [], threading.Lock(), threading.Event()
 
@@ -139,7 +139,7 @@ class FleetOfEngines(unittest.TestCase):
                     with lock:
                         done[0] += 1
                         if reply.status != 200:
-                            failed.append((reply.status, reply.body))
+                            failed.append((reply.status, reply.json["error"]["code"]))
 
             clients = [threading.Thread(target=client, args=(number,)) for number in range(4)]
             for one in clients:
@@ -159,7 +159,9 @@ class FleetOfEngines(unittest.TestCase):
                 stop.set()
                 for one in clients:
                     one.join()
-            self.assertEqual(failed, [])
+            # What ran at one of the two may be what ended it: it is sent to no other engine.
+            self.assertLessEqual(len(failed), 2 * 4)
+            self.assertEqual(set(failed) - {(502, "fatal_request")}, set())
             said = gateway.admin("GET", "/admin/api/fleet").json
             self.assertLessEqual(said["retries"], 10 + 0.2 * done[0])
             # What was confirmed was there: the engines say in their responses that they reused it.

@@ -241,7 +241,7 @@ def test_what_came_past_the_gateway_and_before_it_is_confirmed(servers: list[Vll
             assert later.events(server.name)["gaps"] == 0
 
 
-def test_no_request_fails_when_a_server_is_killed(servers: list[Vllm], gateway: Gateway) -> None:
+def test_only_requests_at_a_server_that_is_killed_fail(servers: list[Vllm], gateway: Gateway) -> None:
     done, failed, stop, lock = [0], [], threading.Event(), threading.Lock()
 
     def client(number: int) -> None:
@@ -252,7 +252,7 @@ def test_no_request_fails_when_a_server_is_killed(servers: list[Vllm], gateway: 
             with lock:
                 done[0] += 1
                 if status != 200:
-                    failed.append((status, text))
+                    failed.append((status, json.loads(text)["error"]["code"]))
 
     clients = [threading.Thread(target=client, args=(number,)) for number in range(3)]
     for one in clients:
@@ -267,7 +267,8 @@ def test_no_request_fails_when_a_server_is_killed(servers: list[Vllm], gateway: 
         stop.set()
         for one in clients:
             one.join()
-    assert failed == []
+    # What ran there may be what ended it: it is sent to no other server.
+    assert set(failed) <= {(502, "fatal_request")}
     assert gateway.confirmed(chat("x", number=0), "a") == 0
     fleet = gateway.fleet()
     assert fleet["retries"] <= 10 + 0.2 * done[0]
