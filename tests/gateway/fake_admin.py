@@ -362,7 +362,7 @@ class Gateway:
         family("afterimage_tenant_memory_share_bytes", "gauge", "Shares.", *(({"tenant": t["tenant"] or "everybody else"}, t["share"]) for t in s["memory"]["shares"]))
         family("afterimage_memory_idle_evicted_bytes_total", "counter", "Idle.", ({}, 0))
         family("afterimage_pressure_transitions_total", "counter", "Changes.", ({}, 0))
-        for what in ("encoder_hits", "encoder_misses", "encoder_loaded", "encoder_declined", "encoder_unwritten", "encoder_evictions", "encoder_saved_seconds", "prefix_hits", "prefix_misses", "prefix_tokens_reused", "prefix_tokens_declined", "prefix_unwritten", "prefix_evictions"):
+        for what in ("encoder_hits", "encoder_covered", "encoder_misses", "encoder_loaded", "encoder_declined", "encoder_unwritten", "encoder_evictions", "encoder_saved_seconds", "prefix_hits", "prefix_misses", "prefix_tokens_reused", "prefix_tokens_declined", "prefix_unwritten", "prefix_evictions"):
             family(f"afterimage_{what}_total", "counter", "Reuse.", ({}, 0))
         for what in ("hits", "misses", "puts", "refused", "damaged", "failures"):
             family(f"afterimage_tier_{what}_total", "counter", "Tiers.", ({"tier": "gpu"}, 0), ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
