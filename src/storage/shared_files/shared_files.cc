@@ -366,11 +366,11 @@ std::optional<SharedFiles::Seen> SharedFiles::verify(const std::string& path,
   }
   const auto form = verified_form(path, name);
   if (!form.has_value()) return std::nullopt;
-  const Seen seen = {.inode = status.st_ino,
-                     .bytes = status.st_size,
-                     .written = status.st_mtim,
-                     .seconds = form->seconds,
-                     .shape = form->shape};
+  Seen seen = {.inode = status.st_ino,
+               .bytes = status.st_size,
+               .written = status.st_mtim,
+               .seconds = form->seconds,
+               .shape = form->shape};
   remember(name, seen);
   return seen;
 }
