@@ -23,6 +23,7 @@ class FakeVllm:
         self.awake, self.slept_at = threading.Event(), 0  # chats wait until it is awake
         self.awake.set()
         self.cleared = False  # its cache was, and no event has said so yet
+        self.late = None  # a list: events are kept there and not published
         self.model, self.publisher = CachingModel(port), KvPublisher(topics=True)
         self.held, self.lock = {}, threading.Lock()
         vllm = self
@@ -161,7 +162,9 @@ class FakeVllm:
             self.cleared = False
             if new:
                 events.append(self.stored(parent, new))
-            if events:
+            if events and self.late is not None:
+                self.late.extend(events)
+            elif events:
                 self.publisher.publish(*events)
 
     @staticmethod
