@@ -166,6 +166,21 @@ class Anthropic(ProtocolTestCase):
         with self.assertRaises(anthropic.NotFoundError):
             self.claude.files.retrieve_metadata(file.id)
 
+    def test_what_has_no_influence_is_left_out_and_named(self):
+        """As coding agents ask: refused at their first request before, and new with every billing line."""
+        body = {"model": self.MODEL, "max_tokens": 64, "temperature": 0, "messages": [{"role": "user", "content": "Which agent?"}],
+                "tools": [{"name": "Read", "input_schema": {"type": "object"}}], "system": [{"type": "text", "text": "You help."}]}
+        agents = {**body, "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+                  "thinking": {"type": "enabled", "budget_tokens": 1024},
+                  "tools": [{"type": "web_search_20250305", "name": "web_search"}, *body["tools"]]}
+        billed = [{**agents, "system": [{"type": "text", "text": f"x-anthropic-billing-header: v=1; cch={number};"}, *body["system"]]}
+                  for number in (1, 2)]
+        before, replies = self.mock.count(), [self.gateway.post(one, "/v1/messages") for one in (body, *billed)]
+        self.assertEqual([(one.status, one.headers["X-Cache"]) for one in replies], [(200, "MISS"), (200, "HIT"), (200, "HIT")])
+        self.assertEqual([one.headers["X-Afterimage-Ignored"] for one in replies],
+                         [None, *["context_management, system[0], tools[0], thinking.budget_tokens"] * 2])
+        self.assertEqual(self.mock.count(), before + 1)
+
     def fails(self, kind, **asked):
         with self.assertRaises(kind) as raised:
             self.ask_claude(**{"content": "x", **asked})
@@ -180,9 +195,7 @@ class Anthropic(ProtocolTestCase):
                     failed = self.fails(kind, content=f"#status={status}", stream=stream)
                     self.assertEqual(failed.body["type"], "error")
                     self.assertIn(str(status), failed.body["error"]["message"])
-        failed = self.fails(anthropic.BadRequestError, thinking={"type": "enabled", "budget_tokens": 1024})
-        self.assertIn("thinking.budget_tokens", failed.message)
-        failed = self.fails(anthropic.BadRequestError, tools=[{"type": "web_search_20250305", "name": "web_search"}])
+        failed = self.fails(anthropic.BadRequestError, tools=[{"type": "bash_20250124", "name": "bash"}])
         self.assertIn("tools[0].type", failed.message)
         document = {"type": "document", "source": {"type": "url", "url": "http://127.0.0.1/a.pdf"}}
         self.assertIn("not of the type 'url'", self.fails(anthropic.BadRequestError, content=[document]).message)
@@ -328,8 +341,8 @@ class Responses(ProtocolTestCase):
                 with self.subTest(status=status, stream=stream), self.assertRaises(kind) as raised:
                     self.respond(f"#status={status}", stream=stream)
                 self.assertEqual(raised.exception.code, f"mock_{status}")
-        for asked, place in (({"background": True}, "background"), ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
-                             ({"truncation": "auto"}, "truncation")):
+        for asked, place in (({"background": True}, "background"), ({"tools": [{"type": "local_shell"}]}, "tools[0].type"),
+                             ({"truncation": "some"}, "truncation")):
             with self.subTest(place), self.assertRaises(openai.BadRequestError) as raised:
                 self.respond("x", **asked)
             self.assertIn(place, raised.exception.message)
@@ -510,7 +523,7 @@ class Node(ProtocolTestCase):
         self.assertEqual(found["function"]["output"][0]["type"], "function_call")
         self.assertEqual(found["count_status"], 501)
         self.assertEqual(found["refused"]["error"], "BadRequestError")
-        self.assertIn("thinking.budget_tokens", found["refused"]["message"])
+        self.assertIn("tools[0].type", found["refused"]["message"])
 
 
 if __name__ == "__main__":

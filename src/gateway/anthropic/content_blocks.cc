@@ -3,6 +3,9 @@
 #include "gateway/anthropic/content_blocks.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
 
 #include "gateway/protocol/fields.h"
 
@@ -33,19 +36,39 @@ Result<UploadedFile> file_of(const JsonValue& source, const std::string& place,
   return file;
 }
 
-Result<void> add_text_block(const JsonValue& block, const std::string& place,
-                            ChatContent& content) {
+/// First blocks of a system prompt that a client writes for its own service, with a value that changes
+/// from request to request. The model is better off without them, and every prefix that begins with one
+/// would be new: vLLM and Ollama leave them out, too.
+constexpr auto kBillingLines = std::to_array<std::string_view>({"x-anthropic-billing-header:"});
+
+/// The text after its billing line, if it begins with one.
+std::string_view without_billing_line(std::string_view text) {
+  const bool has_one = std::ranges::any_of(
+      kBillingLines, [&](std::string_view line) { return text.starts_with(line); });
+  if (!has_one) return text;
+  const std::size_t end = text.find('\n');
+  if (end == std::string_view::npos) return {};
+  const std::size_t rest = text.find_first_not_of('\n', end);
+  return rest == std::string_view::npos ? std::string_view() : text.substr(rest);
+}
+
+Result<std::string_view> text_of_block(const JsonValue& block, const std::string& place,
+                                       const MessageContext& context) {
   AFI_TRY_VOID(check_members(block, place, {"type", "text", "cache_control", "citations"}));
-  if (!block["citations"].is_empty()) {
-    return untranslatable(place + ".citations", "a chat completion has none; leave them out");
-  }
-  AFI_TRY(const std::string_view text, text_field(block["text"], place + ".text"));
+  // Of an earlier answer: the model reads its text.
+  if (!block["citations"].is_empty()) context.ignored.push_back(place + ".citations");
+  return text_field(block["text"], place + ".text");
+}
+
+Result<void> add_text_block(const JsonValue& block, const std::string& place,
+                            const MessageContext& context, ChatContent& content) {
+  AFI_TRY(const std::string_view text, text_of_block(block, place, context));
   content.add_text(text);
   return {};
 }
 
 Result<void> add_image_block(const JsonValue& block, const std::string& place,
-                             const FileLookup& files, ChatContent& content) {
+                             const MessageContext& context, ChatContent& content) {
   AFI_TRY_VOID(check_members(block, place, {"type", "source", "cache_control"}));
   const JsonValue source = block["source"];
   const std::string inner = place + ".source";
@@ -68,7 +91,7 @@ Result<void> add_image_block(const JsonValue& block, const std::string& place,
     return {};
   }
   if (type != "file") return wrong_field(inner + ".type", "must be base64, url or file");
-  AFI_TRY(const UploadedFile file, file_of(source, inner, files));
+  AFI_TRY(const UploadedFile file, file_of(source, inner, context.files));
   if (!file.type.starts_with("image/")) {
     return wrong_field(inner + ".file_id",
                        "names a file of the type " + file.type + ", not an image");
@@ -76,8 +99,8 @@ Result<void> add_image_block(const JsonValue& block, const std::string& place,
   return content.add_file(file, inner + ".file_id");
 }
 
-Result<void> add_document(const JsonValue& block, const std::string& place, const FileLookup& files,
-                          ChatContent& content) {
+Result<void> add_document(const JsonValue& block, const std::string& place,
+                          const MessageContext& context, ChatContent& content) {
   AFI_TRY_VOID(check_members(block, place,
                              {"type", "source", "title", "context", "citations", "cache_control"}));
   if (block["citations"]["enabled"].is(JsonKind::kTrue)) {
@@ -100,7 +123,7 @@ Result<void> add_document(const JsonValue& block, const std::string& place, cons
     return {};
   }
   if (type == "file") {
-    AFI_TRY(const UploadedFile file, file_of(source, inner, files));
+    AFI_TRY(const UploadedFile file, file_of(source, inner, context.files));
     return content.add_file(file, inner + ".file_id");
   }
   if (type == "base64") {
@@ -120,19 +143,27 @@ Result<void> add_document(const JsonValue& block, const std::string& place, cons
 }
 
 /// A block of text or media, of a user or in a tool's result.
-Result<void> add_block(const JsonValue& block, const std::string& place, const FileLookup& files,
-                       ChatContent& content) {
+Result<void> add_block(const JsonValue& block, const std::string& place,
+                       const MessageContext& context, ChatContent& content) {
   const std::string_view type = block["type"].text();
-  if (type == "text") return add_text_block(block, place, content);
-  if (type == "image") return add_image_block(block, place, files, content);
-  if (type == "document") return add_document(block, place, files, content);
+  if (type == "text") return add_text_block(block, place, context, content);
+  if (type == "image") return add_image_block(block, place, context, content);
+  if (type == "document") return add_document(block, place, context, content);
+  if (type == "tool_reference") {
+    // No template has a form for it: the model reads what the client sent.
+    AFI_TRY_VOID(check_members(block, place, {"type", "tool_name", "cache_control"}));
+    AFI_TRY(const std::string_view tool, text_field(block["tool_name"], place + ".tool_name"));
+    content.add_text(
+        JsonObject().add_text("type", "tool_reference").add_text("tool_name", tool).text());
+    return {};
+  }
   if (!block["type"].is(JsonKind::kString)) return wrong_field(place + ".type", "must be a string");
   return untranslatable(
       place, "a chat completion has no content of the type '" + std::string(type) + "' here");
 }
 
 Result<void> add_tool_result(const JsonValue& block, const std::string& place,
-                             const FileLookup& files, JsonArray& messages) {
+                             const MessageContext& context, ChatMessages& messages) {
   AFI_TRY_VOID(
       check_members(block, place, {"type", "tool_use_id", "content", "is_error", "cache_control"}));
   AFI_TRY(const std::string_view id, text_field(block["tool_use_id"], place + ".tool_use_id"));
@@ -146,7 +177,7 @@ Result<void> add_tool_result(const JsonValue& block, const std::string& place,
   } else if (said.is(JsonKind::kArray)) {
     std::size_t index = 0;
     for (const JsonValue part : said) {
-      AFI_TRY_VOID(add_block(part, element(place + ".content", index++), files, content));
+      AFI_TRY_VOID(add_block(part, element(place + ".content", index++), context, content));
     }
   } else if (!said.is_none()) {
     return wrong_field(place + ".content", "must be a string or a list of blocks");
@@ -160,22 +191,22 @@ Result<void> add_tool_result(const JsonValue& block, const std::string& place,
   return {};
 }
 
-Result<void> add_user(const JsonValue& blocks, const std::string& place, const FileLookup& files,
-                      JsonArray& messages) {
+Result<void> add_user(const JsonValue& blocks, const std::string& place,
+                      const MessageContext& context, ChatMessages& messages) {
   ChatContent content;
   std::size_t index = 0;
   for (const JsonValue block : blocks) {
     const std::string inner = element(place + ".content", index++);
     if (block["type"].text() != "tool_result") {
-      AFI_TRY_VOID(add_block(block, inner, files, content));
+      AFI_TRY_VOID(add_block(block, inner, context, content));
       continue;
     }
     if (!content.is_empty()) {
       return wrong_field(inner, "must come before the message's other content, as tool results do");
     }
-    AFI_TRY_VOID(add_tool_result(block, inner, files, messages));
+    AFI_TRY_VOID(add_tool_result(block, inner, context, messages));
   }
-  if (!content.is_empty()) messages.add(message_of("user", content));
+  messages.add_user(std::move(content));
   return {};
 }
 
@@ -187,9 +218,14 @@ struct AssistantMessage {
 };
 
 Result<void> add_assistant_block(const JsonValue& block, const std::string& place,
-                                 AssistantMessage& message) {
+                                 const MessageContext& context, AssistantMessage& message) {
   const std::string_view type = block["type"].text();
-  if (type == "text") return add_text_block(block, place, message.content);
+  if (type == "text") return add_text_block(block, place, context, message.content);
+  if (type == "redacted_thinking") {
+    // Only the server that encrypted it can read it.
+    context.ignored.push_back(place);
+    return {};
+  }
   if (type == "thinking") {
     AFI_TRY_VOID(check_members(block, place, {"type", "thinking", "signature", "cache_control"}));
     AFI_TRY(const std::string_view text, text_field(block["thinking"], place + ".thinking"));
@@ -218,11 +254,12 @@ Result<void> add_assistant_block(const JsonValue& block, const std::string& plac
                                    std::string(type) + "' of an assistant");
 }
 
-Result<void> add_assistant(const JsonValue& blocks, const std::string& place, JsonArray& messages) {
+Result<void> add_assistant(const JsonValue& blocks, const std::string& place,
+                           const MessageContext& context, ChatMessages& messages) {
   AssistantMessage read;
   std::size_t index = 0;
   for (const JsonValue block : blocks) {
-    AFI_TRY_VOID(add_assistant_block(block, element(place + ".content", index++), read));
+    AFI_TRY_VOID(add_assistant_block(block, element(place + ".content", index++), context, read));
   }
   JsonObject message;
   message.add_text("role", "assistant").add("content", read.content.json());
@@ -232,47 +269,105 @@ Result<void> add_assistant(const JsonValue& blocks, const std::string& place, Js
   return {};
 }
 
+/// The texts of `content`, a string or a list of text blocks, but for billing lines.
+Result<std::vector<std::string_view>> read_instructions(const JsonValue& content,
+                                                        const std::string& place,
+                                                        const MessageContext& context) {
+  std::vector<std::string_view> texts;
+  const auto add = [&](std::string_view text, const std::string& where) {
+    const std::string_view rest = without_billing_line(text);
+    if (rest.size() != text.size()) context.ignored.push_back(where);
+    if (rest.size() == text.size() || !rest.empty()) texts.push_back(rest);
+  };
+  if (content.is(JsonKind::kString)) {
+    add(content.text(), place);
+    return texts;
+  }
+  if (!content.is(JsonKind::kArray)) {
+    return wrong_field(place, "must be a string or a list of text blocks");
+  }
+  std::size_t index = 0;
+  for (const JsonValue block : content) {
+    const std::string inner = element(place, index++);
+    if (block["type"].text() != "text") return wrong_field(inner, "must be a text block");
+    AFI_TRY(const std::string_view text, text_of_block(block, inner, context));
+    add(text, inner);
+  }
+  return texts;
+}
+
+/// Instructions within a conversation, as a user's text: many templates take a system message at the
+/// beginning only, and there it would make everything after it new. The tags are those that coding
+/// agents put around such texts themselves.
+Result<void> add_late_instructions(const JsonValue& content, const std::string& place,
+                                   const MessageContext& context, ChatMessages& messages) {
+  AFI_TRY(const auto texts, read_instructions(content, place, context));
+  for (const std::string_view text : texts) {
+    messages.add_to_user("<system-reminder>\n" + std::string(text) + "\n</system-reminder>");
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<void> add_system(const JsonValue& system, JsonArray& messages) {
+void ChatMessages::add(std::string_view message) {
+  close_user();
+  messages_.add(message);
+}
+
+void ChatMessages::add_user(ChatContent content) {
+  close_user();
+  user_ = std::move(content);
+}
+
+void ChatMessages::add_to_user(std::string_view text) { user_.add_text(text); }
+
+std::string ChatMessages::text() {
+  close_user();
+  return messages_.text();
+}
+
+void ChatMessages::close_user() {
+  if (!user_.is_empty()) messages_.add(message_of("user", std::exchange(user_, {})));
+}
+
+Result<void> add_system(const JsonValue& system, const MessageContext& context,
+                        ChatMessages& messages) {
   if (system.is_none()) return {};
+  AFI_TRY(const auto texts, read_instructions(system, "system", context));
   ChatContent content;
-  if (system.is(JsonKind::kString)) {
-    content.add_text(system.text());
-  } else if (system.is(JsonKind::kArray)) {
-    std::size_t index = 0;
-    for (const JsonValue block : system) {
-      const std::string place = element("system", index++);
-      if (block["type"].text() != "text") return wrong_field(place, "must be a text block");
-      AFI_TRY_VOID(add_text_block(block, place, content));
-    }
-  } else {
-    return wrong_field("system", "must be a string or a list of text blocks");
-  }
+  for (const std::string_view text : texts) content.add_text(text);
   if (!content.is_empty()) messages.add(message_of("system", content));
   return {};
 }
 
 Result<void> add_message(const JsonValue& message, const std::string& place,
-                         const FileLookup& files, JsonArray& messages) {
+                         const MessageContext& context, ChatMessages& messages) {
   AFI_TRY_VOID(check_members(message, place, {"role", "content"}));
   AFI_TRY(const std::string_view role, text_field(message["role"], place + ".role"));
-  if (role != "user" && role != "assistant") {
-    return wrong_field(place + ".role", "must be user or assistant; send instructions in system");
-  }
   const JsonValue content = message["content"];
+  if (role == "system" || role == "developer") {
+    return add_late_instructions(content, place + ".content", context, messages);
+  }
+  if (role != "user" && role != "assistant") {
+    return wrong_field(place + ".role", "must be user, assistant or system");
+  }
   if (content.is(JsonKind::kString)) {
     ChatContent text;
     text.add_text(content.text());
-    messages.add(message_of(role, text));
+    if (role == "user") {
+      messages.add_user(std::move(text));
+    } else {
+      messages.add(message_of(role, text));
+    }
     return {};
   }
   if (!content.is(JsonKind::kArray)) {
     return wrong_field(place + ".content", "must be a string or a list of blocks");
   }
   if (content.is_empty()) return wrong_field(place + ".content", "must not be empty");
-  if (role == "user") return add_user(content, place, files, messages);
-  return add_assistant(content, place, messages);
+  if (role == "user") return add_user(content, place, context, messages);
+  return add_assistant(content, place, context, messages);
 }
 
 }  // namespace afterimage

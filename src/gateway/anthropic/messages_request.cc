@@ -10,10 +10,19 @@
 namespace afterimage {
 namespace {
 
+/// Fields that have no influence on what the model says next: wishes about the client's own service,
+/// which edits old turns, and diagnoses that no server of a chat completion makes.
+constexpr auto kIgnored =
+    std::to_array<std::string_view>({"betas", "context_management", "diagnostics", "speed"});
+
+/// Tools that Anthropic's servers run; a chat completion's server cannot.
+constexpr auto kServerTools = std::to_array<std::string_view>(
+    {"web_search_", "web_fetch_", "code_execution_", "tool_search_tool_", "advisor_"});
+
 class Reading {
  public:
   Reading(const JsonValue& root, const FileLookup& files, MessagesUse use)
-      : root_(root), files_(files), use_(use) {}
+      : root_(root), context_{.files = files, .ignored = request_.ignored}, use_(use) {}
 
   Result<MessagesRequest> run() && {
     AFI_TRY_VOID(check_fields());
@@ -38,7 +47,7 @@ class Reading {
   }
 
  private:
-  Result<void> check_fields() const {
+  Result<void> check_fields() {
     static constexpr auto kKnown = std::to_array<std::string_view>(
         {"model", "messages", "max_tokens", "system", "stop_sequences", "stream", "temperature",
          "top_p", "top_k", "tools", "tool_choice", "metadata", "thinking", "output_config",
@@ -49,14 +58,19 @@ class Reading {
           std::ranges::find(kKnown, name) != kKnown.end()) {
         continue;
       }
+      if (std::ranges::find(kIgnored, name) != kIgnored.end()) {
+        ignore(std::string(name));
+        continue;
+      }
       return untranslatable(name, "a chat completion has no such field; leave it out");
     }
     return {};
   }
+  void ignore(std::string place) { request_.ignored.push_back(std::move(place)); }
 
   Result<void> read_messages() {
-    JsonArray messages;
-    AFI_TRY_VOID(add_system(root_["system"], messages));
+    ChatMessages messages;
+    AFI_TRY_VOID(add_system(root_["system"], context_, messages));
     const JsonValue list = root_["messages"];
     if (!list.is(JsonKind::kArray) || list.is_empty()) {
       return wrong_field("messages", "must be a non-empty list of messages");
@@ -64,7 +78,7 @@ class Reading {
     std::size_t index = 0;
     std::string_view role;
     for (const JsonValue message : list) {
-      AFI_TRY_VOID(add_message(message, element("messages", index++), files_, messages));
+      AFI_TRY_VOID(add_message(message, element("messages", index++), context_, messages));
       role = message["role"].text();
     }
     chat_.add("messages", messages.text());
@@ -77,8 +91,7 @@ class Reading {
 
   Result<void> read_generation() {
     if (use_ == MessagesUse::kAnswer) {
-      AFI_TRY_VOID(check_count(root_["max_tokens"], "max_tokens"));
-      chat_.add_value("max_tokens", root_["max_tokens"]);
+      AFI_TRY_VOID(read_max_tokens(root_["max_tokens"]));
     }
     for (const std::string_view name : {"temperature", "top_p", "top_k"}) {
       const JsonValue value = root_[name];
@@ -96,6 +109,20 @@ class Reading {
     return {};
   }
 
+  /// 0 asks for the prefill alone. Servers generate at least one token, and a stored answer would
+  /// prefill nothing.
+  Result<void> read_max_tokens(const JsonValue& value) {
+    if (value.count() == 0U) {
+      request_.only_prefills = true;
+      chat_.add("max_tokens", "1");
+      if (root_["cache"].is_none()) chat_.add("cache", R"({"no-cache":true,"no-store":true})");
+      return {};
+    }
+    AFI_TRY_VOID(check_count(value, "max_tokens"));
+    chat_.add_value("max_tokens", value);
+    return {};
+  }
+
   Result<void> read_tools() {
     const JsonValue tools = root_["tools"];
     if (!tools.is_none()) {
@@ -110,17 +137,24 @@ class Reading {
     return read_tool_choice(root_["tool_choice"]);
   }
 
-  static Result<void> add_tool(const JsonValue& tool, const std::string& place, JsonArray& list) {
+  Result<void> add_tool(const JsonValue& tool, const std::string& place, JsonArray& list) {
     const JsonValue type = tool["type"];
-    if (!type.is_none() && type.text() != "custom") {
-      return untranslatable(place + ".type",
-                            "the tool " + std::string(type.text()) +
-                                " runs on Anthropic's servers or has a schema of theirs; "
-                                "define a tool with an input_schema");
+    if (std::ranges::any_of(kServerTools, [&](auto own) { return type.text().starts_with(own); })) {
+      ignore(place);
+      return {};
     }
-    AFI_TRY_VOID(check_members(tool, place,
-                               {"type", "name", "description", "input_schema", "cache_control",
-                                "strict", "eager_input_streaming"}));
+    if (!type.is_none() && type.text() != "custom") {
+      return untranslatable(place + ".type", "the tool " + std::string(type.text()) +
+                                                 " has a schema of Anthropic's; define a tool with "
+                                                 "an input_schema");
+    }
+    AFI_TRY_VOID(check_members(
+        tool, place,
+        {"type", "name", "description", "input_schema", "cache_control", "strict",
+         "eager_input_streaming", "defer_loading", "allowed_callers", "input_examples"}));
+    for (const std::string_view member : {"defer_loading", "allowed_callers", "input_examples"}) {
+      if (!tool[member].is_none()) ignore(place + "." + std::string(member));
+    }
     AFI_TRY(const std::string_view name, text_field(tool["name"], place + ".name"));
     if (!tool["input_schema"].is(JsonKind::kObject)) {
       return wrong_field(place + ".input_schema", "must be an object");
@@ -131,7 +165,11 @@ class Reading {
     function.add_value("parameters", tool["input_schema"]);
     if (!tool["strict"].is_none()) function.add_value("strict", tool["strict"]);
     list.add(JsonObject().add_text("type", "function").add("function", function.text()).text());
+    tools_.push_back(name);
     return {};
+  }
+  [[nodiscard]] bool has_tool(std::string_view name) const {
+    return std::ranges::find(tools_, name) != tools_.end();
   }
 
   Result<void> read_tool_choice(const JsonValue& choice) {
@@ -141,12 +179,17 @@ class Reading {
     const std::string_view type = choice["type"].text();
     if (type == "tool") {
       AFI_TRY(const std::string_view name, text_field(choice["name"], "tool_choice.name"));
+      if (!has_tool(name)) {
+        return untranslatable("tool_choice.name", "no tool that a chat completion can have is '" +
+                                                      std::string(name) + "'");
+      }
       chat_.add("tool_choice", JsonObject()
                                    .add_text("type", "function")
                                    .add("function", JsonObject().add_text("name", name).text())
                                    .text());
     } else if (type == "auto" || type == "none") {
-      chat_.add_text("tool_choice", type);
+      // Without tools there is nothing to choose, and servers refuse the field.
+      if (!tools_.empty()) chat_.add_text("tool_choice", type);
     } else if (type == "any") {
       chat_.add_text("tool_choice", "required");
     } else {
@@ -166,12 +209,7 @@ class Reading {
     if (!config.is_none()) {
       AFI_TRY_VOID(check_members(config, "output_config", {"effort", "format"}));
       if (!config["effort"].is_none()) {
-        const std::string_view effort = config["effort"].text();
-        if (effort != "low" && effort != "medium" && effort != "high" && effort != "xhigh") {
-          return untranslatable("output_config.effort",
-                                "a chat completion knows low, medium, high and xhigh");
-        }
-        chat_.add_text("reasoning_effort", effort);
+        AFI_TRY_VOID(read_effort(config["effort"].text()));
       }
       if (!config["format"].is_none()) {
         if (!format.is_none()) return wrong_field(place, "is given beside output_config.format");
@@ -195,18 +233,29 @@ class Reading {
     return {};
   }
 
+  Result<void> read_effort(std::string_view effort) {
+    if (effort == "max") {
+      // The most that a chat completion can ask for.
+      ignore("output_config.effort");
+      effort = "xhigh";
+    }
+    if (effort != "low" && effort != "medium" && effort != "high" && effort != "xhigh") {
+      return untranslatable("output_config.effort",
+                            "a chat completion knows low, medium, high, xhigh and max");
+    }
+    chat_.add_text("reasoning_effort", effort);
+    return {};
+  }
+
   Result<void> read_thinking() {
     const JsonValue thinking = root_["thinking"];
     if (thinking.is_none()) return {};
     AFI_TRY_VOID(check_members(thinking, "thinking", {"type", "budget_tokens", "display"}));
     const std::string_view type = thinking["type"].text();
     if (type == "disabled") return {};
-    if (type == "enabled") {
-      return untranslatable("thinking.budget_tokens",
-                            "a chat completion has no limit for reasoning alone; send thinking "
-                            R"({"type": "adaptive"} to get the model's reasoning)");
-    }
-    if (type != "adaptive") {
+    // Nothing enforces it; max_tokens bounds both.
+    if (!thinking["budget_tokens"].is_none()) ignore("thinking.budget_tokens");
+    if (type != "adaptive" && type != "enabled") {
       return wrong_field("thinking.type", "must be adaptive, enabled or disabled");
     }
     const JsonValue display = thinking["display"];
@@ -224,7 +273,7 @@ class Reading {
     }
     const JsonValue metadata = root_["metadata"];
     if (metadata.is_none()) return {};
-    AFI_TRY_VOID(check_members(metadata, "metadata", {"user_id"}));
+    if (!metadata.is(JsonKind::kObject)) return wrong_field("metadata", "must be an object");
     if (metadata["user_id"].is_none()) return {};
     AFI_TRY(const std::string_view user, text_field(metadata["user_id"], "metadata.user_id"));
     chat_.add_text("user", user);
@@ -232,10 +281,11 @@ class Reading {
   }
 
   JsonValue root_;
-  const FileLookup& files_;
+  MessagesRequest request_;
+  MessageContext context_;
+  std::vector<std::string_view> tools_;  // names of those that the chat has
   MessagesUse use_;
   JsonObject chat_;
-  MessagesRequest request_;
 };
 
 }  // namespace

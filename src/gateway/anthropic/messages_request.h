@@ -16,15 +16,18 @@ struct MessagesRequest {
   std::string chat;  // the body
   std::string model;
   bool stream = false;
-  bool shows_reasoning = false;    // thinking is not off
-  std::vector<std::string> stops;  // stop_sequences
+  bool shows_reasoning = false;      // thinking is not off
+  bool only_prefills = false;        // max_tokens is 0: nobody reads what is generated
+  std::vector<std::string> stops;    // stop_sequences
+  std::vector<std::string> ignored;  // what was left out of the chat: "diagnostics", "tools[3]"
 };
 
 enum class MessagesUse : unsigned char { kAnswer, kCount };
 
 /// Translates the body of POST /v1/messages, or of its count_tokens.
 ///
-/// Markers of cache_control are ignored: the cache finds entries by content.
+/// Markers of cache_control are ignored: the cache finds entries by content. What has no influence on
+/// what the model says, or runs at Anthropic, is left out, and named in `ignored`.
 ///
 /// Errors   kInvalidArgument: not such a request. kUnsupported: a chat completion cannot ask this.
 ///          kNotFound: no such file. All name the field.

@@ -13,6 +13,8 @@
 namespace afterimage {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 
@@ -169,9 +171,11 @@ TEST(MessagesRequest, RefusesWhatAChatCannotSayByName) {
   } kCases[] = {
       {"model", R"({"max_tokens":1,"messages":[{"role":"user","content":"x"}]})"},
       {"max_tokens", R"({"model":"m","messages":[{"role":"user","content":"x"}]})"},
-      {"max_tokens", R"({"model":"m","max_tokens":0,"messages":[{"role":"user","content":"x"}]})"},
+      {"max_tokens", R"({"model":"m","max_tokens":-1,"messages":[{"role":"user","content":"x"}]})"},
       {"messages ", with(R"("messages":[])")},
-      {"messages[0].role", with(R"("messages":[{"role":"system","content":"x"}])")},
+      {"messages[0].role", with(R"("messages":[{"role":"tool","content":"x"}])")},
+      {"messages[0].content[0] must be a text block",
+       with(R"("messages":[{"role":"system","content":[{"type":"image"}]}])")},
       {"messages[0].content ", content("7")},
       {"messages[0].content ", content("[]")},
       {"messages[0].content[0].type", content("[{}]")},
@@ -199,16 +203,18 @@ TEST(MessagesRequest, RefusesWhatAChatCannotSayByName) {
       {"messages[0].content[1] must come before",
        content(R"([{"type":"text","text":"x"},{"type":"tool_result","tool_use_id":"t"}])")},
       {"messages[0].content[0] ",
-       with(
-           R"("messages":[{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"}]}])")},
-      {"tools[0].type", more(R"("tools":[{"type":"web_search_20250305","name":"web_search"}])")},
+       with(R"("messages":[{"role":"assistant","content":[{"type":"server_tool_use"}]}])")},
+      {"tools[0].type", more(R"("tools":[{"type":"bash_20250124","name":"bash"}])")},
+      // A choice of a tool that is left out would have the model call nothing.
+      {"tool_choice.name", more(R"("tools":[{"type":"web_search_20250305","name":"web_search"}],)"
+                                R"("tool_choice":{"type":"tool","name":"web_search"})")},
       {"tools[0].input_schema", more(R"("tools":[{"name":"f"}])")},
       {"tool_choice.type", more(R"("tool_choice":{"type":"all"})")},
-      {"thinking.budget_tokens", more(R"("thinking":{"type":"enabled","budget_tokens":2000})")},
-      {"metadata.other", more(R"("metadata":{"other":1})")},
+      {"thinking.type", more(R"("thinking":{"type":"often"})")},
+      {"metadata ", more(R"("metadata":1)")},
       {"mcp_servers", more(R"("mcp_servers":[{"a":1}])")},
       {"container", more(R"("container":"c")")},
-      {"output_config.effort", more(R"("output_config":{"effort":"max"})")},
+      {"output_config.effort", more(R"("output_config":{"effort":"most"})")},
       {"the body", "["},
       {"the body", "[]"},
       {"the body", R"({"model":"m","model":"n"})"},
@@ -227,7 +233,7 @@ TEST(MessagesRequest, CountingNeedsNoLimit) {
   EXPECT_FALSE(Json::parse(read->chat).contains("max_tokens"));
 }
 
-TEST(MessagesRequest, OnlyAdaptiveThinkingIsShown) {
+TEST(MessagesRequest, ThinkingIsShownUnlessItIsOff) {
   const auto shows = [](const std::string& thinking) {
     return read_messages_request(with(R"("messages":[{"role":"user","content":"x"}])" + thinking),
                                  find_file)
@@ -236,7 +242,115 @@ TEST(MessagesRequest, OnlyAdaptiveThinkingIsShown) {
   EXPECT_FALSE(shows(""));
   EXPECT_FALSE(shows(R"(,"thinking":{"type":"disabled"})"));
   EXPECT_TRUE(shows(R"(,"thinking":{"type":"adaptive"})"));
+  EXPECT_TRUE(shows(R"(,"thinking":{"type":"enabled","budget_tokens":2000})"));
   EXPECT_FALSE(shows(R"(,"thinking":{"type":"adaptive","display":"omitted"})"));
+}
+
+// What current coding agents send with nearly every request. Each is answered as without it.
+TEST(MessagesRequest, WhatHasNoInfluenceIsLeftOutAndNamed) {
+  const auto plain = read_messages_request(
+      more(R"("tools":[{"name":"Read","input_schema":{"type":"object"}}])"), find_file);
+  ASSERT_TRUE(plain.has_value()) << plain.error().message;
+  EXPECT_THAT(plain->ignored, IsEmpty());
+  const auto all = read_messages_request(
+      more(
+          R"("context_management":{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]},)"
+          R"("diagnostics":{"previous_message_id":null},"betas":["b"],"thinking":{"type":"enabled","budget_tokens":2000},)"
+          R"("tools":[{"type":"web_search_20250305","name":"web_search","max_uses":2},)"
+          R"({"name":"Read","input_schema":{"type":"object"},"defer_loading":true}],"metadata":{"user_id":"u","more":1})"),
+      find_file);
+  ASSERT_TRUE(all.has_value()) << all.error().message;
+  EXPECT_THAT(all->ignored, ElementsAre("context_management", "diagnostics", "betas", "tools[0]",
+                                        "tools[1].defer_loading", "thinking.budget_tokens"));
+  EXPECT_TRUE(testing::identity_of(plain->chat) == testing::identity_of(all->chat)) << all->chat;
+}
+
+TEST(MessagesRequest, TheMostEffortIsAChatsMost) {
+  const auto read = read_messages_request(more(R"("output_config":{"effort":"max"})"), find_file);
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(Json::parse(read->chat)["reasoning_effort"], "xhigh");
+  EXPECT_THAT(read->ignored, ElementsAre("output_config.effort"));
+}
+
+// Without tools a choice among them is left out: servers refuse it.
+TEST(MessagesRequest, AChoiceWithoutToolsIsLeftOut) {
+  const Json chat = chat_of(more(R"("tools":[{"type":"web_fetch_20250910","name":"web_fetch"}],)"
+                                 R"("tool_choice":{"type":"auto"})"));
+  EXPECT_FALSE(chat.contains("tools"));
+  EXPECT_FALSE(chat.contains("tool_choice"));
+}
+
+// The first block of some agents' system prompts changes with every request, and no prefix was ever
+// found again.
+TEST(MessagesRequest, TwoBillingLinesAreOnePrompt) {
+  const auto asked = [](const std::string& system) {
+    return read_messages_request(
+        with(R"("messages":[{"role":"user","content":"Q"}],"system":)" + system), find_file);
+  };
+  const auto block = [](const std::string& text) {
+    return R"({"type":"text","text":")" + text + R"("})";
+  };
+  const std::string one = "x-anthropic-billing-header: cc_version=2.1; cch=00a1b;";
+  const std::string two = "x-anthropic-billing-header: cc_version=2.1; cch=9f3c2;";
+  const auto without = asked("[" + block("You help.") + "]");
+  const auto first = asked("[" + block(one) + "," + block("You help.") + "]");
+  const auto second = asked("[" + block(two) + "," + block("You help.") + "]");
+  const auto in_one_text = asked("\"" + two + "\\nYou help.\"");
+  for (const auto* read : {&first, &second, &in_one_text}) {
+    ASSERT_TRUE(read->has_value()) << read->error().message;
+    EXPECT_EQ((*read)->chat, without->chat);
+  }
+  EXPECT_THAT(first->ignored, ElementsAre("system[0]"));
+  EXPECT_THAT(in_one_text->ignored, ElementsAre("system"));
+  // Said elsewhere it is text like any other.
+  const auto quoted = asked("[" + block("See: " + one) + "]");
+  EXPECT_THAT(quoted->ignored, IsEmpty());
+  EXPECT_NE(quoted->chat.find(one), std::string::npos);
+  // Nothing but such a line is no system message.
+  EXPECT_EQ(Json::parse(asked("[" + block(one) + "]")->chat)["messages"].size(), 1U);
+}
+
+// Many templates take a system message at the beginning only, and others want turns to alternate.
+TEST(MessagesRequest, InstructionsWithinAConversationAreTheUsers) {
+  const Json chat = chat_of(with(
+      R"("system":"Be brief.","messages":[{"role":"user","content":"Hello"},{"role":"system","content":"Skills: none."},)"
+      R"({"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},)"
+      R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"ok"}]},)"
+      R"({"role":"system","content":[{"type":"text","text":"Be careful."}]}])"));
+  EXPECT_EQ(
+      chat["messages"],
+      Json::parse(
+          R"([{"role":"system","content":"Be brief."},)"
+          R"({"role":"user","content":[{"type":"text","text":"Hello"},)"
+          R"({"type":"text","text":"<system-reminder>\nSkills: none.\n</system-reminder>"}]},)"
+          R"({"role":"assistant","content":null,"tool_calls":[{"id":"t","type":"function","function":{"name":"f","arguments":"{}"}}]},)"
+          R"({"role":"tool","tool_call_id":"t","content":"ok"},)"
+          R"({"role":"user","content":"<system-reminder>\nBe careful.\n</system-reminder>"}])"));
+}
+
+TEST(MessagesRequest, BlocksOfOtherServersAndReferencesToTools) {
+  const auto read = read_messages_request(
+      with(
+          R"("messages":[{"role":"user","content":"Q"},{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"},)"
+          R"({"type":"text","text":"A","citations":[{"type":"char_location"}]},{"type":"tool_use","id":"t","name":"find","input":{}}]},)"
+          R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"tool_reference","tool_name":"Read"}]}]}])"),
+      find_file);
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_THAT(read->ignored,
+              ElementsAre("messages[1].content[0]", "messages[1].content[1].citations"));
+  const Json chat = Json::parse(read->chat);
+  EXPECT_EQ(chat["messages"][1]["content"], "A");
+  EXPECT_EQ(chat["messages"][2]["content"], R"({"type":"tool_reference","tool_name":"Read"})");
+}
+
+TEST(MessagesRequest, NoTokensAreAPrefill) {
+  const auto read = read_messages_request(
+      R"({"model":"m","max_tokens":0,"messages":[{"role":"user","content":"x"}]})", find_file);
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_TRUE(read->only_prefills);
+  const Json chat = Json::parse(read->chat);
+  EXPECT_EQ(chat["max_tokens"], 1);
+  EXPECT_EQ(chat["cache"]["no-store"], true);
 }
 
 }  // namespace

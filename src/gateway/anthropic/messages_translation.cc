@@ -73,10 +73,20 @@ void MessagesTranslation::on_begin(std::string_view model) {
 }
 
 void MessagesTranslation::on_reasoning(std::string_view text) {
-  if (asked_.shows_reasoning) add_text(BlockKind::kThinking, text);
+  if (asked_.shows_reasoning && !asked_.only_prefills) add_text(BlockKind::kThinking, text);
+}
+
+void MessagesTranslation::on_text(std::string_view text) {
+  if (!asked_.only_prefills) add_text(BlockKind::kText, text);
+}
+
+void MessagesTranslation::on_usage(const TokenUsage& usage) {
+  usage_ = usage;
+  if (asked_.only_prefills) usage_.output = 0;
 }
 
 void MessagesTranslation::on_refusal(std::string_view text) {
+  if (asked_.only_prefills) return;
   refused_ = true;
   add_text(BlockKind::kText, text);
 }
@@ -92,6 +102,7 @@ void MessagesTranslation::add_text(BlockKind kind, std::string_view text) {
 }
 
 Result<void> MessagesTranslation::on_call(const AnswerCall& call) {
+  if (asked_.only_prefills) return {};
   const auto known = std::ranges::find_if(blocks_, [&](const Block& block) {
     return block.kind == BlockKind::kCall && block.call == call.index;
   });
@@ -113,7 +124,7 @@ Result<void> MessagesTranslation::on_call(const AnswerCall& call) {
 }
 
 void MessagesTranslation::on_finish(std::string_view reason, std::string_view stop) {
-  reason_ = reason;
+  reason_ = asked_.only_prefills ? "length" : reason;
   if (std::ranges::find(asked_.stops, stop) != asked_.stops.end()) stop_ = stop;
 }
 

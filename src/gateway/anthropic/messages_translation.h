@@ -29,6 +29,7 @@ class MessagesTranslation final : public Translation {
   [[nodiscard]] Result<std::string> request(std::string_view body,
                                             const ClientContext& context) override;
   [[nodiscard]] std::string_view id_header() const override { return "request-id"; }
+  [[nodiscard]] const std::vector<std::string>& ignored() const override { return asked_.ignored; }
   [[nodiscard]] bool streams() const override { return asked_.stream; }
   [[nodiscard]] std::string error_body(unsigned status, std::string_view message,
                                        std::string_view code,
@@ -46,11 +47,11 @@ class MessagesTranslation final : public Translation {
 
   void on_begin(std::string_view model) override;
   void on_reasoning(std::string_view text) override;
-  void on_text(std::string_view text) override { add_text(BlockKind::kText, text); }
+  void on_text(std::string_view text) override;
   void on_refusal(std::string_view text) override;
   Result<void> on_call(const AnswerCall& call) override;
   void on_finish(std::string_view reason, std::string_view stop) override;
-  void on_usage(const TokenUsage& usage) override { usage_ = usage; }
+  void on_usage(const TokenUsage& usage) override;
   std::string take_events() override;
   Result<std::string> finish() override;
   std::string failure_event(const Error& error) override;

@@ -264,5 +264,21 @@ TEST(MessagesTranslation, RepliesAreReplaced) {
               ::testing::StartsWith("text/event-stream"));
 }
 
+TEST(MessagesTranslation, APrefillHasNoContent) {
+  auto translation = std::make_shared<MessagesTranslation>("7");
+  ASSERT_TRUE(
+      translation
+          ->request(R"({"model":"m","max_tokens":0,"messages":[{"role":"user","content":"Q"}]})",
+                    kNobody)
+          .has_value());
+  const auto made = translation->whole(body(R"({"content":"x"})", "length"));
+  ASSERT_TRUE(made.has_value()) << made.error().message;
+  const Json message = Json::parse(*made);
+  EXPECT_EQ(message["content"], Json::array());
+  EXPECT_EQ(message["stop_reason"], "max_tokens");
+  EXPECT_EQ(message["usage"]["output_tokens"], 0);
+  EXPECT_EQ(message["usage"]["input_tokens"], 6);
+}
+
 }  // namespace
 }  // namespace afterimage

@@ -53,8 +53,15 @@ Result<void> check_count(const JsonValue& value, std::string_view place) {
 bool is_passed_on(std::string_view name) {
   static constexpr auto kNames = std::to_array<std::string_view>(
       {"cache", "seed", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
-       "chat_template_kwargs"});
+       "chat_template_kwargs", "cache_salt"});
   return std::ranges::find(kNames, name) != kNames.end();
+}
+
+void append_ignored(HttpHeaders& headers, const std::vector<std::string>& places) {
+  constexpr std::string_view kName = "X-Afterimage-Ignored";
+  std::string list(headers.find(kName).value_or(""));
+  for (const std::string& place : places) list += (list.empty() ? "" : ", ") + place;
+  if (!list.empty()) headers.set(kName, list);
 }
 
 std::string element(std::string_view list, std::size_t index) {

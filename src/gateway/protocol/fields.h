@@ -5,8 +5,10 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "afterimage/result.h"
+#include "foundation/http/message.h"
 #include "foundation/text/json_text.h"
 #include "gateway/protocol/json_writer.h"
 
@@ -34,6 +36,9 @@ namespace afterimage {
 /// Fields that servers of chat completions have besides the protocol's own, and cache directives: they
 /// are passed on under the same name.
 [[nodiscard]] bool is_passed_on(std::string_view name);
+
+/// Names in X-Afterimage-Ignored what has no influence on the answer, after what stands there.
+void append_ignored(HttpHeaders& headers, const std::vector<std::string>& places);
 
 /// "messages[3]"
 [[nodiscard]] std::string element(std::string_view list, std::size_t index);

@@ -151,6 +151,7 @@ HttpReply translated(HttpReply reply, const std::shared_ptr<Translation>& transl
   if (!translation->id_header().empty()) {
     reply.headers.set(translation->id_header(), std::string(request_id));
   }
+  append_ignored(reply.headers, translation->ignored());
   auto* const source = std::get_if<std::shared_ptr<BodySource>>(&reply.body);
   if (reply.status != 200) {
     const SaidError said = error_in(text_of(reply.body), reply.status);

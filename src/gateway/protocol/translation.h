@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "afterimage/result.h"
 #include "foundation/http/message.h"
@@ -43,6 +44,8 @@ class Translation : protected AnswerListener {
                                                     const ClientContext& context) = 0;
   /// The header in which the protocol's clients look for the request's id; empty: none of its own.
   [[nodiscard]] virtual std::string_view id_header() const { return {}; }
+  /// What of the request was left out of the chat: "context_management", "tools[3]".
+  [[nodiscard]] virtual const std::vector<std::string>& ignored() const = 0;
   /// The client asked for events.
   [[nodiscard]] virtual bool streams() const = 0;
   /// An error, as the protocol says it.
@@ -75,7 +78,8 @@ class Translation : protected AnswerListener {
   bool is_over_ = false;
 };
 
-/// Replaces a chat's response by the protocol's. `translation` may go on being used by the body.
+/// Replaces a chat's response by the protocol's, and names in X-Afterimage-Ignored what was left out of
+/// the request. `translation` may go on being used by the body.
 [[nodiscard]] HttpReply translated(HttpReply reply, const std::shared_ptr<Translation>& translation,
                                    std::string_view request_id);
 

@@ -20,11 +20,13 @@ using Json = nlohmann::json;
 /// Says "text" for text, "(reason)" at the end, "!" and the message for a failure.
 class Echo final : public Translation {
  public:
-  explicit Echo(bool streams) : streams_(streams) {}
+  explicit Echo(bool streams, std::vector<std::string> ignored = {})
+      : streams_(streams), ignored_(std::move(ignored)) {}
   std::string_view name() const override { return "echo"; }
   Result<std::string> request(std::string_view body, const ClientContext& /*client*/) override {
     return std::string(body);
   }
+  const std::vector<std::string>& ignored() const override { return ignored_; }
   bool streams() const override { return streams_; }
   std::string error_body(unsigned status, std::string_view message, std::string_view code,
                          std::string_view request_id) const override {
@@ -54,6 +56,7 @@ class Echo final : public Translation {
   std::string failure_event(const Error& error) override { return "!" + error.message; }
 
   bool streams_;
+  std::vector<std::string> ignored_;
   std::string said_;
   std::string end_;
 };
@@ -223,6 +226,21 @@ TEST(ChatContent, OneTextIsAStringAndTheRestAreParts) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
   EXPECT_TRUE(refused.error().message.starts_with("input[0]"));
+}
+
+TEST(Translation, WhatIsLeftOutIsNamedInAHeader) {
+  const auto ignored_of = [](HttpHeaders headers, std::vector<std::string> ignored) {
+    HttpReply reply{.status = 200, .headers = std::move(headers), .body = std::string(kWhole)};
+    const auto echo = std::make_shared<Echo>(false, std::move(ignored));
+    return std::string(translated(std::move(reply), echo, "id")
+                           .headers.find("x-afterimage-ignored")
+                           .value_or("-"));
+  };
+  EXPECT_EQ(ignored_of({}, {}), "-");
+  EXPECT_EQ(ignored_of({}, {"betas", "tools[1]"}), "betas, tools[1]");
+  // After what the engine leaves out.
+  EXPECT_EQ(ignored_of({{"X-Afterimage-Ignored", "response_format.maximum"}}, {"betas"}),
+            "response_format.maximum, betas");
 }
 
 }  // namespace

@@ -91,7 +91,19 @@ Result<void> InputItems::add_item(const JsonValue& item, const std::string& plac
   const std::string_view name = type.is_none() ? "message" : type.text();
   if (name == "message") return add_message(item, place);
   if (name == "function_call") return add_call(item, place);
-  if (name == "function_call_output") return add_call_output(item, place);
+  if (name == "custom_tool_call") return add_custom_call(item, place);
+  if (name == "function_call_output" || name == "custom_tool_call_output") {
+    return add_call_output(item, place);
+  }
+  if (name == "tool_search_call") return add_search_call(item, place);
+  if (name == "tool_search_output") return add_search_output(item, place);
+  if (name == "additional_tools") return add_tools(item, place);
+  if (name == "agent_message") return add_agent_message(item, place);
+  // What a server of OpenAI's did: its result is in what the assistant said then.
+  if (name == "web_search_call" || name == "file_search_call") {
+    ignored_.push_back(place);
+    return {};
+  }
   if (name == "reasoning") return add_reasoning(item, place);
   if (name == "item_reference") {
     return untranslatable(place,
@@ -215,22 +227,96 @@ Result<void> InputItems::add_file(const JsonValue& part, const std::string& plac
 }
 
 Result<void> InputItems::add_call(const JsonValue& item, const std::string& place) {
-  AFI_TRY_VOID(
-      check_members(item, place, {"type", "call_id", "name", "arguments", "id", "status"}));
+  AFI_TRY_VOID(check_members(
+      item, place, {"type", "call_id", "name", "namespace", "arguments", "id", "status"}));
   AFI_TRY(const std::string_view id, text_field(item["call_id"], place + ".call_id"));
   AFI_TRY(const std::string_view name, text_field(item["name"], place + ".name"));
   AFI_TRY(const std::string_view arguments, text_field(item["arguments"], place + ".arguments"));
   keep_item(item, "fc_");
+  add_call(id, chat_tool_name(item["namespace"].text(), name), arguments);
+  return {};
+}
+
+void InputItems::add_call(std::string_view id, std::string_view name, std::string_view arguments) {
   assistant_.is_there = true;
   assistant_.calls.add(chat_call(id, name, arguments));
+}
+
+Result<void> InputItems::add_custom_call(const JsonValue& item, const std::string& place) {
+  AFI_TRY_VOID(check_members(item, place,
+                             {"type", "call_id", "name", "namespace", "input", "id", "status"}));
+  AFI_TRY(const std::string_view id, text_field(item["call_id"], place + ".call_id"));
+  AFI_TRY(const std::string_view name, text_field(item["name"], place + ".name"));
+  AFI_TRY(const std::string_view input, text_field(item["input"], place + ".input"));
+  keep_item(item, "ctc_");
+  add_call(id, chat_tool_name(item["namespace"].text(), name),
+           JsonObject().add_text("input", input).text());
+  return {};
+}
+
+Result<void> InputItems::add_search_call(const JsonValue& item, const std::string& place) {
+  AFI_TRY_VOID(
+      check_members(item, place, {"type", "call_id", "execution", "arguments", "id", "status"}));
+  AFI_TRY(const std::string_view id, text_field(item["call_id"], place + ".call_id"));
+  const JsonValue arguments = item["arguments"];
+  if (!arguments.is(JsonKind::kObject))
+    return wrong_field(place + ".arguments", "must be an object");
+  keep_item(item, "tsc_");
+  add_call(id, kToolSearch, canonical(arguments));
+  return {};
+}
+
+/// The tools that were found are the request's from now on; the model reads their names.
+Result<void> InputItems::add_search_output(const JsonValue& item, const std::string& place) {
+  AFI_TRY_VOID(
+      check_members(item, place, {"type", "call_id", "execution", "tools", "id", "status"}));
+  AFI_TRY(const std::string_view id, text_field(item["call_id"], place + ".call_id"));
+  keep_item(item, "tso_");
+  AFI_TRY_VOID(tools_.add_list(item["tools"], place + ".tools"));
+  JsonArray names;
+  for (const JsonValue tool : item["tools"]) {
+    const std::string_view name = tool["name"].text();
+    if (tool["type"].text() != "namespace") names.add(json_string(name));
+    for (const JsonValue inner : tool["tools"]) {
+      names.add(json_string(chat_tool_name(name, inner["name"].text())));
+    }
+  }
+  ChatContent content;
+  content.add_text(JsonObject().add("tools", names.text()).text());
+  add_output(id, content);
+  return {};
+}
+
+Result<void> InputItems::add_tools(const JsonValue& item, const std::string& place) {
+  AFI_TRY_VOID(check_members(item, place, {"type", "role", "tools", "id", "status"}));
+  keep_item(item, "at_");
+  return tools_.add_list(item["tools"], place + ".tools");
+}
+
+/// What another agent of the client says: to the model of this one a user's message.
+Result<void> InputItems::add_agent_message(const JsonValue& item, const std::string& place) {
+  AFI_TRY_VOID(
+      check_members(item, place, {"type", "author", "recipient", "content", "id", "status"}));
+  keep_item(item, "am_");
+  end_assistant();
+  ChatContent content;
+  if (!item["author"].is_none()) {
+    AFI_TRY(const std::string_view author, text_field(item["author"], place + ".author"));
+    content.add_text("Message from " + std::string(author) + ":");
+  }
+  if (!item["content"].is(JsonKind::kArray)) {
+    return wrong_field(place + ".content", "must be a list of parts");
+  }
+  AFI_TRY_VOID(add_parts(item["content"], place + ".content", content));
+  if (content.is_empty()) return wrong_field(place + ".content", "must not be empty");
+  add(JsonObject().add_text("role", "user").add("content", content.json()).text());
   return {};
 }
 
 Result<void> InputItems::add_call_output(const JsonValue& item, const std::string& place) {
-  AFI_TRY_VOID(check_members(item, place, {"type", "call_id", "output", "id", "status"}));
+  AFI_TRY_VOID(check_members(item, place, {"type", "call_id", "name", "output", "id", "status"}));
   AFI_TRY(const std::string_view id, text_field(item["call_id"], place + ".call_id"));
   keep_item(item, "fco_");
-  end_assistant();
   ChatContent content;
   const JsonValue output = item["output"];
   if (output.is(JsonKind::kString)) {
@@ -241,12 +327,17 @@ Result<void> InputItems::add_call_output(const JsonValue& item, const std::strin
     return wrong_field(place + ".output", "must be a string or a list of parts");
   }
   if (content.is_empty()) content.add_text("");
+  add_output(id, content);
+  return {};
+}
+
+void InputItems::add_output(std::string_view id, const ChatContent& content) {
+  end_assistant();
   add(JsonObject()
           .add_text("role", "tool")
           .add_text("tool_call_id", id)
           .add("content", content.json())
           .text());
-  return {};
 }
 
 /// What was reasoned before the assistant's next message; summaries and encrypted content are for the

@@ -4,11 +4,13 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "afterimage/result.h"
 #include "foundation/text/json_text.h"
 #include "gateway/protocol/chat_content.h"
 #include "gateway/protocol/json_writer.h"
+#include "gateway/responses/chat_tools.h"
 
 namespace afterimage {
 
@@ -19,7 +21,11 @@ namespace afterimage {
 /// Threads  One at a time.
 class InputItems {
  public:
-  InputItems(const FileLookup& files, std::string_view id) : files_(files), id_(id) {}
+  /// Tools that items bring are added to `tools`, places of what is left out to `ignored`; all outlive
+  /// it.
+  InputItems(const FileLookup& files, std::string_view id, ChatTools& tools,
+             std::vector<std::string>& ignored)
+      : files_(files), id_(id), tools_(tools), ignored_(ignored) {}
 
   /// `input`: a string, or a list of items.
   Result<void> read(const JsonValue& input);
@@ -32,6 +38,11 @@ class InputItems {
   Result<void> add_item(const JsonValue& item, const std::string& place);
   Result<void> add_message(const JsonValue& item, const std::string& place);
   Result<void> add_call(const JsonValue& item, const std::string& place);
+  Result<void> add_custom_call(const JsonValue& item, const std::string& place);
+  Result<void> add_search_call(const JsonValue& item, const std::string& place);
+  Result<void> add_search_output(const JsonValue& item, const std::string& place);
+  Result<void> add_tools(const JsonValue& item, const std::string& place);
+  Result<void> add_agent_message(const JsonValue& item, const std::string& place);
   Result<void> add_call_output(const JsonValue& item, const std::string& place);
   Result<void> add_reasoning(const JsonValue& item, const std::string& place);
   Result<void> add_parts(const JsonValue& parts, const std::string& place, ChatContent& content);
@@ -40,6 +51,8 @@ class InputItems {
   Result<void> add_file(const JsonValue& part, const std::string& place, ChatContent& content);
   Result<UploadedFile> file_of(const JsonValue& id, const std::string& place) const;
   void add(std::string_view message);
+  void add_call(std::string_view id, std::string_view name, std::string_view arguments);
+  void add_output(std::string_view id, const ChatContent& content);
   /// Ends the assistant's message.
   void end_assistant();
   void keep_item(const JsonValue& item, std::string_view prefix);
@@ -55,6 +68,8 @@ class InputItems {
 
   const FileLookup& files_;
   std::string id_;
+  ChatTools& tools_;
+  std::vector<std::string>& ignored_;
   std::string messages_;
   JsonArray items_;
   std::size_t count_ = 0;

@@ -35,8 +35,10 @@ constexpr auto kKnown = std::to_array<std::string_view>({"model",
                                                          "safety_identifier",
                                                          "prompt_cache_key",
                                                          "prompt_cache_retention",
-                                                         "top_logprobs",
-                                                         "max_tool_calls"});
+                                                         "top_logprobs"});
+/// Fields that have no influence on what the model says: they are for the client's or OpenAI's accounts.
+constexpr auto kIgnored =
+    std::to_array<std::string_view>({"client_metadata", "prompt_cache_options", "max_tool_calls"});
 /// Sampling fields that servers of chat completions have, and this API has not.
 constexpr auto kAlsoPassedOn = std::to_array<std::string_view>({"top_k", "stop"});
 
@@ -57,7 +59,8 @@ class Reading {
     if (model.empty()) return wrong_field("model", "must be a non-empty string");
     request_.model = model;
     chat_.add_text("model", model);
-    AFI_TRY_VOID(read_input());
+    AFI_TRY_VOID(tools_.add_list(root_["tools"], "tools"));
+    AFI_TRY_VOID(read_input());  // may bring more tools
     AFI_TRY_VOID(read_generation());
     AFI_TRY_VOID(read_tools());
     AFI_TRY_VOID(read_text());
@@ -76,11 +79,17 @@ class Reading {
   }
 
  private:
-  Result<void> check_fields() const {
+  void ignore(std::string place) { request_.ignored.push_back(std::move(place)); }
+
+  Result<void> check_fields() {
     for (const JsonValue field : root_) {
       const std::string_view name = field.key();
       if (field.is(JsonKind::kNull) || is_passed_on(name) || is_one_of(name, kKnown) ||
           is_one_of(name, kAlsoPassedOn)) {
+        continue;
+      }
+      if (is_one_of(name, kIgnored)) {
+        ignore(std::string(name));
         continue;
       }
       return untranslatable(name, "a chat completion has no such field; leave it out");
@@ -88,25 +97,27 @@ class Reading {
     return {};
   }
 
-  Result<void> check_what_is_not_offered() const {
+  Result<void> check_what_is_not_offered() {
     AFI_TRY(const bool background, flag_field(root_["background"], "background"));
     if (background) return untranslatable("background", "ask without it, and read the response");
     const JsonValue truncation = root_["truncation"];
-    if (!truncation.is_none() && truncation.text() != "disabled") {
-      return untranslatable("truncation",
-                            "the model gets the whole conversation; only disabled is supported");
+    // The model gets the whole conversation, or the answer is an error that says that it is too long.
+    if (truncation.text() == "auto") {
+      ignore("truncation");
+    } else if (!truncation.is_none() && truncation.text() != "disabled") {
+      return wrong_field("truncation", "must be auto or disabled");
     }
     if (root_["top_logprobs"].count().value_or(0) > 0) {
       return untranslatable("top_logprobs", "ask /v1/chat/completions for log probabilities");
     }
-    if (!root_["max_tool_calls"].is_none()) {
-      return untranslatable("max_tool_calls",
-                            "no tools of the server are offered, which it limits");
-    }
+    std::size_t index = 0;
     for (const JsonValue wanted : root_["include"]) {
-      // There is none: reasoning is returned in clear.
-      if (wanted.text() == "reasoning.encrypted_content") continue;
-      return untranslatable("include", "'" + std::string(wanted.text()) + "' is not offered");
+      if (wanted.text() == "message.output_text.logprobs") {
+        return untranslatable("include", "ask /v1/chat/completions for log probabilities");
+      }
+      // Reasoning is returned in clear; the others are of tools that do not run here.
+      const std::string place = element("include", index++);
+      if (wanted.text() != "reasoning.encrypted_content") ignore(place);
     }
     return {};
   }
@@ -128,7 +139,7 @@ class Reading {
       request_.previous_id = id;
       request_.messages = (*found)->messages;
     }
-    InputItems items(files_, id_);
+    InputItems items(files_, id_, tools_, request_.ignored);
     AFI_TRY_VOID(items.read(root_["input"]));
     if (!request_.messages.empty() && !items.messages().empty()) request_.messages += ',';
     request_.messages += items.messages();
@@ -159,39 +170,12 @@ class Reading {
   }
 
   Result<void> read_tools() {
-    const JsonValue tools = root_["tools"];
-    if (!tools.is_none() && !tools.is(JsonKind::kArray)) {
-      return wrong_field("tools", "must be a list of tools");
-    }
-    JsonArray list;
-    std::size_t index = 0;
-    for (const JsonValue tool : tools) {
-      AFI_TRY_VOID(add_tool(tool, element("tools", index++), list));
-    }
-    if (!list.is_empty()) chat_.add("tools", list.text());
+    if (!tools_.is_empty()) chat_.add("tools", tools_.json());
+    request_.tools = tools_.tools();
     AFI_TRY_VOID(read_tool_choice(root_["tool_choice"]));
     const JsonValue parallel = root_["parallel_tool_calls"];
     AFI_TRY_VOID(flag_field(parallel, "parallel_tool_calls"));
     if (!parallel.is_none()) chat_.add_value("parallel_tool_calls", parallel);
-    return {};
-  }
-
-  static Result<void> add_tool(const JsonValue& tool, const std::string& place, JsonArray& list) {
-    const std::string_view type = tool["type"].text();
-    if (type != "function") {
-      return untranslatable(place + ".type", "the tool '" + std::string(type) +
-                                                 "' runs on OpenAI's servers or has a form of its "
-                                                 "own; only functions are offered");
-    }
-    AFI_TRY_VOID(
-        check_members(tool, place, {"type", "name", "description", "parameters", "strict"}));
-    AFI_TRY(const std::string_view name, text_field(tool["name"], place + ".name"));
-    JsonObject function;
-    function.add_text("name", name);
-    for (const std::string_view member : {"description", "parameters", "strict"}) {
-      if (!tool[member].is_none()) function.add_value(member, tool[member]);
-    }
-    list.add(JsonObject().add_text("type", "function").add("function", function.text()).text());
     return {};
   }
 
@@ -202,14 +186,17 @@ class Reading {
       if (text != "auto" && text != "none" && text != "required") {
         return wrong_field("tool_choice", "must be auto, none, required or a function");
       }
-      chat_.add_text("tool_choice", text);
+      // Without tools there is nothing to choose, and servers refuse the field.
+      if (!tools_.is_empty() || text == "required") chat_.add_text("tool_choice", text);
       return {};
     }
-    if (choice["type"].text() != "function") {
-      return untranslatable("tool_choice.type", "only functions are offered");
+    const std::string_view type = choice["type"].text();
+    if (type != "function" && type != "custom") {
+      return untranslatable("tool_choice.type", "only functions and custom tools are offered");
     }
-    AFI_TRY_VOID(check_members(choice, "tool_choice", {"type", "name"}));
-    AFI_TRY(const std::string_view name, text_field(choice["name"], "tool_choice.name"));
+    AFI_TRY_VOID(check_members(choice, "tool_choice", {"type", "name", "namespace"}));
+    AFI_TRY(const std::string_view own, text_field(choice["name"], "tool_choice.name"));
+    const std::string name = chat_tool_name(choice["namespace"].text(), own);
     chat_.add("tool_choice", JsonObject()
                                  .add_text("type", "function")
                                  .add("function", JsonObject().add_text("name", name).text())
@@ -254,10 +241,11 @@ class Reading {
   Result<void> read_reasoning() {
     const JsonValue reasoning = root_["reasoning"];
     if (reasoning.is_none()) return {};
-    AFI_TRY_VOID(check_members(reasoning, "reasoning", {"effort", "summary"}));
-    if (!reasoning["summary"].is_none() && reasoning["summary"].text() != "auto") {
-      return untranslatable("reasoning.summary",
-                            "a chat completion returns reasoning as it is; only auto is supported");
+    AFI_TRY_VOID(check_members(reasoning, "reasoning", {"effort", "summary", "generate_summary"}));
+    // Reasoning is returned as it is.
+    for (const std::string_view member : {"summary", "generate_summary"}) {
+      const bool asks = !reasoning[member].is_none() && reasoning[member].text() != "auto";
+      if (asks) ignore("reasoning." + std::string(member));
     }
     if (reasoning["effort"].is_none()) return {};
     AFI_TRY_VOID(text_field(reasoning["effort"], "reasoning.effort"));
@@ -307,6 +295,7 @@ class Reading {
   std::string_view id_;
   JsonObject chat_;
   ResponsesRequest request_;
+  ChatTools tools_{request_.ignored};
 };
 
 }  // namespace

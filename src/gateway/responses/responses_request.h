@@ -6,9 +6,11 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "afterimage/result.h"
 #include "gateway/protocol/chat_content.h"
+#include "gateway/responses/chat_tools.h"
 #include "gateway/responses/response_store.h"
 
 namespace afterimage {
@@ -19,9 +21,11 @@ struct ResponsesRequest {
   std::string model;
   bool stream = false;
   bool store = true;
-  std::string previous_id;  // empty: none
-  std::string items;        // the input items with their ids, a JSON array
-  std::string messages;     // of the conversation so far, without instructions: "{…},{…}"
+  std::string previous_id;           // empty: none
+  std::string items;                 // the input items with their ids, a JSON array
+  std::string messages;              // of the conversation so far, without instructions: "{…},{…}"
+  ResponsesTools tools;              // by their names in the chat
+  std::vector<std::string> ignored;  // what was left out of the chat: "client_metadata", "tools[2]"
   std::string echo;  // members of the response object that repeat the request: "\"a\":1,\"b\":2"
 };
 

@@ -13,6 +13,7 @@
 namespace afterimage {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
@@ -201,17 +202,22 @@ TEST(ResponsesRequest, RefusesWhatAChatCannotSayByName) {
        part(R"({"type":"input_file","file_url":"http://x/y.pdf"})")},
       {"input[0].content[0].file_data",
        part(R"({"type":"input_file","file_data":"data:application/zip;base64,JVBERg=="})")},
-      {"tools[0].type", q(R"("tools":[{"type":"web_search"}])")},
+      {"tools[0].type", q(R"("tools":[{"type":"local_shell"}])")},
+      {"tools[1].name",
+       q(R"("tools":[{"type":"function","name":"f"},{"type":"custom","name":"f"}])")},
+      {"tools[0].tools[0].type",
+       q(R"("tools":[{"type":"namespace","name":"a","tools":[{"type":"namespace","name":"b"}]}])")},
+      {"tools[0].tools ", q(R"("tools":[{"type":"namespace","name":"a","tools":7}])")},
       {"tools[0].name", q(R"("tools":[{"type":"function"}])")},
       {"tool_choice.type", q(R"("tool_choice":{"type":"file_search"})")},
       {"tool_choice ", q(R"("tool_choice":"some")")},
       {"background", q(R"("background":true)")},
-      {"truncation", q(R"("truncation":"auto")")},
+      {"truncation", q(R"("truncation":"some")")},
       {"top_logprobs", q(R"("top_logprobs":2)")},
-      {"include", q(R"("include":["file_search_call.results"])")},
+      {"include", q(R"("include":["message.output_text.logprobs"])")},
       {"conversation", q(R"("conversation":"c")")},
       {"prompt ", q(R"("prompt":{"id":"p"})")},
-      {"reasoning.summary", q(R"("reasoning":{"summary":"detailed"})")},
+      {"reasoning.budget", q(R"("reasoning":{"budget":7})")},
       {"text.format.type", q(R"("text":{"format":{"type":"xml"}})")},
       {"metadata", q(R"("metadata":7)")},
       {"temperature", R"({"model":"m","input":"Q","temperature":"hot"})"},
@@ -224,6 +230,75 @@ TEST(ResponsesRequest, RefusesWhatAChatCannotSayByName) {
     ASSERT_FALSE(request.has_value()) << c.body;
     EXPECT_THAT(request.error().message, StartsWith(c.place)) << c.body;
   }
+}
+
+// What current coding agents send with every request. Each is answered as without it.
+TEST(ResponsesRequest, WhatHasNoInfluenceIsLeftOutAndNamed) {
+  const auto plain = read(with(R"("input":"Q","tools":[{"type":"function","name":"f"}])"));
+  const auto all = read(with(
+      R"("input":"Q","client_metadata":{"turn":"1"},"prompt_cache_options":{"comparison_response_id":"x"},)"
+      R"("tools":[{"type":"web_search"},{"type":"function","name":"f"},{"type":"image_generation"}],"truncation":"auto",)"
+      R"("include":["reasoning.encrypted_content","web_search_call.action.sources"],"reasoning":{"summary":"detailed"})"));
+  ASSERT_TRUE(all.has_value()) << all.error().message;
+  EXPECT_THAT(all->ignored, ElementsAre("client_metadata", "prompt_cache_options", "truncation",
+                                        "include[1]", "tools[0]", "tools[2]", "reasoning.summary"));
+  EXPECT_TRUE(testing::identity_of(plain->chat) == testing::identity_of(all->chat)) << all->chat;
+}
+
+TEST(ResponsesRequest, ToolsOfOtherFormsAreFunctions) {
+  const auto request = read(with(
+      R"("input":"Q","tool_choice":{"type":"custom","name":"apply_patch"},"tools":[)"
+      R"({"type":"custom","name":"apply_patch","description":"edits","format":{"type":"grammar","syntax":"lark","definition":"start: /.+/"}},)"
+      R"({"type":"namespace","name":"mcp__files","description":"Files.","tools":[{"type":"function","name":"read","description":"reads","parameters":{"type":"object"}},)"
+      R"({"type":"custom","name":"run"}]},)"
+      R"({"type":"namespace","name":"mcp__web__","tools":[{"type":"function","name":"read"}]},)"
+      R"({"type":"tool_search","execution":"client","description":"finds","parameters":{"type":"object"}}])"));
+  ASSERT_TRUE(request.has_value()) << request.error().message;
+  const Json chat = Json::parse(request->chat);
+  ASSERT_EQ(chat["tools"].size(), 5U);
+  EXPECT_EQ(
+      chat["tools"][0]["function"],
+      Json::parse(
+          R"({"name":"apply_patch","description":"edits","parameters":{"type":"object","properties":{"input":{"type":"string",)"
+          R"("description":"A text of this lark grammar:\nstart: /.+/"}},"required":["input"]}})"));
+  EXPECT_EQ(
+      chat["tools"][1]["function"],
+      Json::parse(
+          R"({"name":"mcp__files__read","description":"reads\n\nFiles.","parameters":{"type":"object"}})"));
+  EXPECT_EQ(chat["tools"][2]["function"]["name"], "mcp__files__run");
+  EXPECT_EQ(chat["tools"][3]["function"]["name"], "mcp__web__read");
+  EXPECT_EQ(chat["tools"][4]["function"]["name"], "tool_search");
+  EXPECT_EQ(chat["tool_choice"]["function"]["name"], "apply_patch");
+  EXPECT_THAT(request->ignored, ElementsAre("tools[0].format"));
+}
+
+TEST(ResponsesRequest, CallsOfSuchToolsAreCallsOfTheirFunctions) {
+  const auto request = read(input(
+      R"([{"type":"additional_tools","role":"developer","tools":[{"type":"namespace","name":"functions","tools":[{"type":"custom","name":"exec"}]}]},)"
+      R"({"role":"user","content":"Q"},{"type":"custom_tool_call","call_id":"a","namespace":"functions","name":"exec","input":"ls \"x\""},)"
+      R"({"type":"custom_tool_call_output","call_id":"a","output":"ok"},)"
+      R"({"type":"function_call","call_id":"b","namespace":"mcp__files","name":"read","arguments":"{}"},)"
+      R"({"type":"function_call_output","call_id":"b","output":"text"},)"
+      R"({"type":"tool_search_call","call_id":"c","execution":"client","arguments":{"query": "mail"}},)"
+      R"({"type":"tool_search_output","call_id":"c","execution":"client","status":"completed","tools":[{"type":"namespace","name":"mail","tools":[{"type":"function","name":"send"}]}]},)"
+      R"({"type":"web_search_call","status":"completed"},)"
+      R"({"type":"agent_message","author":"helper","recipient":"main","content":[{"type":"input_text","text":"done"}]}])"));
+  ASSERT_TRUE(request.has_value()) << request.error().message;
+  const Json chat = Json::parse(request->chat);
+  EXPECT_EQ(
+      chat["messages"],
+      Json::parse(
+          R"([{"role":"user","content":"Q"},)"
+          R"({"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"functions__exec","arguments":"{\"input\":\"ls \\\"x\\\"\"}"}}]},)"
+          R"({"role":"tool","tool_call_id":"a","content":"ok"},)"
+          R"({"role":"assistant","content":null,"tool_calls":[{"id":"b","type":"function","function":{"name":"mcp__files__read","arguments":"{}"}}]},)"
+          R"({"role":"tool","tool_call_id":"b","content":"text"},)"
+          R"({"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"tool_search","arguments":"{\"query\":\"mail\"}"}}]},)"
+          R"({"role":"tool","tool_call_id":"c","content":"{\"tools\":[\"mail__send\"]}"},)"
+          R"({"role":"user","content":[{"type":"text","text":"Message from helper:"},{"type":"text","text":"done"}]}])"));
+  EXPECT_EQ(chat["tools"][0]["function"]["name"], "functions__exec");
+  EXPECT_EQ(chat["tools"][1]["function"]["name"], "mail__send");
+  EXPECT_THAT(request->ignored, ElementsAre("input[8]"));
 }
 
 }  // namespace

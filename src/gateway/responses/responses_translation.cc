@@ -24,6 +24,21 @@ std::string_view error_type_of(unsigned status) {
   }
 }
 
+/// The text for a custom tool. A model that wrote no such object meant the text itself.
+std::string input_of(std::string_view arguments) {
+  JsonReader reader;
+  const auto root = reader.read(arguments);
+  if (!root.has_value()) return std::string(arguments);
+  const JsonValue input = (*root)["input"];
+  return std::string(input.is(JsonKind::kString) ? input.text() : arguments);
+}
+
+bool is_object(std::string_view json) {
+  JsonReader reader;
+  const auto root = reader.read(json);
+  return root.has_value() && root->is(JsonKind::kObject);
+}
+
 /// The members of an object without its braces.
 std::string inside(const JsonObject& object) {
   const std::string text = object.text();
@@ -89,23 +104,38 @@ Result<void> ResponsesTranslation::on_call(const AnswerCall& call) {
     return item.kind == ItemKind::kCall && item.call == call.index;
   });
   if (known == items_.end()) {
-    open({.kind = ItemKind::kCall,
-          .id = "fc_" + id_ + "_" + std::to_string(items_.size()),
-          .parts = {},
-          .call = call.index,
-          .call_id =
-              call.id.empty() ? "call_" + id_ + std::to_string(call.index) : std::string(call.id),
-          .name = std::string(call.name),
-          .arguments = {}});
+    open(new_call(call));
   } else if (known + 1 != items_.end() || !is_open_) {
     return fail(ErrorCode::kInvalidArgument,
                 "the model's server goes on with a tool call after other content");
   }
   if (call.arguments.empty()) return {};
   items_.back().arguments += call.arguments;
+  // The text of a custom tool is within the arguments: it is said when they are complete.
+  if (items_.back().tool.kind != ResponsesTool::Kind::kFunction) return {};
   say("response.function_call_arguments.delta",
       place(false) + "," + inside(JsonObject().add_text("delta", call.arguments)));
   return {};
+}
+
+ResponsesTranslation::Item ResponsesTranslation::new_call(const AnswerCall& call) const {
+  const auto known = asked_.tools.find(call.name);
+  // The server checks names, or the client does: an unknown one is a function's.
+  ResponsesTool tool = known != asked_.tools.end()
+                           ? known->second
+                           : ResponsesTool{.space = {}, .name = std::string(call.name)};
+  const std::string_view prefix = tool.kind == ResponsesTool::Kind::kCustom   ? "ctc_"
+                                  : tool.kind == ResponsesTool::Kind::kSearch ? "tsc_"
+                                                                              : "fc_";
+  return {.kind = ItemKind::kCall,
+          .id = std::string(prefix) + id_ + "_" + std::to_string(items_.size()),
+          .parts = {},
+          .call = call.index,
+          .call_id =
+              call.id.empty() ? "call_" + id_ + std::to_string(call.index) : std::string(call.id),
+          .name = std::string(call.name),
+          .tool = std::move(tool),
+          .arguments = {}};
 }
 
 void ResponsesTranslation::on_finish(std::string_view reason, std::string_view /*stop*/) {
@@ -139,13 +169,23 @@ void ResponsesTranslation::close() {
   close_part();
   if (!std::exchange(is_open_, false)) return;
   const Item& item = items_.back();
-  if (item.kind == ItemKind::kCall) {
-    JsonObject done;
-    done.add_text("name", item.name).add_text("arguments", item.arguments);
-    say("response.function_call_arguments.done", place(false) + "," + inside(done));
-  }
+  if (item.kind == ItemKind::kCall) close_call(item);
   say("response.output_item.done", "\"output_index\":" + std::to_string(items_.size() - 1) +
                                        ",\"item\":" + item_json(item, "completed"));
+}
+
+void ResponsesTranslation::close_call(const Item& item) {
+  JsonObject done;
+  if (item.tool.kind == ResponsesTool::Kind::kFunction) {
+    done.add_text("name", item.tool.name).add_text("arguments", item.arguments);
+    say("response.function_call_arguments.done", place(false) + "," + inside(done));
+  } else if (item.tool.kind == ResponsesTool::Kind::kCustom) {
+    const std::string input = input_of(item.arguments);
+    say("response.custom_tool_call_input.delta",
+        place(false) + "," + inside(JsonObject().add_text("delta", input)));
+    done.add_text("input", input);
+    say("response.custom_tool_call_input.done", place(false) + "," + inside(done));
+  }
 }
 
 void ResponsesTranslation::say(std::string_view type, std::string_view members) {
@@ -169,6 +209,33 @@ std::string ResponsesTranslation::part_json(const Part& part) {
   return json.text();
 }
 
+void ResponsesTranslation::add_call(JsonObject& json, const Item& item, std::string_view status) {
+  const bool is_begun = status == "in_progress";
+  switch (item.tool.kind) {
+    case ResponsesTool::Kind::kFunction:
+      json.add_text("type", "function_call");
+      break;
+    case ResponsesTool::Kind::kCustom:
+      json.add_text("type", "custom_tool_call");
+      break;
+    case ResponsesTool::Kind::kSearch:
+      json.add_text("type", "tool_search_call").add_text("execution", "client");
+      break;
+  }
+  json.add_text("status", status).add_text("call_id", item.call_id);
+  if (item.tool.kind == ResponsesTool::Kind::kSearch) {
+    json.add("arguments", is_begun || !is_object(item.arguments) ? "{}" : item.arguments);
+    return;
+  }
+  json.add_text("name", item.tool.name);
+  if (!item.tool.space.empty()) json.add_text("namespace", item.tool.space);
+  if (item.tool.kind == ResponsesTool::Kind::kCustom) {
+    json.add_text("input", is_begun ? "" : input_of(item.arguments));
+  } else {
+    json.add_text("arguments", item.arguments);
+  }
+}
+
 std::string ResponsesTranslation::item_json(const Item& item, std::string_view status) {
   JsonObject json;
   json.add_text("id", item.id);
@@ -183,9 +250,7 @@ std::string ResponsesTranslation::item_json(const Item& item, std::string_view s
       json.add("content", parts.text());
       break;
     case ItemKind::kCall:
-      json.add_text("type", "function_call").add_text("status", status);
-      json.add_text("call_id", item.call_id).add_text("name", item.name);
-      json.add_text("arguments", item.arguments);
+      add_call(json, item, status);
       break;
   }
   return json.text();

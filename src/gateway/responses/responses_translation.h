@@ -31,6 +31,7 @@ class ResponsesTranslation final : public Translation {
   [[nodiscard]] std::string_view name() const override { return "responses"; }
   [[nodiscard]] Result<std::string> request(std::string_view body,
                                             const ClientContext& context) override;
+  [[nodiscard]] const std::vector<std::string>& ignored() const override { return asked_.ignored; }
   [[nodiscard]] bool streams() const override { return asked_.stream; }
   [[nodiscard]] std::string error_body(unsigned status, std::string_view message,
                                        std::string_view code,
@@ -49,7 +50,8 @@ class ResponsesTranslation final : public Translation {
     std::vector<Part> parts;
     std::uint64_t call = 0;
     std::string call_id;
-    std::string name;
+    std::string name;  // in the chat
+    ResponsesTool tool;
     std::string arguments;
   };
 
@@ -66,13 +68,16 @@ class ResponsesTranslation final : public Translation {
 
   void add_text(ItemKind kind, const Part& part, std::string_view text);
   void open(Item item);
+  [[nodiscard]] Item new_call(const AnswerCall& call) const;
   void close_part();
+  void close_call(const Item& item);
   void close();
   /// In a stream: an event with the next sequence number. `members` are those besides it and the type.
   void say(std::string_view type, std::string_view members);
   /// "\"item_id\":…,\"output_index\":…" of the last item, with "content_index" for its last part.
   [[nodiscard]] std::string place(bool of_part) const;
   [[nodiscard]] static std::string part_json(const Part& part);
+  static void add_call(JsonObject& json, const Item& item, std::string_view status);
   [[nodiscard]] static std::string item_json(const Item& item, std::string_view status);
   [[nodiscard]] std::string response_json(std::string_view status, std::string_view error) const;
   void say_response(std::string_view type, const std::string& response);

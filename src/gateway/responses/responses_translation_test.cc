@@ -102,6 +102,9 @@ Json accumulated(const std::vector<Json>& events) {
     } else if (type == "response.function_call_arguments.delta") {
       Json& call = output[event["output_index"].get<std::size_t>()];
       call["arguments"] = call["arguments"].get<std::string>() + event["delta"].get<std::string>();
+    } else if (type == "response.custom_tool_call_input.delta") {
+      Json& call = output[event["output_index"].get<std::size_t>()];
+      call["input"] = call["input"].get<std::string>() + event["delta"].get<std::string>();
     } else if (type.ends_with(".delta")) {
       const char* name = type == "response.refusal.delta" ? "refusal" : "text";
       part(event)[name] = part(event)[name].get<std::string>() + event["delta"].get<std::string>();
@@ -247,6 +250,48 @@ TEST_F(ResponsesTranslationTest, AStreamThatFailsSaysSo) {
     EXPECT_EQ(events.back()["response"]["status"], "failed");
     EXPECT_EQ(events.back()["response"]["error"]["code"], "server_error");
   }
+}
+
+// The client knows a tool by its own name, its namespace and its kind, not by the chat's function.
+TEST_F(ResponsesTranslationTest, CallsComeBackAsTheClientsTools) {
+  const std::string tools =
+      R"(,"tools":[{"type":"custom","name":"apply_patch"},{"type":"tool_search","parameters":{"type":"object"}},)"
+      R"({"type":"namespace","name":"mcp__files","tools":[{"type":"function","name":"read"}]}])";
+  const std::string calls =
+      R"({"content":null,"tool_calls":[{"index":0,"id":"a","function":{"name":"apply_patch","arguments":"{\"input\":\"*** \\\"x\\\"\"}"}},)"
+      R"({"index":1,"id":"b","function":{"name":"mcp__files__read","arguments":"{\"p\":1}"}},)"
+      R"({"index":2,"id":"c","function":{"name":"tool_search","arguments":"{\"query\":\"q\"}"}}]})";
+  const Json whole = whole_of(body(calls, "tool_calls"), tools);
+  EXPECT_EQ(
+      whole["output"],
+      Json::parse(
+          R"([{"id":"ctc_7_0","type":"custom_tool_call","status":"completed","call_id":"a","name":"apply_patch","input":"*** \"x\""},)"
+          R"({"id":"fc_7_1","type":"function_call","status":"completed","call_id":"b","name":"read","namespace":"mcp__files","arguments":"{\"p\":1}"},)"
+          R"({"id":"tsc_7_2","type":"tool_search_call","execution":"client","status":"completed","call_id":"c","arguments":{"query":"q"}}])"));
+  const auto events =
+      events_of(streamed(chunk(calls, R"("tool_calls")") + last(), R"(,"stream":true)" + tools));
+  EXPECT_THAT(
+      types_of(events),
+      ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                  "response.custom_tool_call_input.delta", "response.custom_tool_call_input.done",
+                  "response.output_item.done", "response.output_item.added",
+                  "response.function_call_arguments.delta", "response.function_call_arguments.done",
+                  "response.output_item.done", "response.output_item.added",
+                  "response.output_item.done", "response.completed"));
+  EXPECT_EQ(events.back()["response"]["output"], whole["output"]);
+  // The conversation goes on with the chat's names.
+  const auto stored = store.find("t", "resp_7");
+  ASSERT_TRUE(stored.has_value());
+  EXPECT_THAT((*stored)->messages, HasSubstr("mcp__files__read"));
+}
+
+TEST_F(ResponsesTranslationTest, AModelMayWriteTheTextOfACustomToolItself) {
+  const std::string tools = R"(,"tools":[{"type":"custom","name":"run"}])";
+  const Json whole =
+      whole_of(body(R"({"tool_calls":[{"id":"a","function":{"name":"run","arguments":"ls -l"}}]})",
+                    "tool_calls"),
+               tools);
+  EXPECT_EQ(whole["output"][0]["input"], "ls -l");
 }
 
 }  // namespace

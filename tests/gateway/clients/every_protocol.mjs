@@ -37,6 +37,6 @@ found.tools = await claude.messages.stream({ ...message, messages: [{ role: 'use
 found.function = await openai.responses.create({ model, temperature: 0, input: 'Which sky is over Node?', tools: [
   { type: 'function', name: 'weather', parameters: schema, strict: false }] });
 found.count_status = await claude.messages.countTokens({ model, messages: message.messages }).then(() => 200, (error) => error.status);
-found.refused = await claude.messages.create({ ...message, thinking: { type: 'enabled', budget_tokens: 1024 } })
+found.refused = await claude.messages.create({ ...message, tools: [{ type: 'bash_20250124', name: 'bash' }] })
   .then(() => null, (error) => ({ error: error.constructor.name, message: error.message }));
 console.log(JSON.stringify(found));
