@@ -34,7 +34,7 @@ pdfium = @python3 -m pip --version >/dev/null 2>&1 && scripts/fetch-pdfium.py bu
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama demo train drill erase-drill write-drill traces test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
+.PHONY: help run llama demo train drill erase-drill write-drill traces test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-agents test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -102,6 +102,13 @@ test: ## run all tests under AddressSanitizer and UndefinedBehaviorSanitizer (FU
 	$(CTEST) --test-dir build/dev -E 'gemma3$(if $(filter 0,$(SLOW)),|$(SLOW_TESTS))'
 	@scripts/test-counts.py build/dev
 	@$(MAKE) --no-print-directory test-python NO_INSTALL=1
+
+test-agents: build ## Claude Code, Codex and OpenCode, unmodified, each twice against `serve` and a scripted model: a table
+	@mkdir -p build/agents && cp tests/agents/package.json build/agents
+	cd build/agents && npm install --silent --no-audit --no-fund
+	@# Their programs come with scripts that newer versions of npm do not run.
+	cd build/agents/node_modules && (cd @anthropic-ai/claude-code && node install.cjs) && (cd opencode-ai && node postinstall.mjs)
+	AFTERIMAGE_PROGRAM=$(CURDIR)/build/release/afterimage python3 tests/agents/agents_test.py build/agents
 
 test-frameworks: ## LangChain's and LlamaIndex's OpenAI classes on the llama engine, after `make test`
 	@[ -x build/frameworks/bin/python ] || python3 -m venv build/frameworks

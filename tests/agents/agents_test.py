@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""Runs unmodified coding agents against `serve`, with nothing but its address and a key: agents_test.py FOLDER.
+
+Each agent does the task of scripted_model.py twice, from the same beginning. It has to finish at the first try, and no request may be
+refused. FOLDER is where `npm install` has put the agents of package.json; a table is printed. Exit code 1: an agent did not finish.
+"""
+import collections
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "gateway")]
+from gateway_process import GatewayProcess  # noqa: E402
+from scripted_model import DONE, FILE, NEW, OLD, TASK, ScriptedModel  # noqa: E402
+
+PATIENCE = 300  # seconds
+# What agents need to have answers of before: none of them sends a temperature, and most answers call tools.
+ANSWERS = {"assume_greedy_when_unset": True, "tool_calls": True}
+
+
+def claude_code(url):
+    environment = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "key", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    return environment, ["claude", "-p", TASK, "--model", "scripted", "--allowedTools", "Read,Edit,Bash"]
+
+
+def codex(url):
+    provider = f'{{name="local",base_url="{url}/v1",env_key="KEY",wire_api="responses"}}'
+    return {"KEY": "key"}, ["codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", "scripted",
+                            "-c", "model_provider=local", "-c", f"model_providers.local={provider}", TASK]
+
+
+def opencode(url):
+    provider = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": f"{url}/v1", "apiKey": "key"}, "models": {"scripted": {}}}
+    config = {"provider": {"local": provider}, "permission": {"*": "allow"}}
+    return {"OPENCODE_CONFIG_CONTENT": json.dumps(config)}, ["opencode", "run", "-m", "local/scripted", TASK]
+
+
+AGENTS = {"Claude Code": ("@anthropic-ai/claude-code", claude_code), "Codex": ("@openai/codex", codex), "OpenCode": ("opencode-ai", opencode)}
+Run = collections.namedtuple("Run", "finished seconds requests hits refused said")
+
+
+def run_once(agent, folder, gateway, place):
+    """From the same beginning: agents tell the model of their folder, so it has the same name each time."""
+    work, home = place / "work", place / "home"
+    for one in (work, home):
+        shutil.rmtree(one, ignore_errors=True)
+        one.mkdir()
+    (work / FILE).write_text(f"{OLD} world\n")
+    environment, command = agent(f"http://127.0.0.1:{gateway.port}")
+    known = {"PATH": os.environ["PATH"], "HOME": str(home), "NO_PROXY": "127.0.0.1", **environment}
+    before, begun = counts(gateway), time.monotonic()
+    done = subprocess.run([str(folder / "node_modules/.bin" / command[0]), *command[1:]], cwd=work, env=known, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE)
+    after = counts(gateway)
+    finished = done.returncode == 0 and DONE in done.stdout and (work / FILE).read_text() == f"{NEW} world\n"
+    return Run(finished, time.monotonic() - begun, *(now - then for now, then in zip(after, before)), done.stdout)
+
+
+def counts(gateway):
+    """(requests, hits, refused)"""
+    ok = [gateway.metric("afterimage_requests_total", outcome=outcome) for outcome in ("hit", "miss", "bypass", "coalesced")]
+    refused = sum(gateway.metric("afterimage_requests_total", code=str(code)) for code in (400, 404, 413, 422, 500, 501, 502))
+    return int(sum(ok)), int(ok[0]), int(refused)
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: agents_test.py FOLDER")
+    folder = pathlib.Path(sys.argv[1]).resolve()
+    rows, failed = [], False
+    for name, (package, agent) in AGENTS.items():
+        version = json.loads((folder / "node_modules" / package / "package.json").read_text())["version"]
+        with tempfile.TemporaryDirectory(prefix="agents-") as temporary:
+            place = pathlib.Path(temporary)
+            with ScriptedModel(str(place / "work")) as model, GatewayProcess({"upstream": {"url": model.url}, "answers": ANSWERS}) as gateway:
+                first, second = (run_once(agent, folder, gateway, place) for _ in range(2))
+        good = first.finished and second.finished and not first.refused and not second.refused
+        failed = failed or not good
+        if not good:
+            print(f"{name} did not finish, or a request was refused:\n{first.said[-3000:]}\n{second.said[-3000:]}")
+        rows.append((f"{name} {version}", "yes" if good else "NO", f"{first.requests}", f"{second.hits} of {second.requests}",
+                     f"{first.seconds:.1f}, {second.seconds:.1f}"))
+    print("| agent | finished twice | requests | hits of the second run | seconds |\n|---|---|---|---|---|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
