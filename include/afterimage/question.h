@@ -143,12 +143,12 @@ struct Eligibility {
 ///
 /// Rules    Explicit temperature 0: all, similarity included. A seed: the same text only. Neither:
 ///          nothing. Several choices, log probabilities, tools and their results: the same text
-///          only. A question that depends on the current time: nothing.
+///          only. A question that speaks of time: the same text only.
 /// Threads  Any.
 [[nodiscard]] Eligibility eligibility(const SamplingFacts& facts, std::string_view question);
 
-/// Whether the question contains words that tie its answer to the current time ("What is the
-/// weather today"). English only.
+/// Whether the question contains words of time ("What is the weather today"), in English, German, French,
+/// Spanish, Italian, Chinese or Japanese: similar questions may be about another time.
 [[nodiscard]] bool depends_on_time(std::string_view question);
 
 }  // namespace afterimage

@@ -94,7 +94,7 @@ def test_eligibility_by_request_parameters() -> None:
     assert ai.eligibility("Why?", temperature=0.0)[0] == "similarity"
     assert ai.eligibility("Why?", temperature=0.7)[0] == "nothing"
     assert ai.eligibility("Why?", temperature=0.7, seeded=True)[0] != "nothing"
-    assert ai.eligibility("What time is it now?", temperature=0.0)[0] == "nothing"
+    assert ai.eligibility("What time is it now?", temperature=0.0)[0] == "exact"
 
 
 def test_the_governor_releases_the_deficit_and_fails_closed() -> None:

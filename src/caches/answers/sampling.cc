@@ -14,18 +14,25 @@ namespace {
 // Words and phrases, each with a trailing space; sorted by first letter for the look-up.
 constexpr auto kTimeWords = [] {
   auto words = std::to_array<std::string_view>(
-      {"today ",      "today's ",   "tonight ",       "tomorrow ",   "yesterday ",
-       "now ",        "nowadays ",  "currently ",     "current ",    "latest ",
-       "recent ",     "recently ",  "newest ",        "upcoming ",   "this week ",
-       "this month ", "this year ", "this morning ",  "last week ",  "last month ",
-       "last year ",  "next week ", "next month ",    "next year ",  "so far ",
-       "right away ", "weather ",   "news ",          "what time ",  "what day ",
-       "what date ",  "price of ",  "stock ",         "score of ",   "exchange rate ",
-       "how old is ", "ago ",       "at the moment ", "these days ", "up to date ",
-       "as of "});
+      {"today ", "today's ", "tonight ", "tomorrow ", "yesterday ", "now ", "nowadays ",
+       "currently ", "current ", "latest ", "recent ", "recently ", "newest ", "upcoming ",
+       "this week ", "this month ", "this year ", "this morning ", "last week ", "last month ",
+       "last year ", "next week ", "next month ", "next year ", "so far ", "right away ",
+       "weather ", "news ", "what time ", "what day ", "what date ", "price of ", "stock ",
+       "score of ", "exchange rate ", "how old is ", "ago ", "at the moment ", "these days ",
+       "up to date ", "as of ", "the date ",
+       // German, French, Spanish, Italian
+       "heute ", "gestern ", "morgen ", "jetzt ", "aktuell ", "aktuelle ", "wetter ",
+       "aujourd'hui ", "demain ", "hier ", "maintenant ", "actuel ", "hoy ", "mañana ", "ayer ",
+       "ahora ", "actual ", "oggi ", "domani ", "ieri ", "adesso ", "attuale "});
   std::ranges::sort(words);
   return words;
 }();
+
+/// Chinese and Japanese put no spaces between words.
+constexpr auto kTimeParts =
+    std::to_array<std::string_view>({"今天", "昨天", "明天", "现在", "目前", "最近", "最新", "天气",
+                                     "几点", "今日", "昨日", "明日", "天気"});
 
 /// The phrases that begin with a byte: from `begin` to before `end`.
 struct TimeWordRange {
@@ -92,6 +99,9 @@ std::string_view to_string(ReuseLimit limit) {
 }
 
 bool depends_on_time(std::string_view question) {
+  const bool has_part = std::ranges::any_of(
+      kTimeParts, [&](std::string_view part) { return question.contains(part); });
+  if (has_part) return true;
   const std::string words = spaced(question);
   // One pass over the question's words, however many phrases there are.
   std::string_view rest = words;
@@ -104,9 +114,6 @@ bool depends_on_time(std::string_view question) {
 
 Eligibility eligibility(const SamplingFacts& facts, std::string_view question) {
   using enum ReuseLimit;
-  if (depends_on_time(question)) {
-    return {kNothing, "the question depends on the current time"};
-  }
   const bool greedy = facts.temperature == 0.0;
   if (!greedy && !facts.seeded) {
     return facts.temperature.has_value()
@@ -118,6 +125,9 @@ Eligibility eligibility(const SamplingFacts& facts, std::string_view question) {
   if (facts.offers_tools) return {kExact, "tools are offered"};
   if (facts.has_tool_results) return {kExact, "tool or search results are included"};
   if (!greedy) return {kExact, "a seed repeats an answer for the same text only"};
+  // The model has no clock: it answers the same question alike at any time. But "today" and "tomorrow"
+  // are alike to an embedding, and answers about them are not.
+  if (depends_on_time(question)) return {kExact, "the question speaks of time"};
   return {kSimilarity, "temperature 0"};
 }
 

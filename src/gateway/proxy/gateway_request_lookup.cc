@@ -216,16 +216,14 @@ void GatewayRequest::decide_eligibility() {
   if (api_->operation == ApiOperation::kEmbedding || (unstated && assumes_greedy)) {
     facts.temperature = 0;
   }
-  const bool timeless = api_->operation == ApiOperation::kEmbedding;
   if (unstated && !assumes_greedy) {
     return none("no-temperature",
                 "the request names no temperature, and the server's own is seldom 0: send "
                 "temperature 0, or set answers.assume_greedy_when_unset");
   }
-  const Eligibility eligible = eligibility(facts, timeless ? "" : api_->question);
+  const Eligibility eligible = eligibility(facts, api_->question);
   if (eligible.limit == ReuseLimit::kNothing) {
-    const bool time = !timeless && depends_on_time(api_->question);
-    return none(time ? "depends-on-time" : "not-deterministic", std::string(eligible.why));
+    return none("not-deterministic", std::string(eligible.why));
   }
   may_reuse_ = true;
   MatchLevel loosest = tenant_.max_match.value_or(settings.max_match);
