@@ -4,12 +4,29 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "foundation/text/data_url.h"
 #include "gateway/protocol/fields.h"
 
 namespace afterimage {
+namespace {
+
+/// The text of a content that has nothing else; nullopt: it has, or is none.
+std::optional<std::string> text_of(const JsonValue& content) {
+  if (content.is(JsonKind::kString)) return std::string(content.text());
+  std::string all;
+  for (const JsonValue part : content) {
+    const std::string_view type = part["type"].text();
+    const bool is_text = type == "input_text" || type == "output_text" || type == "text";
+    if (!is_text || !part["text"].is(JsonKind::kString)) return std::nullopt;
+    all += (all.empty() ? "" : "\n\n") + std::string(part["text"].text());
+  }
+  return content.is_empty() ? std::nullopt : std::optional(all);
+}
+
+}  // namespace
 
 std::string chat_call(std::string_view id, std::string_view name, std::string_view arguments) {
   const std::string function =
@@ -120,6 +137,13 @@ Result<void> InputItems::add_message(const JsonValue& item, const std::string& p
     return wrong_field(place + ".role", "must be user, assistant, system or developer");
   }
   keep_item(item, "msg_");
+  if (role == "system" || role == "developer") {
+    if (const auto text = text_of(item["content"])) {
+      end_assistant();
+      add_instructions(*text);
+      return {};
+    }
+  }
   const bool is_assistant = role == "assistant";
   // One message of an assistant ends where the next begins.
   if (!is_assistant || !assistant_.content.is_empty() || !assistant_.calls.is_empty()) {
@@ -140,6 +164,19 @@ Result<void> InputItems::add_message(const JsonValue& item, const std::string& p
   if (content.is_empty()) return wrong_field(place + ".content", "must not be empty");
   add(JsonObject().add_text("role", role).add("content", content.json()).text());
   return {};
+}
+
+/// Before all else they are the chat's system message; later the user's, as templates take one system
+/// message, at the beginning (decision 0042).
+void InputItems::add_instructions(const std::string& text) {
+  if (messages_.empty() && !goes_on_) {
+    instructions_ += (instructions_.empty() ? "" : "\n\n") + text;
+    return;
+  }
+  add(JsonObject()
+          .add_text("role", "user")
+          .add_text("content", "<system-reminder>\n" + text + "\n</system-reminder>")
+          .text());
 }
 
 Result<void> InputItems::add_parts(const JsonValue& parts, const std::string& place,

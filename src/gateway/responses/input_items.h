@@ -21,16 +21,19 @@ namespace afterimage {
 /// Threads  One at a time.
 class InputItems {
  public:
+  /// `goes_on`: there is a conversation before these items, so that none of them is the first.
   /// Tools that items bring are added to `tools`, places of what is left out to `ignored`; all outlive
   /// it.
-  InputItems(const FileLookup& files, std::string_view id, ChatTools& tools,
+  InputItems(const FileLookup& files, std::string_view id, bool goes_on, ChatTools& tools,
              std::vector<std::string>& ignored)
-      : files_(files), id_(id), tools_(tools), ignored_(ignored) {}
+      : files_(files), id_(id), goes_on_(goes_on), tools_(tools), ignored_(ignored) {}
 
   /// `input`: a string, or a list of items.
   Result<void> read(const JsonValue& input);
   /// "{…},{…}"
   [[nodiscard]] const std::string& messages() const { return messages_; }
+  /// What the items before all others instruct: it belongs into the chat's system message.
+  [[nodiscard]] const std::string& instructions() const { return instructions_; }
   /// A JSON array; every item has an id.
   [[nodiscard]] std::string items() const { return items_.text(); }
 
@@ -50,6 +53,7 @@ class InputItems {
   Result<void> add_image(const JsonValue& part, const std::string& place, ChatContent& content);
   Result<void> add_file(const JsonValue& part, const std::string& place, ChatContent& content);
   Result<UploadedFile> file_of(const JsonValue& id, const std::string& place) const;
+  void add_instructions(const std::string& text);
   void add(std::string_view message);
   void add_call(std::string_view id, std::string_view name, std::string_view arguments);
   void add_output(std::string_view id, const ChatContent& content);
@@ -68,8 +72,10 @@ class InputItems {
 
   const FileLookup& files_;
   std::string id_;
+  bool goes_on_;
   ChatTools& tools_;
   std::vector<std::string>& ignored_;
+  std::string instructions_;
   std::string messages_;
   JsonArray items_;
   std::size_t count_ = 0;

@@ -15,7 +15,8 @@ std::unexpected<Error> not_found(std::string_view id) {
 }  // namespace
 
 bool ResponseStore::put(const std::string& tenant, const std::string& id, StoredResponse response) {
-  const Bytes size(response.response.size() + response.items.size() + response.messages.size());
+  const Bytes size(response.response.size() + response.items.size() + response.messages.size() +
+                   response.first_instructions.size());
   return kept_.put(tenant, id, std::make_shared<const StoredResponse>(std::move(response)), size);
 }
 

@@ -20,6 +20,7 @@ struct StoredResponse {
   std::string response;  // the response object
   std::string items;     // the request's input items, a JSON array
   std::string messages;  // of the whole conversation as a chat, without instructions: "{…},{…}"
+  std::string first_instructions;  // of its first items: what `instructions` says now stands before
 };
 
 /// Responses by id, as TenantStore keeps them.

@@ -123,30 +123,42 @@ class Reading {
   }
 
   Result<void> read_input() {
-    JsonArray all;
     const JsonValue instructions = root_["instructions"];
+    std::string system;
     if (!instructions.is_none()) {
-      AFI_TRY(const std::string_view text, text_field(instructions, "instructions"));
-      all.add(JsonObject().add_text("role", "system").add_text("content", text).text());
+      AFI_TRY(system, text_field(instructions, "instructions"));
     }
-    const JsonValue previous = root_["previous_response_id"];
-    if (!previous.is_none()) {
-      AFI_TRY(const std::string_view id, text_field(previous, "previous_response_id"));
-      const auto found = responses_(id);
-      if (!found.has_value()) {
-        return fail(found.error().code, "previous_response_id: " + found.error().message);
-      }
-      request_.previous_id = id;
-      request_.messages = (*found)->messages;
-    }
-    InputItems items(files_, id_, tools_, request_.ignored);
+    AFI_TRY_VOID(read_previous(root_["previous_response_id"]));
+    InputItems items(files_, id_, !request_.previous_id.empty(), tools_, request_.ignored);
     AFI_TRY_VOID(items.read(root_["input"]));
+    request_.first_instructions += items.instructions();
     if (!request_.messages.empty() && !items.messages().empty()) request_.messages += ',';
     request_.messages += items.messages();
     request_.items = items.items();
-    if (request_.messages.empty()) return wrong_field("input", "must not be empty");
-    all.add(request_.messages);
+    if (request_.messages.empty() && request_.first_instructions.empty()) {
+      return wrong_field("input", "must not be empty");
+    }
+    if (!system.empty() && !request_.first_instructions.empty()) system += "\n\n";
+    system += request_.first_instructions;
+    JsonArray all;
+    if (!system.empty() || !instructions.is_none()) {
+      all.add(JsonObject().add_text("role", "system").add_text("content", system).text());
+    }
+    if (!request_.messages.empty()) all.add(request_.messages);
     chat_.add("messages", all.text());
+    return {};
+  }
+
+  Result<void> read_previous(const JsonValue& previous) {
+    if (previous.is_none()) return {};
+    AFI_TRY(const std::string_view id, text_field(previous, "previous_response_id"));
+    const auto found = responses_(id);
+    if (!found.has_value()) {
+      return fail(found.error().code, "previous_response_id: " + found.error().message);
+    }
+    request_.previous_id = id;
+    request_.messages = (*found)->messages;
+    request_.first_instructions = (*found)->first_instructions;
     return {};
   }
 

@@ -24,6 +24,7 @@ struct ResponsesRequest {
   std::string previous_id;           // empty: none
   std::string items;                 // the input items with their ids, a JSON array
   std::string messages;              // of the conversation so far, without instructions: "{…},{…}"
+  std::string first_instructions;    // of the conversation's first items
   ResponsesTools tools;              // by their names in the chat
   std::vector<std::string> ignored;  // what was left out of the chat: "client_metadata", "tools[2]"
   std::string echo;  // members of the response object that repeat the request: "\"a\":1,\"b\":2"

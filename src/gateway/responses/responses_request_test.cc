@@ -100,7 +100,7 @@ TEST(ResponsesRequest, ItemsOfOneTurnBecomeOneMessage) {
       R"({"role":"tool","tool_call_id":"c2","content":[{"type":"text","text":"noon"},)"
       R"({"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}]},)"
       R"({"role":"assistant","content":null,"tool_calls":[{"id":"c3","type":"function","function":{"name":"clock","arguments":"{}"}}]},)"
-      R"({"role":"developer","content":"Be brief."}])");
+      R"({"role":"user","content":"<system-reminder>\nBe brief.\n</system-reminder>"}])");
   EXPECT_EQ(chat["messages"], expected);
 }
 
@@ -117,6 +117,28 @@ TEST(ResponsesRequest, AConversationGoesOnWithoutItsInstructions) {
   ASSERT_FALSE(missing.has_value());
   EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(missing.error().message, StartsWith("previous_response_id"));
+}
+
+// Templates take one system message, at the beginning; Codex sends two items of the role developer there.
+TEST(ResponsesRequest, TheFirstInstructionsAreOneSystemMessage) {
+  const std::string items =
+      R"([{"role":"developer","content":[{"type":"input_text","text":"A"},{"type":"input_text","text":"B"}]},)"
+      R"({"role":"system","content":"C"},{"role":"user","content":"Q"},{"role":"developer","content":"Late."}])";
+  const Json system = Json::parse(R"({"role":"system","content":"A\n\nB\n\nC"})");
+  const Json chat = chat_of(input(items));
+  ASSERT_EQ(chat["messages"].size(), 3U);
+  EXPECT_EQ(chat["messages"][0], system);
+  EXPECT_EQ(chat["messages"][2]["role"], "user");
+  const Json instructed = chat_of(with(R"("instructions":"I","input":)" + items));
+  EXPECT_EQ(instructed["messages"][0]["content"], "I\n\nA\n\nB\n\nC");
+  EXPECT_EQ(instructed["messages"].size(), 3U);
+  // In a conversation that goes on they stand where they are said.
+  const Json later = chat_of(with(R"("previous_response_id":"resp_1","input":)" + items));
+  EXPECT_EQ(later["messages"][2]["content"], "<system-reminder>\nA\n\nB\n</system-reminder>");
+  // What is no text stays as it is.
+  const Json shown = chat_of(input(
+      R"([{"role":"developer","content":[{"type":"input_image","file_id":"file-picture"}]}])"));
+  EXPECT_EQ(shown["messages"][0]["role"], "developer");
 }
 
 TEST(ResponsesRequest, Fields) {

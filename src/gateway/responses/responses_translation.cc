@@ -323,7 +323,10 @@ void ResponsesTranslation::keep(const std::string& response) {
     messages += "," + assistant_message(content.json(), refusal, reasoning, calls);
   }
   store_.put(tenant_, "resp_" + id_,
-             {.response = response, .items = asked_.items, .messages = std::move(messages)});
+             {.response = response,
+              .items = asked_.items,
+              .messages = std::move(messages),
+              .first_instructions = asked_.first_instructions});
 }
 
 Result<std::string> ResponsesTranslation::finish() {

@@ -231,6 +231,24 @@ TEST_F(ResponsesTranslationTest, AStoredResponseGoesOn) {
   EXPECT_EQ(refused.error().code, ErrorCode::kNotFound);
 }
 
+TEST_F(ResponsesTranslationTest, AConversationKeepsTheInstructionsOfItsFirstItems) {
+  ResponsesTranslation first("7", 12, store);
+  ASSERT_TRUE(
+      first
+          .request(
+              R"({"model":"m","instructions":"I","input":[{"role":"developer","content":"D"},{"role":"user","content":"Q"}]})",
+              kClient)
+          .has_value());
+  ASSERT_TRUE(first.whole(body(R"({"content":"1"})", "stop")).has_value());
+  ResponsesTranslation next("8", 13, store);
+  const auto chat =
+      next.request(R"({"model":"m","previous_response_id":"resp_7","input":"R"})", kClient);
+  ASSERT_TRUE(chat.has_value()) << chat.error().message;
+  EXPECT_EQ(Json::parse(*chat)["messages"],
+            Json::parse(R"([{"role":"system","content":"D"},{"role":"user","content":"Q"},)"
+                        R"({"role":"assistant","content":"1"},{"role":"user","content":"R"}])"));
+}
+
 TEST_F(ResponsesTranslationTest, NothingIsStoredThatFailedOrIsNotToBe) {
   whole_of(body(R"({"content":"x"})", "stop"), R"(,"store":false)");
   EXPECT_FALSE(store.find("t", "resp_7").has_value());
