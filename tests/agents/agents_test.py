@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Runs unmodified coding agents against `serve`, with nothing but its address and a key: agents_test.py FOLDER.
+"""Runs unmodified coding agents against `serve`, with nothing but its address and a key: agents_test.py FOLDER [--record].
 
 Each agent does the task of scripted_model.py twice, from the same beginning. It has to finish at the first try, and no request may be
-refused. FOLDER is where `npm install` has put the agents of package.json; a table is printed. Exit code 1: an agent did not finish.
+refused. FOLDER is where `npm install` has put the agents of package.json; a table is printed. Exit code 1: an agent did not finish. --record
+writes the shapes of what they send to shapes/, where a quick test without the agents finds them.
 """
+import argparse
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -19,6 +22,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "gateway")]
 from gateway_process import GatewayProcess  # noqa: E402
+from recorded_shapes import Recorder  # noqa: E402
 from scripted_model import DONE, FILE, NEW, OLD, TASK, ScriptedModel  # noqa: E402
 
 PATIENCE = 300  # seconds
@@ -47,14 +51,14 @@ AGENTS = {"Claude Code": ("@anthropic-ai/claude-code", claude_code), "Codex": ("
 Run = collections.namedtuple("Run", "finished seconds requests hits refused said")
 
 
-def run_once(agent, folder, gateway, place):
+def run_once(agent, folder, gateway, place, port):
     """From the same beginning: agents tell the model of their folder, so it has the same name each time."""
     work, home = place / "work", place / "home"
     for one in (work, home):
         shutil.rmtree(one, ignore_errors=True)
         one.mkdir()
     (work / FILE).write_text(f"{OLD} world\n")
-    environment, command = agent(f"http://127.0.0.1:{gateway.port}")
+    environment, command = agent(f"http://127.0.0.1:{port}")
     known = {"PATH": os.environ["PATH"], "HOME": str(home), "NO_PROXY": "127.0.0.1", **environment}
     before, begun = counts(gateway), time.monotonic()
     done = subprocess.run([str(folder / "node_modules/.bin" / command[0]), *command[1:]], cwd=work, env=known, stdin=subprocess.DEVNULL,
@@ -72,20 +76,29 @@ def counts(gateway):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: agents_test.py FOLDER")
-    folder = pathlib.Path(sys.argv[1]).resolve()
-    rows, failed = [], False
+    parser = argparse.ArgumentParser(description="Runs coding agents against serve, and prints a table.")
+    parser.add_argument("folder", type=pathlib.Path, help="where npm has installed the agents")
+    parser.add_argument("--record", action="store_true", help="write the shapes of their requests to shapes/")
+    given = parser.parse_args()
+    folder, rows, failed = given.folder.resolve(), [], False
     for name, (package, agent) in AGENTS.items():
         version = json.loads((folder / "node_modules" / package / "package.json").read_text())["version"]
-        with tempfile.TemporaryDirectory(prefix="agents-") as temporary:
-            place = pathlib.Path(temporary)
-            with ScriptedModel(str(place / "work")) as model, GatewayProcess({"upstream": {"url": model.url}, "answers": ANSWERS}) as gateway:
-                first, second = (run_once(agent, folder, gateway, place) for _ in range(2))
+        with contextlib.ExitStack() as kept:
+            place = pathlib.Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="agents-")))
+            model = kept.enter_context(ScriptedModel(str(place / "work")))
+            gateway = kept.enter_context(GatewayProcess({"upstream": {"url": model.url}, "answers": ANSWERS}))
+            recorder = kept.enter_context(Recorder(gateway.port))
+            first = run_once(agent, folder, gateway, place, recorder.port if given.record else gateway.port)
+            second = run_once(agent, folder, gateway, place, gateway.port)
         good = first.finished and second.finished and not first.refused and not second.refused
         failed = failed or not good
         if not good:
             print(f"{name} did not finish, or a request was refused:\n{first.said[-3000:]}\n{second.said[-3000:]}")
+        elif given.record:
+            file = HERE / "shapes" / f"{name.lower().replace(' ', '-')}.json"
+            requests = [{"path": path, "body": body} for path, body in recorder.recorded]
+            lines = ",\n".join(json.dumps(request) for request in requests)
+            file.write_text(f'{{"agent": "{name} {version}", "requests": [\n{lines}]}}\n')
         rows.append((f"{name} {version}", "yes" if good else "NO", f"{first.requests}", f"{second.hits} of {second.requests}",
                      f"{first.seconds:.1f}, {second.seconds:.1f}"))
     print("| agent | finished twice | requests | hits of the second run | seconds |\n|---|---|---|---|---|")

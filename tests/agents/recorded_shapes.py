@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""The shapes of requests: what an agent sends without what it says."""
+import http.client
+import http.server
+import json
+import threading
+
+# Members whose text decides what a request is; other texts are only read by a model.
+KEPT = {"type", "role", "name", "tool_name", "namespace", "model", "ttl", "effort", "display", "keep", "syntax", "tool_choice", "execution",
+        "status", "format", "detail", "verbosity", "summary", "truncation", "service_tier"}
+SCHEMAS = {"input_schema", "parameters", "schema"}
+
+
+def shape(value, key=None, seen=None):
+    """The same members and kinds of values; texts and ids become short ones of their own, equal ones equal."""
+    seen = {} if seen is None else seen
+    if key in SCHEMAS:
+        return {"type": "object", "properties": {"value": {"type": "string"}}}
+    if isinstance(value, dict):
+        return {name: shape(inner, name, seen) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [shape(inner, key, seen) for inner in value]
+    if isinstance(value, str) and key not in KEPT and key != "include":
+        prefix = value.partition(":")[0] + ": " if value.startswith("x-anthropic-billing-header:") else ""
+        if key == "arguments":
+            return "{}"
+        return seen.setdefault(value, f"{prefix}text {len(seen)}")
+    return value
+
+
+class Recorder:
+    """Sends requests on to `port` and keeps the shapes of POST bodies, in order, as [(path, body)]."""
+
+    def __init__(self, port):
+        self.recorded, recorder, lock = [], self, threading.Lock()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+
+            def pass_on(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                if self.command == "POST" and body.startswith(b"{"):
+                    with lock:
+                        recorder.recorded.append((self.path.partition("?")[0], shape(json.loads(body))))
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                connection.request(self.command, self.path, body, {name: text for name, text in self.headers.items() if name.lower() != "host"})
+                reply = connection.getresponse()
+                self.send_response(reply.status)
+                for name, text in reply.headers.items():
+                    if name.lower() not in ("transfer-encoding", "connection"):
+                        self.send_header(name, text)
+                self.send_header("Connection", "close")
+                self.end_headers()
+                self.wfile.write(reply.read())
+
+            do_GET = do_POST = do_HEAD = pass_on
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.port = self.server.server_address[1]
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
