@@ -202,6 +202,7 @@ void SimulatedStack::look(std::size_t n, bool must_be_there) {
   if (!entry && must_be_there && oracle_.expects(n) && flips_ > 0) {
     // One bit costs one entry at most; two may destroy both copies of a segment's name.
     if (flips_ == 1) flips_ = 0;
+    keys_[n].certain = keys_[n].newest = 0;  // it will not be there later, either
     return;
   }
   // It was read from memory. Below it, the version before is found until this one is written, or

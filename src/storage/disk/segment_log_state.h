@@ -81,6 +81,7 @@ struct SegmentLog::State {
   Result<bool> write_out(Duration timeout) AFI_EXCLUDES(writer_mutex);
   Result<void> drain() AFI_REQUIRES(writer_mutex);
   Result<void> commit() AFI_REQUIRES(writer_mutex);
+  Result<void> end_only_segment() AFI_REQUIRES(writer_mutex);
   void abandon() AFI_REQUIRES(writer_mutex);
 
   // Removing.

@@ -413,5 +413,31 @@ TEST_F(HurriedLog, IdleReadBuffersYieldToBatches) {
   EXPECT_LE(memory.used(), 24_KiB);
 }
 
+// Files of another store, or of this one whose id was lost, are left alone and take from the capacity.
+// With room for one segment beside them every put was refused, for ever, as soon as it was full.
+TEST_F(FaultyTier, WithRoomForOneSegmentPutsGoOn) {
+  FakeDisk theirs;
+  {
+    const auto log =
+        SegmentLog::open(std::make_unique<FakeBlockFolder>(theirs), small_log(1_MiB), memory)
+            .value();
+    ASSERT_TRUE(log->append(tier_key(100), {}, tier_bytes(100, 5'000)).has_value());
+    ASSERT_TRUE(log->commit().has_value());
+    disk.files()["segment-0000000000000009.afi"] =
+        theirs.files().at("segment-0000000000000001.afi");
+  }
+  const auto tier = open(hurried_log(136_KiB));
+  int refused = 0;
+  for (std::uint64_t n = 1; n <= 60; ++n) {
+    if (tier->put(tier_key(n), {}, tier_bytes(n, 5'000)).has_value()) continue;
+    ++refused;
+    tier->catch_up();
+    ASSERT_TRUE(tier->put(tier_key(n), {}, tier_bytes(n, 5'000)).has_value()) << n;
+  }
+  EXPECT_GT(refused, 0) << "there was a time to wait for";
+  EXPECT_TRUE(holds(*tier, 60));
+  EXPECT_EQ(tier->stats().degraded_reason, "");
+}
+
 }  // namespace
 }  // namespace afterimage

@@ -338,7 +338,19 @@ Result<void> SegmentLog::State::commit() {
   AFI_FAILING_POINT("commit.before.burial");
   replacing = false;
   AFI_TRY_VOID(scrub());
+  if (wants_commit) AFI_TRY_VOID(end_only_segment());
   wants_commit = false;
+  return {};
+}
+
+/// A put found no room in the segment that is being written, and no other to evict: files of other
+/// stores may take the rest of the capacity. Ends it, so that it can be evicted; puts would be refused
+/// for ever.
+Result<void> SegmentLog::State::end_only_segment() {
+  if (active == nullptr || !would_wait_for_a_segment()) return {};
+  AFI_TRY_VOID(seal());
+  AFI_TRY_VOID(drain());
+  while (!syncs.empty()) AFI_TRY_VOID(finish_sync());
   return {};
 }
 
