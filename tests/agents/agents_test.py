@@ -26,8 +26,8 @@ from recorded_shapes import Recorder  # noqa: E402
 from scripted_model import DONE, FILE, NEW, OLD, TASK, ScriptedModel  # noqa: E402
 
 PATIENCE = 300  # seconds
-# What agents need to have answers of before: none of them sends a temperature, and most answers call tools.
-ANSWERS = {"assume_greedy_when_unset": True, "tool_calls": True}
+# None of them sends a temperature.
+ANSWERS = {"assume_greedy_when_unset": True}
 
 
 def claude_code(url):

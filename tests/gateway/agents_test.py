@@ -11,7 +11,7 @@ SHAPES = pathlib.Path(__file__).resolve().parents[1] / "agents/shapes"
 
 
 class Agents(GatewayTestCase):
-    SETTINGS = {"answers": {"assume_greedy_when_unset": True, "tool_calls": True, "verify_sample_rate": 0}, "limits": {"threads": 2}}
+    SETTINGS = {"answers": {"assume_greedy_when_unset": True, "verify_sample_rate": 0}, "limits": {"threads": 2}}
 
     def test_none_of_their_requests_is_refused_and_each_has_a_hit(self):
         files = sorted(SHAPES.glob("*.json"))

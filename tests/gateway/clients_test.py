@@ -48,7 +48,7 @@ def timeless(given):
 
 
 class OpenAiTestCase(GatewayTestCase):
-    SETTINGS = {"answers": {"verify_sample_rate": 0, "tool_calls": True, "cache_truncated": True}, "limits": {"threads": 2}}
+    SETTINGS = {"answers": {"verify_sample_rate": 0, "cache_truncated": True}, "limits": {"threads": 2}}
     MODEL = "mock-small"
 
     @classmethod

@@ -28,7 +28,7 @@ WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}}
 
 
 class ProtocolTestCase(GatewayTestCase):
-    SETTINGS = {"answers": {"verify_sample_rate": 0, "tool_calls": True, "cache_truncated": True}, "limits": {"threads": 2}}
+    SETTINGS = {"answers": {"verify_sample_rate": 0, "cache_truncated": True}, "limits": {"threads": 2}}
     MODEL = "mock-small"
     KEY = "one-key"
 

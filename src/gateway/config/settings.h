@@ -123,7 +123,7 @@ struct AnswerSettings {
   std::optional<Duration> max_ttl = std::nullopt;  // upper limit of what a request may set
   /// Treat a request without a temperature as temperature 0, for exact matches.
   bool assume_greedy_when_unset = false;
-  bool tool_calls = false;           // cache answers with tool calls; exact matches only
+  bool tool_calls = true;            // cache answers with tool calls; exact matches only
   bool cache_truncated = true;       // cache answers that max_tokens truncated; exact matches only
   bool finish_abandoned = false;     // all clients left: finish the call and cache its answer
   double verify_sample_rate = 0.01;  // share of non-exact hits that are compared with the model

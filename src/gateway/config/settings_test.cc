@@ -517,7 +517,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"answers.ttl", R"("1 h")"},
       {"answers.max_ttl", R"("1 h")"},
       {"answers.assume_greedy_when_unset", "true"},
-      {"answers.tool_calls", "true"},
+      {"answers.tool_calls", "false"},
       {"answers.cache_truncated", "false"},
       {"answers.finish_abandoned", "true"},
       {"answers.verify_sample_rate", "0.5"},

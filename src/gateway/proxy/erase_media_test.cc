@@ -206,7 +206,7 @@ void answer(const HttpRequest& request, const Responder& responder) {
 TEST(EraseMedia, EveryPartThatHoldsBytesBehindAnotherServer) {
   const std::vector<Sent> all = everything();
   for (const bool erases : {true, false}) {
-    Running running("[answers]\ntool_calls = true\n");
+    Running running;
     running.model.answers(answer);
     const Served served{
         .name = "upstream",
