@@ -18,6 +18,7 @@ enum class ErrorCode : unsigned char {
   kNoSpace,          // the budget or device is full and nothing can be evicted
   kCorruption,       // bytes differ from what was written, or contradict their own header
   kUnavailable,      // an external resource failed: a file, a device, a server
+  kTimeout,          // a server did not answer in time
   kCancelled,        // the caller, or the flight leader the caller waited for, gave up
   kUnsupported,      // well-formed, but this build or engine does not support it
 };

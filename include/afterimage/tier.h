@@ -133,8 +133,8 @@ struct LoadOrComputeStats {
 ///          it.
 /// Errors   A miss is not an error. An entry that cannot be read, or is not what was stored, is a
 ///          miss and is counted. kLimitExceeded: larger than the tier can ever hold; kNoSpace: no
-///          space now; kUnavailable: the device, system or server failed; the message says how. The
-///          tier remains usable: it serves what it can and misses the rest.
+///          space now; kUnavailable, kTimeout: the device, system or server failed; the message
+///          says how. The tier remains usable: it serves what it can and misses the rest.
 /// Threads  Any. No call holds a lock that get() needs during device I/O.
 /// Source   src/storage/memory/DESIGN.md; tests/testing/tier_conformance.h specifies what every
 ///          tier guarantees.

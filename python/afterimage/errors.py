@@ -52,6 +52,12 @@ class Unavailable(Error, OSError):
     code = "unavailable"
 
 
+class Timeout(Unavailable, TimeoutError):
+    """A server did not answer in time."""
+
+    code = "timeout"
+
+
 class Cancelled(Error):
     """The caller, or the caller it was waiting for, cancelled."""
 
@@ -66,5 +72,5 @@ class Unsupported(Error, NotImplementedError):
 
 BY_CODE: dict[str, type[Error]] = {
     kind.code: kind
-    for kind in (InvalidArgument, NotFound, LimitExceeded, NoSpace, Corruption, Unavailable, Cancelled, Unsupported)
+    for kind in (InvalidArgument, NotFound, LimitExceeded, NoSpace, Corruption, Unavailable, Timeout, Cancelled, Unsupported)
 }

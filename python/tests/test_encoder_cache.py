@@ -202,9 +202,11 @@ def test_invalid_settings_raise_with_their_name() -> None:
 
 
 def test_errors_map_to_their_codes() -> None:
-    assert {kind.code for kind in ai.errors.Error.__subclasses__()} == set(ai.errors.BY_CODE)
+    kinds = [*ai.errors.Error.__subclasses__(), *ai.errors.Unavailable.__subclasses__()]
+    assert {kind.code for kind in kinds} == set(ai.errors.BY_CODE)
     assert issubclass(ai.errors.InvalidArgument, ValueError)
     assert issubclass(ai.errors.Unavailable, OSError)
+    assert issubclass(ai.errors.Timeout, (ai.errors.Unavailable, TimeoutError))
 
 
 def test_encoder_ledger_api() -> None:

@@ -165,17 +165,17 @@ void print_dry_run(const BenchArgs& args, const LoadRunOptions& options, const L
 /// Whether the server is there, and which model it has, before anything is measured.
 Result<void> find_model(const BenchArgs& args, LoadRunOptions& options) {
   const auto models = listed_models(options);
-  if (models.has_value()) {
-    if (options.model.empty()) options.model = models->front();
+  if (models.has_value() && !options.model.empty()) return {};
+  if (models.has_value() && !models->refusal.has_value()) {
+    options.model = models->names.front();
     return {};
   }
-  const bool answers = !options.model.empty() && models.error().message.starts_with('/');
-  if (answers) return {};  // it is there, and lists no models
-  return fail(models.error().code,
-              fmt::format("{}: {}. Is a server running there, such as `afterimage serve`? --url "
-                          "names another{}",
-                          args.url, models.error().message,
-                          options.model.empty() ? ", --model its model" : ""));
+  const Error& why = models.has_value() ? *models->refusal : models.error();
+  return fail(
+      why.code,
+      fmt::format("{}: {}. Is a server running there, such as `afterimage serve`? --url "
+                  "names another{}",
+                  args.url, why.message, options.model.empty() ? ", --model its model" : ""));
 }
 
 std::function<void(LoadProgress)> progress_of(std::size_t requests) {

@@ -22,8 +22,8 @@ using Vector = std::vector<float>;
 ///
 /// Shape    dimensions() floats, of length 1; or a zero vector, which matches nothing, if the input
 ///          has no features. Deterministic.
-/// Errors   kUnsupported: input of another kind. kUnavailable: a remote model did not answer in
-///          time. kCorruption: an undecodable image, a response without valid vectors.
+/// Errors   kUnsupported: input of another kind. kUnavailable, kTimeout: a remote model did not
+///          answer. kCorruption: an undecodable image, a response without valid vectors.
 /// Threads  Any.
 class Embedder {
  public:

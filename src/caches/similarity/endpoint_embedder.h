@@ -25,7 +25,7 @@ struct EndpointOptions {
 ///
 /// Shape    As many dimensions as the first response had; another number later is an error. Vectors
 ///          are normalized to length 1.
-/// Errors   kUnavailable: no response in time, a status other than 200, or the circuit is open.
+/// Errors   kUnavailable: no server, a status other than 200, or the circuit is open. kTimeout.
 ///          kCorruption: a response without valid vectors. kUnsupported: an image.
 /// Threads  Any; calls do not wait for each other.
 class EndpointEmbedder final : public Embedder {

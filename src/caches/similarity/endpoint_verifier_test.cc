@@ -103,7 +103,7 @@ TEST(EndpointVerifier, EnforcesTheDeadline) {
   EndpointVerifierOptions chosen = options(server);
   chosen.deadline = 100ms;
   EndpointVerifier verifier(std::move(chosen), clock);
-  EXPECT_EQ(verifier.score("new", kStored).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(verifier.score("new", kStored).error().code, ErrorCode::kTimeout);
 }
 
 TEST(ParseRerank, TakesScoresOfAnyScale) {

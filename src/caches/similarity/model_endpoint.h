@@ -23,7 +23,7 @@ struct ModelEndpointOptions {
 
 /// A remote model that takes and returns JSON, behind a circuit breaker.
 ///
-/// Errors   kUnavailable: no response in time, a status other than 200, or the circuit is open.
+/// Errors   kUnavailable: no server, a status other than 200, or the circuit is open. kTimeout.
 /// Threads  Any; calls do not wait for each other.
 class ModelEndpoint {
  public:

@@ -15,7 +15,7 @@ namespace afterimage {
 /// Slower than vectors and more exact, so it is asked only about neighbours that no veto forbids.
 ///
 /// Shape    A score is any finite number; more is surer. Models differ in their scales.
-/// Errors   kUnavailable: a remote model did not answer in time. kCorruption: a response without
+/// Errors   kUnavailable, kTimeout: a remote model did not answer. kCorruption: a response without
 ///          valid scores.
 /// Threads  Any.
 class Verifier {

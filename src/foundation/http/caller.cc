@@ -162,8 +162,7 @@ struct HttpCallHandle::State : std::enable_shared_from_this<HttpCallHandle::Stat
   void end_with(HttpFailure failure) {
     alarm.cancel();
     if (overdue) {
-      failure.error = {ErrorCode::kUnavailable, call.url.host + ": no response in time"};
-      failure.late = true;
+      failure.error = {ErrorCode::kTimeout, call.url.host + ": no response in time"};
     } else if (cancelled) {
       failure = {.error = {ErrorCode::kCancelled, "the call was cancelled"}};
     }
@@ -212,7 +211,6 @@ struct HttpCaller::State : std::enable_shared_from_this<HttpCaller::State> {
   struct ExchangeResult {
     std::optional<Error> error;
     bool began = false;  // a byte of the response arrived
-    bool late = false;   // the connection is open but the response timed out
     bool keep = false;   // the connection can be reused
   };
   Awaitable<ExchangeResult> exchange(Call& call, const std::string& head);
@@ -232,17 +230,23 @@ struct HttpCaller::State : std::enable_shared_from_this<HttpCaller::State> {
 
 namespace {
 
-Error unavailable(const HttpCall& call, std::string_view why) {
-  return {ErrorCode::kUnavailable, fmt::format("{}: {}", server_of(call.url), why)};
+Error unavailable(const HttpCall& call, std::string_view why,
+                  ErrorCode code = ErrorCode::kUnavailable) {
+  return {code, fmt::format("{}: {}", server_of(call.url), why)};
 }
 
-HttpFailure not_sent(const HttpCall& call, std::string_view why, bool late = false) {
-  return {.error = unavailable(call, why), .stage = HttpStage::kNotSent, .late = late};
+HttpFailure not_sent(const HttpCall& call, std::string_view why,
+                     ErrorCode code = ErrorCode::kUnavailable) {
+  return {.error = unavailable(call, why, code), .stage = HttpStage::kNotSent};
+}
+
+ErrorCode code_of(Failure error) {
+  return error == net::beast::error::timeout ? ErrorCode::kTimeout : ErrorCode::kUnavailable;
 }
 
 Error broken_off(const HttpCall& call, Failure error) {
   if (error == net::beast::error::timeout) {
-    return unavailable(call, "no response in time");
+    return unavailable(call, "no response in time", ErrorCode::kTimeout);
   }
   if (error == asio::error::eof || error == http::error::end_of_stream ||
       error == http::error::partial_message || error == asio::ssl::error::stream_truncated) {
@@ -328,7 +332,7 @@ Awaitable<std::optional<HttpFailure>> HttpCaller::State::resolve(
   call.event.expires_at(net::Timer::time_point::max());
   if (call.cancelled) co_return HttpFailure{.error = {ErrorCode::kCancelled, "cancelled"}};
   if (!resolution->done)
-    co_return not_sent(call.call, "its name was not resolved in time", /*late=*/true);
+    co_return not_sent(call.call, "its name was not resolved in time", ErrorCode::kTimeout);
   if (resolution->error) co_return not_sent(call.call, resolution->error.message());
   found = resolution->endpoints;
   co_return std::nullopt;
@@ -353,7 +357,8 @@ Awaitable<std::optional<HttpFailure>> HttpCaller::State::open(Call& call) {
   const auto [error, where] = co_await call.wire->plain.async_connect(found, kQuiet);
   if (call.cancelled) co_return HttpFailure{.error = {ErrorCode::kCancelled, "cancelled"}};
   if (error == net::beast::error::timeout) {
-    co_return not_sent(call.call, "the connection was not established in time", /*late=*/true);
+    co_return not_sent(call.call, "the connection was not established in time",
+                       ErrorCode::kTimeout);
   }
   if (error == asio::error::no_descriptors || error.value() == ENFILE ||
       error == boost::system::errc::address_not_available) {
@@ -379,7 +384,9 @@ Awaitable<std::optional<HttpFailure>> HttpCaller::State::secure(Call& call) {
   const auto [failed] = co_await stream.async_handshake(Secure::client, kQuiet);
   if (!failed) co_return std::nullopt;
   const long verified = SSL_get_verify_result(stream.native_handle());
-  if (verified == X509_V_OK) co_return not_sent(call.call, "TLS: " + failed.message());
+  if (verified == X509_V_OK) {
+    co_return not_sent(call.call, "TLS: " + failed.message(), code_of(failed));
+  }
   co_return not_sent(call.call, fmt::format("TLS: its certificate is not accepted: {}",
                                             X509_verify_cert_error_string(verified)));
 }
@@ -395,8 +402,7 @@ Awaitable<HttpCaller::State::ExchangeResult> HttpCaller::State::exchange(Call& c
     const Failure error = co_await call.wire->write(both);
     // A server may respond and close before it has read the whole request: read the response.
     if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) {
-      co_return ExchangeResult{.error = broken_off(call.call, error),
-                               .late = error == net::beast::error::timeout};
+      co_return ExchangeResult{.error = broken_off(call.call, error)};
     }
     if (error) break;
     first = {};
@@ -464,7 +470,6 @@ Awaitable<HttpCaller::State::ExchangeResult> HttpCaller::State::receive(Call& ca
     }
     if (read.first) {
       result.error = broken_off(call.call, read.first);
-      result.late = read.first == net::beast::error::timeout;
       co_return result;
     }
     result.began = true;
@@ -502,14 +507,13 @@ Awaitable<void> HttpCaller::State::run(std::shared_ptr<Call> call, unsigned thre
     ExchangeResult result = co_await exchange(*call, *head);
     // A reused connection may have been closed just now: a new one is tried. If it is only slow, the
     // server has the request, and a retry would send it twice.
-    const bool may_be_stale =
-        result.error.has_value() && kept && !result.began && !result.late && !call->cancelled;
+    const bool may_be_stale = result.error.has_value() && kept && !result.began &&
+                              result.error->code != ErrorCode::kTimeout && !call->cancelled;
     if (may_be_stale && call->call.resends) continue;
     if (result.error.has_value() || call->cancelled) {
       co_return call->end_with(
           {.error = std::move(result.error).value_or(Error{ErrorCode::kCancelled, ""}),
            .stage = result.began ? HttpStage::kBroken : HttpStage::kUnanswered,
-           .late = result.late,
            .reused = may_be_stale,
            .resent = resent});
     }

@@ -47,7 +47,6 @@ enum class HttpStage : unsigned char {
 struct HttpFailure {
   Error error;
   HttpStage stage = HttpStage::kUnknown;
-  bool late = false;    // a time limit ended it; else the connection ended, or the caller
   bool reused = false;  // on a connection that had served others, and may have been closed since
   bool resent = false;  // and the request was sent once more
 };
@@ -60,10 +59,11 @@ class HttpListener {
   virtual void on_head(unsigned status, HttpHeaders headers) = 0;
   virtual void on_bytes(std::string_view bytes) = 0;
   virtual void on_end() = 0;
-  /// kUnavailable: nothing is listening, no response in time, or the connection broke.
-  /// kCorruption: the response is not valid HTTP. kInvalidArgument: may_connect refused the
-  /// address, or a request header is invalid. kLimitExceeded: this process has no file descriptor or
-  /// port left. kCancelled: cancel() was called.
+  /// kUnavailable: nothing is listening, or the connection broke. kTimeout: no connection, no
+  /// response or not the next bytes of one in time, or the deadline passed. kCorruption: the
+  /// response is not valid HTTP. kInvalidArgument: may_connect refused the address, or a request
+  /// header is invalid. kLimitExceeded: this process has no file descriptor or port left.
+  /// kCancelled: cancel() was called.
   virtual void on_error(const Error& error) = 0;
   /// The same for listeners that ask how far the call came; only one of the two is called.
   virtual void on_failure(const HttpFailure& failure) { on_error(failure.error); }

@@ -231,7 +231,7 @@ TEST(HttpCaller, TimeLimitsHold) {
   HttpCall call = to(server.url("/"));
   call.idle_timeout = 50ms;
   const auto heard = calling.call(std::move(call));
-  EXPECT_EQ(heard->error()->code, ErrorCode::kUnavailable);
+  EXPECT_EQ(heard->error()->code, ErrorCode::kTimeout);
   EXPECT_THAT(heard->error()->message, HasSubstr("in time"));
 }
 
@@ -258,6 +258,7 @@ TEST(HttpCaller, DoesNotRetryOnASlowReusedConnection) {
   slow.idle_timeout = 50ms;
   const auto heard = calling.call(slow);
   ASSERT_TRUE(heard->error().has_value());
+  EXPECT_EQ(heard->error()->code, ErrorCode::kTimeout);
   EXPECT_THAT(heard->error()->message, HasSubstr("in time"));
   EXPECT_EQ(requests, 2);
 }
@@ -276,7 +277,7 @@ TEST(HttpCaller, DeadlineHoldsWhileBytesKeepArriving) {
   HttpCall call = to("http://127.0.0.1:" + std::to_string(server->port()) + "/");
   call.deadline = 50ms;
   const auto heard = calling.call(std::move(call));
-  EXPECT_EQ(heard->error()->code, ErrorCode::kUnavailable);
+  EXPECT_EQ(heard->error()->code, ErrorCode::kTimeout);
   EXPECT_THAT(heard->error()->message, HasSubstr("in time"));
 }
 

@@ -74,7 +74,7 @@ Result<HttpAnswer> send(const HttpQuestion& question, const char* method) {
   const bool settled = collector->wait(question.deadline);
   threads.stop();
   const std::string server = "http://" + question.url.host + ":" + question.url.port;
-  if (!settled) return fail(ErrorCode::kUnavailable, server + ": no response in time");
+  if (!settled) return fail(ErrorCode::kTimeout, server + ": no response in time");
   return collector->take(server + question.url.target);
 }
 

@@ -28,8 +28,8 @@ struct HttpQuestion {
 /// Sends one POST, or one GET without the body, over a new connection and waits for the response. Any
 /// status is a response, not an error; redirects are not followed.
 ///
-/// Errors   kUnavailable: no such host, nothing is listening, the deadline passed, or the
-///          connection broke. kCorruption: the response is not valid HTTP. kLimitExceeded: the
+/// Errors   kUnavailable: no such host, nothing is listening, or the connection broke. kTimeout: the
+///          deadline passed. kCorruption: the response is not valid HTTP. kLimitExceeded: the
 ///          response is larger than max_answer. kInvalidArgument: an invalid request header.
 /// Threads  Any; blocks.
 Result<HttpAnswer> http_post(const HttpQuestion& question);

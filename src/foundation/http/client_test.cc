@@ -49,12 +49,12 @@ TEST(HttpGet, SendsNoBody) {
   EXPECT_THAT(head, ::testing::Not(HasSubstr("Content-")));
 }
 
-TEST(HttpPost, NoResponseInTimeIsUnavailable) {
+TEST(HttpPost, NoResponseInTimeIsATimeout) {
   LocalServer server([](const auto&, const auto&) { return std::string(); });
   HttpQuestion request = question(server);
   request.deadline = 50ms;
   const auto answer = http_post(request);
-  EXPECT_EQ(answer.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(answer.error().code, ErrorCode::kTimeout);
   EXPECT_THAT(answer.error().message, HasSubstr("in time"));
 }
 

@@ -24,6 +24,7 @@ namespace afterimage {
       return true;
     case ErrorCode::kNoSpace:
     case ErrorCode::kUnavailable:
+    case ErrorCode::kTimeout:
     case ErrorCode::kCancelled:
       return false;
   }

@@ -23,6 +23,8 @@ std::string_view to_string(ErrorCode code) {
       return "corruption";
     case ErrorCode::kUnavailable:
       return "unavailable";
+    case ErrorCode::kTimeout:
+      return "timeout";
     case ErrorCode::kCancelled:
       return "cancelled";
     case ErrorCode::kUnsupported:

@@ -50,6 +50,7 @@ HttpReply reply_of(const Result<json>& made) {
     case ErrorCode::kNoSpace:
       return refusal(409, made.error().message);
     case ErrorCode::kUnavailable:
+    case ErrorCode::kTimeout:
       return refusal(503, made.error().message);
     default:
       return refusal(400, made.error().message);

@@ -47,13 +47,11 @@ void AnswerDetails::add_token() {
   if (tokens_++ == 0) first_token_ = clock_.now();
 }
 
-std::string AnswerDetails::with_timings(std::string events) const {
-  constexpr std::string_view kEnd = "}\n\n";
-  if (!wanted_.timings || tokens_ == 0 || !events.ends_with(kEnd)) return events;
-  Json so_far;
-  add_predicted(so_far, tokens_, milliseconds(clock_.now() - first_token_));
-  events.resize(events.size() - kEnd.size());
-  return events + ",\"timings\":" + so_far.dump() + std::string(kEnd);
+std::string AnswerDetails::so_far() const {
+  if (!wanted_.timings || tokens_ == 0) return "";
+  Json predicted;
+  add_predicted(predicted, tokens_, milliseconds(clock_.now() - first_token_));
+  return ",\"timings\":" + predicted.dump();
 }
 
 std::string AnswerDetails::at_end(const Served& first, const std::string& prompt,

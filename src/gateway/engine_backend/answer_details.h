@@ -29,8 +29,8 @@ class AnswerDetails {
   [[nodiscard]] bool counts_tokens() const { return wanted_.timings; }
   [[nodiscard]] bool shows_prompt() const { return wanted_.prompt; }
   void add_token();
-  /// `events` with the timings so far in the last of them.
-  [[nodiscard]] std::string with_timings(std::string events) const;
+  /// The members of an event before the last: the timings so far; empty: the client asks for none.
+  [[nodiscard]] std::string so_far() const;
   /// The members of the last event or of the complete response: ",\"timings\":{…}"; empty: the client
   /// asks for none. `prompt` is the rendered one, of the first choice.
   [[nodiscard]] std::string at_end(const Served& first, const std::string& prompt,

@@ -57,6 +57,8 @@ Refusal refusal_of(const Error& error) {
     case ErrorCode::kUnavailable:
     case ErrorCode::kCancelled:
       return with(503);
+    case ErrorCode::kTimeout:
+      return with(504);
   }
   return with(500);
 }
@@ -303,10 +305,10 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
     if (bounded) headers.add(kExactness, "bounded");
     listener.on_recorded_head(200, std::move(headers));
   };
-  const auto send = [&](const std::string& bytes) {
-    if (!asked.stream || bytes.empty()) return;
+  const auto send = [&](const OpenEvents& added) {
+    if (!asked.stream || added.is_empty()) return;
     if (!std::exchange(begun, true)) head({{"Content-Type", kEvents}});
-    listener.on_bytes(details.with_timings(bytes));
+    listener.on_bytes(added.text(details.so_far()));
   };
   const auto on_bounded = [&] {
     bounded = true;
@@ -351,8 +353,7 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
     listener.on_bytes(end);
     return listener.on_end();
   }
-  std::string body = record.body(ids_.answer(asked.operation));
-  if (!last_members.empty()) body.replace(body.size() - 1, 1, last_members + "}");
+  const std::string body = record.body(ids_.answer(asked.operation), last_members);
   head({{"Content-Type", "application/json"}, {"Content-Length", std::to_string(body.size())}});
   if (!bounded) listener.on_record(record);
   listener.on_bytes(body);

@@ -83,7 +83,7 @@ class EngineBackend final : public Backend {
 
   /// Hears a choice while it is computed.
   struct ChoiceListener {
-    std::function<void(const std::string&)> send;
+    std::function<void(const OpenEvents&)> send;
     std::function<void()> on_bounded;
   };
   Result<Served> write_choice(const ApiRequest& asked, const Request& prompt, std::uint32_t index,

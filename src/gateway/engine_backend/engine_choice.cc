@@ -17,16 +17,16 @@ std::string_view growth(std::string_view now, std::string_view before) {
 EngineChoice::EngineChoice(std::uint32_t index, LiveEvents& events, IdGenerator& ids)
     : index_(index), events_(events), ids_(ids) {}
 
-std::string EngineChoice::add(std::string_view text) {
+OpenEvents EngineChoice::add(std::string_view text) {
   text_ += text;
   if (format_ == nullptr) return send_content(text);
   const auto message = format_->read(text_, false);
-  return message.has_value() ? send(*message) : "";
+  return message.has_value() ? send(*message) : OpenEvents();
 }
 
-std::string EngineChoice::finish(const Completion& completion) {
+OpenEvents EngineChoice::finish(const Completion& completion) {
   const std::string rest(growth(completion.text, text_));
-  std::string events;
+  OpenEvents events;
   if (format_ == nullptr) {
     if (!rest.empty() || !tokens_.empty()) events = send_content(rest);
   } else {
@@ -40,11 +40,11 @@ std::string EngineChoice::finish(const Completion& completion) {
   }
   const bool calls = !sent_.tool_calls.empty();
   const char* const reason = !completion.ended ? "length" : calls ? "tool_calls" : "stop";
-  return events + events_.finish(index_, reason);
+  return events += events_.finish(index_, reason);
 }
 
-std::string EngineChoice::send(const AnswerMessage& message) {
-  std::string events;
+OpenEvents EngineChoice::send(const AnswerMessage& message) {
+  OpenEvents events;
   const std::string_view reasoning = growth(message.reasoning, sent_.reasoning);
   if (!reasoning.empty()) events += events_.add({.choice = index_, .reasoning = reasoning});
   const std::string_view content = growth(message.content, sent_.content);
@@ -55,8 +55,8 @@ std::string EngineChoice::send(const AnswerMessage& message) {
   return events;
 }
 
-std::string EngineChoice::send_calls(const std::vector<ToolCall>& calls) {
-  std::string events;
+OpenEvents EngineChoice::send_calls(const std::vector<ToolCall>& calls) {
+  OpenEvents events;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (calls[i].name.empty()) break;  // its name is not complete
     const bool begins = i == sent_.tool_calls.size();
@@ -79,7 +79,7 @@ std::string EngineChoice::send_calls(const std::vector<ToolCall>& calls) {
   return events;
 }
 
-std::string EngineChoice::send_content(std::string_view content) {
+OpenEvents EngineChoice::send_content(std::string_view content) {
   const auto tokens = std::exchange(tokens_, {});
   return events_.add({.choice = index_, .content = content, .logprobs = tokens});
 }

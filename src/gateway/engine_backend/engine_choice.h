@@ -27,14 +27,14 @@ class EngineChoice {
   /// Goes with the next text.
   void add(const TokenLogprobs& token) { tokens_.push_back(token); }
   /// The events of a piece of the answer's text; often none.
-  [[nodiscard]] std::string add(std::string_view text);
+  [[nodiscard]] OpenEvents add(std::string_view text);
   /// The last events: what `completion` has beyond the text so far, and the finish reason.
-  [[nodiscard]] std::string finish(const Completion& completion);
+  [[nodiscard]] OpenEvents finish(const Completion& completion);
 
  private:
-  std::string send(const AnswerMessage& message);
-  std::string send_calls(const std::vector<ToolCall>& calls);
-  std::string send_content(std::string_view content);
+  OpenEvents send(const AnswerMessage& message);
+  OpenEvents send_calls(const std::vector<ToolCall>& calls);
+  OpenEvents send_content(std::string_view content);
 
   std::uint32_t index_;
   LiveEvents& events_;

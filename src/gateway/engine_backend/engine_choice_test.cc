@@ -35,7 +35,7 @@ std::string content_of(std::size_t most, std::initializer_list<std::string_view>
   choice.set_format(std::make_shared<const ShortFormat>(most));
   Completion done;
   done.ended = true;
-  std::string sent;
+  OpenEvents sent;
   for (const std::string_view piece : pieces) {
     sent += choice.add(piece);
     done.text += piece;

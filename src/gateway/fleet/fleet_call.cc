@@ -54,7 +54,7 @@ CallResult result_of(const HttpFailure& failure) {
   }
   if (code == ErrorCode::kCorruption) return CallResult::kStatus;
   const bool has_it = failure.stage != HttpStage::kNotSent;
-  return failure.late && has_it ? CallResult::kTimeout : CallResult::kConnection;
+  return code == ErrorCode::kTimeout && has_it ? CallResult::kTimeout : CallResult::kConnection;
 }
 
 }  // namespace

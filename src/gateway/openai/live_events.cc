@@ -30,16 +30,20 @@ std::string usage_of(const EngineAnswer& answer) {
                      prompt, output, prompt + output, answer.cached_tokens.value());
 }
 
-/// What follows the text of an event, up to its end. Both are JSON.
+/// What follows the text of an event, up to its last brace. Both are JSON.
 std::string closing(std::string_view finish_reason, std::string_view logprobs = "null") {
   return R"(,"logprobs":)" + std::string(logprobs) + R"(,"finish_reason":)" +
-         std::string(finish_reason) + "}]}";
+         std::string(finish_reason) + "}]";
+}
+
+std::string joined(const std::vector<std::string>& elements) {
+  std::string list;
+  for (const std::string& element : elements) list += (list.empty() ? "" : ",") + element;
+  return list;
 }
 
 std::string json_list(const std::vector<std::string>& elements) {
-  std::string list = "[";
-  for (const std::string& element : elements) list += (list.size() > 1 ? "," : "") + element;
-  return list + "]";
+  return "[" + joined(elements) + "]";
 }
 
 /// JSON has no infinity; a probability of 0 is as unlikely as OpenAI's API can say.
@@ -104,6 +108,15 @@ constexpr std::string_view kCreatedMark(&kCreatedPlaceholder, 1);
 
 }  // namespace
 
+OpenEvents& OpenEvents::operator+=(const OpenEvents& more) {
+  text_ = is_empty() ? more.text_ : more.is_empty() ? text_ : text() + more.text_;
+  return *this;
+}
+
+std::string OpenEvents::text(std::string_view members) const {
+  return is_empty() ? "" : text_ + std::string(members) + "}\n\n";
+}
+
 LiveEvents::LiveEvents(ApiOperation operation, const ResponseStamp& stamp, std::string_view model,
                        std::string_view fingerprint)
     : about_(R"(,"model":)" + json_text_of(model)) {
@@ -121,18 +134,18 @@ LiveEvents::Choice& LiveEvents::choice_at(std::uint32_t index) {
   return choices_[index];
 }
 
-std::string LiveEvents::event(std::uint32_t choice, std::string inner, const std::string& end) {
+OpenEvents LiveEvents::event(std::uint32_t choice, std::string inner, const std::string& end) {
   const std::string opening =
       R"({"index":)" + std::to_string(choice) + (is_chat() ? R"(,"delta":)" : R"(,"text":)");
-  std::string said = "data: " + sent_ + opening + inner + end + "\n\n";
-  parts_.add_event({.before = kept_ + opening, .after = end}, std::move(inner), false);
+  OpenEvents said(sent_ + opening + inner + end);
+  parts_.add_event({.before = kept_ + opening, .after = end + "}"}, std::move(inner), false);
   return said;
 }
 
 // As llama-server: the role comes alone, because a choice may have no content at all.
-std::string LiveEvents::begin(std::uint32_t index) {
+OpenEvents LiveEvents::begin(std::uint32_t index) {
   Choice& choice = choice_at(index);
-  if (std::exchange(choice.begun, true) || !is_chat()) return "";
+  if (std::exchange(choice.begun, true) || !is_chat()) return {};
   return event(index, R"({"role":"assistant","content":null,"refusal":null})", closing("null"));
 }
 
@@ -142,8 +155,8 @@ std::string LiveEvents::logprobs_json(std::span<const TokenLogprobs> tokens,
   return is_chat() ? chat_logprobs(tokens) : completion_logprobs(tokens, text_offset);
 }
 
-std::string LiveEvents::add(const EngineDelta& delta) {
-  std::string events = begin(delta.choice);
+OpenEvents LiveEvents::add(const EngineDelta& delta) {
+  OpenEvents events = begin(delta.choice);
   Choice& choice = choice_at(delta.choice);
   if (!delta.reasoning.empty()) {
     choice.reasoning += delta.reasoning;
@@ -166,7 +179,7 @@ std::string LiveEvents::add(const EngineDelta& delta) {
   return events;
 }
 
-std::string LiveEvents::add_call(std::uint32_t index, const EngineDelta::Call& call) {
+OpenEvents LiveEvents::add_call(std::uint32_t index, const EngineDelta::Call& call) {
   std::vector<ToolCall>& calls = choice_at(index).calls;
   if (call.index >= calls.size()) calls.resize(call.index + 1);
   ToolCall& known = calls[call.index];
@@ -181,15 +194,15 @@ std::string LiveEvents::add_call(std::uint32_t index, const EngineDelta::Call& c
   return event(index, std::move(json), closing("null"));
 }
 
-std::string LiveEvents::finish(std::uint32_t choice, std::string_view finish_reason) {
-  std::string events = begin(choice);
+OpenEvents LiveEvents::finish(std::uint32_t choice, std::string_view finish_reason) {
+  OpenEvents events = begin(choice);
   Choice& finished = choice_at(choice);
   finished.finish_reason = finish_reason;
   if (!finished.content.has_value() && finished.reasoning.empty() && finished.calls.empty()) {
     finished.content.emplace();
     if (is_chat()) events += event(choice, R"({"content":""})", closing("null"));
   }
-  return events + event(choice, is_chat() ? "{}" : R"("")", closing(json_text_of(finish_reason)));
+  return events += event(choice, is_chat() ? "{}" : R"("")", closing(json_text_of(finish_reason)));
 }
 
 std::string LiveEvents::whole_choice(std::uint32_t index) const {
@@ -220,11 +233,11 @@ std::string LiveEvents::end(const EngineAnswer& answer, bool include_usage,
                             std::string_view details) {
   std::string events;
   if (choices_.empty() || choices_.front().finish_reason.empty()) {
-    events = finish(0, answer.finish_reason);
+    events = finish(0, answer.finish_reason).text();
   }
   const std::string usage = usage_of(answer);
   if (include_usage || !details.empty()) {
-    events.append("data: " + sent_ + "]," + usage + std::string(details) + "}\n\n");
+    events += OpenEvents(sent_ + "]," + usage).text(details);
   }
   parts_.add_event({.before = kept_ + "]," + usage + "}", .after = {}}, "", true);
   parts_.can_stream_usage = true;
@@ -239,9 +252,8 @@ std::string LiveEvents::end(const EngineAnswer& answer, bool include_usage,
     parts_.facts.calls_tools = parts_.facts.calls_tools || !choices_[i].calls.empty();
   }
   parts_.whole =
-      envelope(kIdMark, is_chat() ? "chat.completion" : "text_completion", kCreatedMark, about_);
-  parts_.whole.pop_back();  // json_list() opens the array again
-  parts_.whole += json_list(wholes) + "," + usage + "}";
+      envelope(kIdMark, is_chat() ? "chat.completion" : "text_completion", kCreatedMark, about_) +
+      joined(wholes) + "]," + usage + "}";
   parts_.has_body = true;
   return events.append("data: [DONE]\n\n");
 }
@@ -255,7 +267,7 @@ ApiRecord LiveEvents::record() const {
 ApiRecord record_of(ApiOperation operation, const EngineAnswer& answer) {
   AFI_CHECK(!answer.finish_reason.empty());
   LiveEvents events(operation, {}, answer.model);
-  if (!answer.text.empty()) static_cast<void>(events.text(answer.text));
+  if (!answer.text.empty()) static_cast<void>(events.add({.content = answer.text}));
   static_cast<void>(events.end(answer, false));
   return events.record();
 }

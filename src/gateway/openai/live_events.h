@@ -32,6 +32,21 @@ struct EngineDelta {
   std::span<const TokenLogprobs> logprobs{};
 };
 
+/// Events of a stream. The last one takes members until text() ends it.
+class OpenEvents {
+ public:
+  OpenEvents() = default;
+  /// One event: a JSON object without its closing brace.
+  explicit OpenEvents(std::string_view object) { text_.append("data: ").append(object); }
+  OpenEvents& operator+=(const OpenEvents& more);
+  [[nodiscard]] bool is_empty() const { return text_.empty(); }
+  /// "data: {…}\n\n" for each. `members` end the last one: ",\"timings\":{…}".
+  [[nodiscard]] std::string text(std::string_view members = {}) const;
+
+ private:
+  std::string text_;
+};
+
 /// Makes the event stream and the record of an answer while an engine generates it. The record is
 /// the one that StreamRecorder would make by parsing the events with their usage.
 ///
@@ -43,12 +58,10 @@ class LiveEvents {
   LiveEvents(ApiOperation operation, const ResponseStamp& stamp, std::string_view model,
              std::string_view fingerprint = {});
 
-  /// The events "data: …\n\n" of a delta. The first of each choice of a chat begins with its role.
-  [[nodiscard]] std::string add(const EngineDelta& delta);
-  /// One event for new text of the first choice.
-  [[nodiscard]] std::string text(std::string_view more) { return add({.content = more}); }
+  /// The events of a delta. The first of each choice of a chat begins with its role.
+  [[nodiscard]] OpenEvents add(const EngineDelta& delta);
   /// The last event of a choice. Choices are finished in order.
-  [[nodiscard]] std::string finish(std::uint32_t choice, std::string_view finish_reason);
+  [[nodiscard]] OpenEvents finish(std::uint32_t choice, std::string_view finish_reason);
   /// The last events: the finish reason of a choice that is not yet finished, if that is the only
   /// one; the usage if `include_usage`, and [DONE]. `details` are members of the event with the usage,
   /// which is then sent in any case, and not recorded: ",\"timings\":{…}".
@@ -70,13 +83,14 @@ class LiveEvents {
 
   [[nodiscard]] bool is_chat() const { return parts_.operation == ApiOperation::kChat; }
   Choice& choice_at(std::uint32_t index);
-  std::string begin(std::uint32_t index);
-  std::string add_call(std::uint32_t index, const EngineDelta::Call& call);
+  OpenEvents begin(std::uint32_t index);
+  OpenEvents add_call(std::uint32_t index, const EngineDelta::Call& call);
   /// The `logprobs` of an event with these tokens, as JSON.
   [[nodiscard]] std::string logprobs_json(std::span<const TokenLogprobs> tokens,
                                           std::size_t text_offset) const;
-  /// Records the event, and says it. `inner` is JSON; `end` closes what the event opened.
-  std::string event(std::uint32_t choice, std::string inner, const std::string& end);
+  /// Records the event, and says it. `inner` is JSON; `end` closes what the event opened, but for its
+  /// last brace.
+  OpenEvents event(std::uint32_t choice, std::string inner, const std::string& end);
   [[nodiscard]] std::string whole_choice(std::uint32_t index) const;
 
   std::string about_;  // the model and the fingerprint, as JSON

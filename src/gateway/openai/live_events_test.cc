@@ -19,7 +19,7 @@ Result<ApiRecord> recorded(ApiOperation operation, const std::vector<std::string
                            bool include_usage) {
   LiveEvents live(operation, kStamp, "m");
   StreamRecorder recorder(operation);
-  for (const std::string& piece : pieces) recorder.feed(live.text(piece));
+  for (const std::string& piece : pieces) recorder.feed(live.add({.content = piece}).text());
   recorder.feed(live.end(kAnswer, include_usage));
   return recorder.finish();
 }
@@ -46,7 +46,7 @@ TEST(LiveEvents, RecordWhatARecorderReads) {
       for (const std::string& piece : pieces) answer.text += piece;
       LiveEvents live(operation, kStamp, "a \"model\"");
       StreamRecorder recorder(operation);
-      for (const std::string& piece : pieces) recorder.feed(live.text(piece));
+      for (const std::string& piece : pieces) recorder.feed(live.add({.content = piece}).text());
       recorder.feed(live.end(answer, true));
       const auto read = recorder.finish();
       ASSERT_TRUE(read.has_value()) << to_string(read.error());
@@ -64,9 +64,9 @@ TokenLogprobs token_of(const std::string& bytes) {
 }
 
 /// The record that parsing the events gives must be the one that was made without parsing.
-void expect_the_record_of_a_reader(LiveEvents& live, std::string events) {
+void expect_the_record_of_a_reader(LiveEvents& live, const OpenEvents& events) {
   StreamRecorder recorder(ApiOperation::kChat);
-  recorder.feed(events + live.end(kAnswer, true));
+  recorder.feed(events.text() + live.end(kAnswer, true));
   const auto read = recorder.finish();
   ASSERT_TRUE(read.has_value()) << to_string(read.error());
   EXPECT_EQ(live.record().body(kStamp), read->body(kStamp));
@@ -75,7 +75,7 @@ void expect_the_record_of_a_reader(LiveEvents& live, std::string events) {
 
 TEST(LiveEvents, RecordChoicesReasoningAndCallsAsARecorderReads) {
   LiveEvents live(ApiOperation::kChat, kStamp, "m");
-  std::string events = live.add({.content = "one"});
+  OpenEvents events = live.add({.content = "one"});
   events += live.finish(0, "stop");
   events += live.add({.choice = 1, .reasoning = "hm"});
   events += live.add({.choice = 1, .reasoning = "."});
@@ -93,7 +93,7 @@ TEST(LiveEvents, RecordChoicesReasoningAndCallsAsARecorderReads) {
 TEST(LiveEvents, RecordLogProbabilitiesAsARecorderReads) {
   const std::vector<TokenLogprobs> two{token_of("tw"), token_of("o")};
   LiveEvents live(ApiOperation::kChat, kStamp, "m");
-  std::string events = live.add({.content = "two", .logprobs = two});
+  OpenEvents events = live.add({.content = "two", .logprobs = two});
   events += live.add({.content = " words", .logprobs = std::vector{token_of(" words")}});
   expect_the_record_of_a_reader(live, events);
   EXPECT_NE(live.record().body(kStamp).find(R"("bytes":[255])"), std::string::npos);
@@ -102,10 +102,10 @@ TEST(LiveEvents, RecordLogProbabilitiesAsARecorderReads) {
 TEST(LiveEvents, RecordLogProbabilitiesOfACompletionAsARecorderReads) {
   const std::vector<TokenLogprobs> two{token_of("tw"), token_of("o")};
   LiveEvents live(ApiOperation::kCompletion, kStamp, "m");
-  std::string events = live.add({.content = "two", .logprobs = two});
+  OpenEvents events = live.add({.content = "two", .logprobs = two});
   events += live.add({.content = "!", .logprobs = std::vector{token_of("!")}});
   StreamRecorder recorder(ApiOperation::kCompletion);
-  recorder.feed(events + live.end(kAnswer, true));
+  recorder.feed(events.text() + live.end(kAnswer, true));
   const auto read = recorder.finish();
   ASSERT_TRUE(read.has_value()) << to_string(read.error());
   EXPECT_EQ(live.record().body(kStamp), read->body(kStamp));
@@ -116,6 +116,15 @@ TEST(LiveEvents, SupportAnEmptyAnswer) {
   const auto record = recorded(ApiOperation::kChat, {}, true);
   ASSERT_TRUE(record.has_value()) << to_string(record.error());
   EXPECT_EQ(record->text(), "");
+}
+
+TEST(LiveEvents, TakeMembersInTheLastEventThatIsSent) {
+  LiveEvents live(ApiOperation::kChat, kStamp, "m");
+  const OpenEvents both = live.add({.content = "one"});  // the role, then the text
+  const std::string plain = both.text();
+  const std::string more = both.text(",\"timings\":{}");
+  EXPECT_EQ(more, plain.substr(0, plain.size() - 3) + ",\"timings\":{}}\n\n");
+  EXPECT_EQ(OpenEvents().text(",\"timings\":{}"), "") << "nothing is sent to carry them";
 }
 
 TEST(LiveEvents, SendUsageOnlyOnRequest) {

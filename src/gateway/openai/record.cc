@@ -282,9 +282,10 @@ RecordText ApiRecord::events_text(const ResponseStamp& stamp, bool include_usage
   return RecordText(std::move(state));
 }
 
-std::string ApiRecord::body(const ResponseStamp& stamp) const {
+std::string ApiRecord::body(const ResponseStamp& stamp, std::string_view members) const {
   RecordText text = body_text(stamp);
-  return text.next(text.size());
+  std::string body = text.next(text.size());
+  return members.empty() ? body : body.insert(body.size() - 1, members);  // before the last brace
 }
 
 std::string ApiRecord::events(const ResponseStamp& stamp, bool include_usage) const {

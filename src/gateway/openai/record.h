@@ -75,8 +75,8 @@ class ApiRecord {
   [[nodiscard]] bool has_body() const;
   [[nodiscard]] bool can_be_streamed(bool include_usage) const;
 
-  /// A complete response. Precondition: has_body().
-  [[nodiscard]] std::string body(const ResponseStamp& stamp) const;
+  /// A complete response. `members` are added to it: ",\"timings\":{…}". Precondition: has_body().
+  [[nodiscard]] std::string body(const ResponseStamp& stamp, std::string_view members = {}) const;
   /// An event stream: events "data: …\n\n", then "data: [DONE]\n\n". The last event before [DONE]
   /// is the usage if and only if `include_usage`. Precondition: can_be_streamed(include_usage).
   [[nodiscard]] std::string events(const ResponseStamp& stamp, bool include_usage) const;

@@ -24,7 +24,7 @@ bool may_fare_better(unsigned status) {
 bool is_final(const HttpFailure& failure) {
   const bool had_it =
       failure.stage == HttpStage::kUnanswered || failure.stage == HttpStage::kBroken;
-  return had_it && !failure.late;
+  return had_it && failure.error.code != ErrorCode::kTimeout;
 }
 
 }  // namespace
@@ -214,14 +214,15 @@ GatewayRequest::Next GatewayRequest::on_responding() {
 GatewayRequest::Next GatewayRequest::respond_with_failure() {
   decision_.route = response().route();
   const HttpFailure& failure = response().failure();
-  decision_.reason = failure.late ? "upstream-timeout" : "upstream-failed";
+  const bool is_late = failure.error.code == ErrorCode::kTimeout;
+  decision_.reason = is_late ? "upstream-timeout" : "upstream-failed";
   if (failure.error.code == ErrorCode::kLimitExceeded) {
     return refuse({503, failure.error.message, "server_error", "overloaded"});
   }
-  return refuse({.status = failure.late ? 504U : 502U,
+  return refuse({.status = is_late ? 504U : 502U,
                  .message = failure.error.message,
                  .type = "upstream_error",
-                 .code = failure.late ? "upstream_timeout" : "upstream_failed",
+                 .code = is_late ? "upstream_timeout" : "upstream_failed",
                  .is_final = is_final(failure)});
 }
 

@@ -53,7 +53,8 @@ class MediaFetcher {
   ///
   /// Errors   `done` gets the media with their bytes, or kInvalidArgument: an address that may not be
   ///          fetched or that its server does not have; kLimitExceeded: a larger file or more
-  ///          redirections than allowed; kUnavailable: no whole file within media.timeout.
+  ///          redirections than allowed; kUnavailable: no whole file; kTimeout: none within
+  ///          media.timeout.
   /// Threads  `done` is called on one of the caller's, or at once.
   void fetch(const std::string& tenant, std::vector<ApiMedia> media, const MediaSettings& settings,
              Done done);

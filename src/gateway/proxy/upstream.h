@@ -12,7 +12,7 @@ namespace afterimage {
 /// Any OpenAI-compatible server. It gets the client's body, path and headers unchanged, except
 /// hop-by-hop headers and X-Afterimage-*.
 ///
-/// Errors   create: kInvalidArgument: not an http(s) URL. ask: kUnavailable, as HttpCaller says, and
+/// Errors   create: kInvalidArgument: not an http(s) URL. ask: as HttpCaller says, and kUnavailable
 ///          if upstream.max_connections calls are on their way.
 /// Threads  Any.
 class Upstream final : public Backend {

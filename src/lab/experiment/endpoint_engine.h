@@ -23,8 +23,8 @@ struct EndpointEngineOptions {
 /// A model behind an OpenAI-compatible server: each prompt is one chat request, with the sample's
 /// image as a data URL.
 ///
-/// Errors   kUnavailable: no answer in time, or not with 200; the message says what the server says.
-///          kCorruption: not an answer of that API.
+/// Errors   kTimeout; kUnavailable: no answer, or not with 200; the message says what the server
+///          says. kCorruption: not an answer of that API.
 /// Threads  Any.
 class EndpointEngine final : public SampleEngine {
  public:

@@ -277,27 +277,30 @@ void make_bodies(LoadState& state) {
 
 }  // namespace
 
-Result<std::vector<std::string>> listed_models(const LoadRunOptions& options) {
+Result<ListedModels> listed_models(const LoadRunOptions& options) {
   HttpQuestion question{.url = options.server};
   question.url.target = target_of(options.server, "/models");
   for (const auto& [name, value] : options.headers) question.headers[name] = value;
   AFI_TRY(const HttpAnswer answer, http_get(question));
+  ListedModels models;
   if (answer.status != 200) {
-    return fail(ErrorCode::kUnavailable, fmt::format("{} answered {}: {}", question.url.target,
-                                                     answer.status, short_line(answer.body)));
+    models.refusal = {ErrorCode::kUnavailable,
+                      fmt::format("{} answered {}: {}", question.url.target, answer.status,
+                                  short_line(answer.body))};
+    return models;
   }
   const auto json = nlohmann::json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
-  std::vector<std::string> models;
   if (json.is_object() && json.contains("data") && json["data"].is_array()) {
     for (const auto& model : json["data"]) {
       if (model.is_object() && model.contains("id") && model["id"].is_string()) {
-        models.push_back(model["id"].get<std::string>());
+        models.names.push_back(model["id"].get<std::string>());
       }
     }
   }
-  if (models.empty()) {
-    return fail(ErrorCode::kCorruption, fmt::format("{} is no list of models: {}",
-                                                    question.url.target, short_line(answer.body)));
+  if (models.names.empty()) {
+    models.refusal = {
+        ErrorCode::kCorruption,
+        fmt::format("{} is no list of models: {}", question.url.target, short_line(answer.body))};
   }
   return models;
 }

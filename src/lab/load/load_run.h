@@ -74,11 +74,15 @@ struct LoadProgress {
   std::size_t failed = 0;
 };
 
+struct ListedModels {
+  std::vector<std::string> names;
+  std::optional<Error> refusal;  // it answers, but with another status than 200 or with no list
+};
+
 /// The models that the server lists, to see whether it can be reached and what it serves.
 ///
-/// Errors   kUnavailable: it cannot be reached, or answers with another status than 200, which the
-///          message says; kCorruption: it does not answer with a list of models.
-[[nodiscard]] Result<std::vector<std::string>> listed_models(const LoadRunOptions& options);
+/// Errors   As http_get() says: it cannot be reached.
+[[nodiscard]] Result<ListedModels> listed_models(const LoadRunOptions& options);
 
 /// Sends a load and measures. Failed requests are part of the result; `progress` is called from time
 /// to time, on this thread.

@@ -195,11 +195,11 @@ TEST(ListedModels, SaysWhatItFound) {
     responder.reply({.status = 200, .body = body});
   });
   LoadRunOptions options = server.options();
-  EXPECT_EQ(listed_models(options).value(), std::vector<std::string>({"a", "b"}));
+  EXPECT_EQ(listed_models(options)->names, std::vector<std::string>({"a", "b"}));
   EXPECT_EQ(target, "/v1/models");
   options.server.target = "/base/v1/";
   body = "<html>";
-  EXPECT_THAT(listed_models(options).error().message, HasSubstr("no list of models: <html>"));
+  EXPECT_THAT(listed_models(options)->refusal->message, HasSubstr("no list of models: <html>"));
   EXPECT_EQ(target, "/base/v1/models");
 }
 

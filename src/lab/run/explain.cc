@@ -45,9 +45,14 @@ TokenCount shared_tokens(const Sequence& a, const Sequence& b) {
 
 /// The unit of comparison of two conversations: a byte of text, a media item, a message border.
 struct Piece {
+  enum class Kind : unsigned char { kRole, kMedia, kByte, kEnd };
+  Kind kind;
   std::string shown;
   std::string identity;
   std::size_t message;
+  bool operator==(const Piece& other) const {
+    return kind == other.kind && identity == other.identity;
+  }
 };
 
 std::vector<Piece> pieces_of(const PlannedRequest& prepared) {
@@ -56,19 +61,20 @@ std::vector<Piece> pieces_of(const PlannedRequest& prepared) {
   for (std::size_t m = 0; m < prepared.request->messages.size(); ++m) {
     const Message& message = prepared.request->messages[m];
     const std::string role(to_string(message.role));
-    pieces.push_back({"<" + role + "> ", "role " + role, m});
+    pieces.push_back({Piece::Kind::kRole, "<" + role + "> ", role, m});
     for (const ContentPart& part : message.parts) {
       if (const auto* media = std::get_if<MediaItem>(&part)) {
         pieces.push_back(
-            {fmt::format("[{} {}]", to_string(media->modality), short_name(media->name)),
-             "item " + prepared.prints.contents[item++].hex(), m});
+            {Piece::Kind::kMedia,
+             fmt::format("[{} {}]", to_string(media->modality), short_name(media->name)),
+             prepared.prints.contents[item++].hex(), m});
         continue;
       }
       for (const char c : std::get<std::string>(part)) {
-        pieces.push_back({std::string(1, c), std::string(1, c), m});
+        pieces.push_back({Piece::Kind::kByte, std::string(1, c), std::string(1, c), m});
       }
     }
-    pieces.push_back({" ", "end", m});
+    pieces.push_back({Piece::Kind::kEnd, " ", "", m});
   }
   return pieces;
 }
@@ -80,7 +86,7 @@ constexpr std::size_t kQuoted = 60;  // approximate bytes of text on either side
 /// The text from `at` to the end of its message, truncated.
 std::string quoted_from(const std::vector<Piece>& pieces, std::size_t at) {
   std::string text;
-  for (std::size_t i = at; i < pieces.size() && pieces[i].identity != "end"; ++i) {
+  for (std::size_t i = at; i < pieces.size() && pieces[i].kind != Piece::Kind::kEnd; ++i) {
     if (text.size() >= kQuoted && !continues_character(pieces[i].shown[0])) return text + "…";
     text += pieces[i].shown;
   }
@@ -103,8 +109,7 @@ std::optional<DivergenceQuote> divergence_quote(const PlannedRequest& asked,
                                                 const PlannedRequest& cached) {
   const std::vector<Piece> asked_pieces = pieces_of(asked);
   const std::vector<Piece> cached_pieces = pieces_of(cached);
-  const auto [in_here, in_there] =
-      std::ranges::mismatch(asked_pieces, cached_pieces, {}, &Piece::identity, &Piece::identity);
+  const auto [in_here, in_there] = std::ranges::mismatch(asked_pieces, cached_pieces);
   if (in_here == asked_pieces.end() && in_there == cached_pieces.end()) return std::nullopt;
   auto at = static_cast<std::size_t>(in_here - asked_pieces.begin());
   auto other = static_cast<std::size_t>(in_there - cached_pieces.begin());
@@ -118,7 +123,7 @@ std::optional<DivergenceQuote> divergence_quote(const PlannedRequest& asked,
   const std::size_t message = longer[at].message;
   return DivergenceQuote{
       .message = message + 1,
-      .whole_message = longer[at].identity.starts_with("role "),
+      .whole_message = longer[at].kind == Piece::Kind::kRole,
       .role = (ends ? cached : asked).request->messages[message].role,
       .before = quoted_before(longer, at),
       .asked = ends ? "" : quoted_from(asked_pieces, at),

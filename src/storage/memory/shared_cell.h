@@ -19,8 +19,9 @@ namespace afterimage {
 ///
 /// Order    Linearizable across processes: a read after a successful replace() returns its value or
 ///          a later one, or nothing if the value was lost with all of its copies.
-/// Errors   kUnavailable: no server could be reached, or not every copy acknowledged. It is then
-///          unknown whether the value was replaced, and values read before must not be relied on.
+/// Errors   kUnavailable, kTimeout: no server could be reached, or not every copy acknowledged. It
+///          is then unknown whether the value was replaced, and values read before must not be
+///          relied on.
 /// Threads  Any.
 class SharedCell {
  public:

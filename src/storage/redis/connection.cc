@@ -58,9 +58,9 @@ Result<std::unique_ptr<RespConnection>> RespConnection::connect(const std::strin
 
 RespConnection::~RespConnection() { ::close(fd_); }
 
-std::unexpected<Error> RespConnection::mark_lost(std::string_view why) {
+std::unexpected<Error> RespConnection::mark_lost(std::string_view why, ErrorCode code) {
   lost_ = true;
-  return fail(ErrorCode::kUnavailable, name_ + ": " + std::string(why));
+  return fail(code, name_ + ": " + std::string(why));
 }
 
 Result<void> RespConnection::wait_for(short events, Duration deadline) {
@@ -68,7 +68,7 @@ Result<void> RespConnection::wait_for(short events, Duration deadline) {
     pollfd waiting{.fd = fd_, .events = events, .revents = 0};
     const int ready = ::poll(&waiting, 1, milliseconds_until(deadline, clock_.now()));
     if (ready > 0) return {};
-    if (ready == 0) return mark_lost("the server did not answer in time");
+    if (ready == 0) return mark_lost("the server did not answer in time", ErrorCode::kTimeout);
     if (errno != EINTR) return mark_lost(std::strerror(errno));
   }
 }
@@ -106,7 +106,8 @@ Result<void> RespConnection::send(std::span<const std::string_view> pieces, Dura
     vectors[first].iov_base = static_cast<char*>(vectors[first].iov_base) + done;
     vectors[first].iov_len -= done;
     // Checked after every write: a server that reads a byte now and then must not block us forever.
-    if (clock_.now() >= deadline) return mark_lost("the server reads too slowly; send timed out");
+    if (clock_.now() >= deadline)
+      return mark_lost("the server reads too slowly; send timed out", ErrorCode::kTimeout);
   }
   return {};
 }
@@ -122,7 +123,8 @@ Result<void> RespConnection::fill(Duration deadline) {
     const ssize_t got = ::recv(fd_, buffer_.get() + end_, kBuffer - end_, 0);
     if (got > 0) {
       end_ += static_cast<std::size_t>(got);
-      if (clock_.now() >= deadline) return mark_lost("the server did not answer in time");
+      if (clock_.now() >= deadline)
+        return mark_lost("the server did not answer in time", ErrorCode::kTimeout);
       return {};
     }
     if (got == 0) return mark_lost("the server closed the connection");
@@ -155,7 +157,7 @@ Result<void> RespConnection::read_bytes(std::span<std::byte> into, Duration dead
     if (got > 0) {
       into = into.subspan(static_cast<std::size_t>(got));
       if (!into.empty() && clock_.now() >= deadline)
-        return mark_lost("the server did not answer in time");
+        return mark_lost("the server did not answer in time", ErrorCode::kTimeout);
       continue;
     }
     if (got == 0) return mark_lost("the server closed the connection");

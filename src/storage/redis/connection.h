@@ -22,7 +22,7 @@ namespace afterimage {
 ///
 /// Time     Deadlines are absolute clock readings. Every call returns by its deadline, whatever the
 ///          server does.
-/// Errors   kUnavailable: timeout, connection closed, or a protocol violation. The connection is
+/// Errors   kTimeout; kUnavailable: connection closed, or a protocol violation. The connection is
 ///          then lost() and every later call fails. An error reply (-ERR …) is a value, not an
 ///          error.
 /// Threads  One at a time.
@@ -60,7 +60,7 @@ class RespConnection {
  private:
   RespConnection(std::string name, int fd, const Clock& clock)
       : name_(std::move(name)), fd_(fd), clock_(clock) {}
-  std::unexpected<Error> mark_lost(std::string_view why);
+  std::unexpected<Error> mark_lost(std::string_view why, ErrorCode code = ErrorCode::kUnavailable);
   Result<void> wait_for(short events, Duration deadline);
   /// Reads at least one more byte into the buffer.
   Result<void> fill(Duration deadline);

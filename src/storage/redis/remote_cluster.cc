@@ -25,11 +25,12 @@ constexpr unsigned kQuickRefreshes = 50;
 bool is_server_failure(std::string_view refusal) {
   static constexpr std::array<std::string_view, 8> kServerFailures{
       "LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOAUTH", "NOPERM", "MISCONF", "MOVED"};
-  return std::ranges::any_of(kServerFailures, [&](auto word) { return refusal.starts_with(word); });
+  return std::ranges::find(kServerFailures, resp_error_code(refusal)) != kServerFailures.end();
 }
 
 bool redirects(std::string_view refusal) {
-  return refusal.starts_with("MOVED ") || refusal.starts_with("ASK ");
+  const std::string_view code = resp_error_code(refusal);
+  return code == "MOVED" || code == "ASK";
 }
 
 }  // namespace
@@ -143,7 +144,7 @@ Result<void> RemoteCluster::call(std::string_view key, const CallOptions& option
                        if (answer.kind == RespKind::kError) refusal = answer.text;
                      }
                      if (refusal.empty()) AFI_TRY_VOID(exchange(connection, deadline, refusal));
-                     return !is_server_failure(refusal) || refusal.starts_with("MOVED ");
+                     return !is_server_failure(refusal) || resp_error_code(refusal) == "MOVED";
                    });
     if (!done.has_value()) {
       request_refresh();
@@ -169,7 +170,8 @@ Result<void> RemoteCluster::call(std::string_view key, const CallOptions& option
     asking = to->temporary;
   }
   if (is_server_failure(refusal) || redirects(refusal)) request_refresh();
-  const ErrorCode code = refusal.starts_with("OOM") ? ErrorCode::kNoSpace : ErrorCode::kUnavailable;
+  const bool is_full = resp_error_code(refusal) == "OOM";
+  const ErrorCode code = is_full ? ErrorCode::kNoSpace : ErrorCode::kUnavailable;
   return fail(code, node->name() + ": error reply: " + refusal);
 }
 

@@ -38,8 +38,8 @@ struct RemoteClusterStats {
 ///
 /// Names    A server's name is resolved again at each refresh, so also while it fails; of several
 ///          addresses the first that accepts a connection is used. They must lead to one server.
-/// Errors   call(): kUnavailable: no server owns the slot, or its owner fails; kNoSpace: the server
-///          is out of memory. Both are returned within the time given.
+/// Errors   call(): kUnavailable, kTimeout: no server owns the slot, or its owner fails; kNoSpace:
+///          the server is out of memory. All are returned within the time given.
 /// Threads  Any. A thread of its own refreshes the slot table after a redirection, and repeatedly
 ///          while a server of a cluster is failing.
 class RemoteCluster {

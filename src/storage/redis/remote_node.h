@@ -44,7 +44,8 @@ class RemoteNode {
 
   /// Runs `exchange` on a pooled or new connection, within connect_timeout + `time`.
   /// `ignore_breaker`: also while the circuit breaker is open.
-  /// kUnavailable: the circuit breaker is open (returned at once), or the exchange failed.
+  /// kUnavailable: the circuit breaker is open (returned at once); kUnavailable, kTimeout: the
+  /// exchange failed.
   Result<void> call(RemoteLane lane, Duration time, bool ignore_breaker, const Exchange& exchange);
 
   [[nodiscard]] const RemoteAddress& address() const { return address_; }

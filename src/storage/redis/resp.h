@@ -45,6 +45,11 @@ inline constexpr std::int64_t kLargestRespBulk = std::int64_t{512} << 20U;
 
 Result<std::optional<RespHead>> parse_resp_head(std::string_view bytes);
 
+/// The code of an error reply, which the protocol defines as its first word: "MOVED", "NOPERM".
+[[nodiscard]] constexpr std::string_view resp_error_code(std::string_view error) {
+  return error.substr(0, error.find(' '));
+}
+
 /// A whole value.
 struct RespValue {
   RespKind kind = RespKind::kNil;

@@ -107,7 +107,8 @@ Result<bool> delete_our_keys(RespConnection& connection, const std::string& mark
 }
 
 bool is_refusal(std::string_view error) {
-  return error.starts_with("ERR ") || error.starts_with("NOPERM");
+  const std::string_view code = resp_error_code(error);
+  return code == "ERR" || code == "NOPERM";
 }
 
 Result<std::vector<std::string>> refused_commands(

@@ -107,14 +107,12 @@ Result<std::vector<SlotRange>> slot_ranges(const RespValue& answer, const Remote
 
 Result<Redirection> parse_redirection(std::string_view error, const RemoteAddress& asked) {
   Redirection found;
-  if (error.starts_with("MOVED ")) {
-    error.remove_prefix(6);
-  } else if (error.starts_with("ASK ")) {
-    error.remove_prefix(4);
-    found.temporary = true;
-  } else {
+  const std::string_view code = resp_error_code(error);
+  if (code != "MOVED" && code != "ASK") {
     return fail(ErrorCode::kCorruption, "the error is neither MOVED nor ASK");
   }
+  found.temporary = code == "ASK";
+  error.remove_prefix(std::min(code.size() + 1, error.size()));
   const std::size_t space = error.find(' ');
   const std::size_t colon = error.rfind(':');
   if (space == std::string_view::npos || colon == std::string_view::npos || colon < space) {

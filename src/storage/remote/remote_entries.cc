@@ -299,7 +299,7 @@ Result<RemoteEntries::Fetched> RemoteEntries::read_manifest(RespConnection& conn
 Result<bool> RemoteEntries::fetch_chunk(const Fetched& fetched, std::size_t chunk, Duration until) {
   const Duration left = until - clock_.now();
   if (left <= Duration(0))
-    return fail(ErrorCode::kUnavailable, "fetching an entry's chunks exceeded its deadline");
+    return fail(ErrorCode::kTimeout, "fetching an entry's chunks exceeded its deadline");
   const auto into = fetched.manifest.chunk_of(fetched.value->bytes(), chunk);
   const std::string name = chunk_name(fetched.manifest.write, chunk);
   AFI_TRY(

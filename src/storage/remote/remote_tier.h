@@ -44,7 +44,7 @@ struct RemoteTierStats {
 /// Unit     The budget covers copies on their way to the servers. The servers limit and evict what
 ///          they store: maxmemory.
 /// Errors   See Tier. A missing, damaged or foreign entry is a miss. put: kUnavailable when no
-///          memory was freed within put_timeout. erase: kUnavailable when the deletion is not
+///          memory was freed within put_timeout. erase: kUnavailable, kTimeout when it is not
 ///          certain: see docs/remote.md. stats().degraded_reason says what is wrong.
 /// Visible  flush() returns once other processes can find everything put before; kUnavailable if
 ///          some of it did not reach the servers.
