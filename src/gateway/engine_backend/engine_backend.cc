@@ -135,6 +135,11 @@ void add_prompt(EngineAnswer& answer, const Completion& done) {
   answer.cached_tokens += done.resumed_from + done.moved;
 }
 
+/// As OpenAI describes one.
+nlohmann::ordered_json model_json(const std::string& model) {
+  return {{"id", model}, {"object", "model"}, {"created", 0}, {"owned_by", "afterimage"}};
+}
+
 }  // namespace
 
 EngineBackend::EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
@@ -174,6 +179,11 @@ BackendCall EngineBackend::ask(BackendRequest request, std::shared_ptr<BackendLi
     say(*listener, 200, "application/json", models());
     return {};
   }
+  if (constexpr std::string_view kOneModel = "/v1/models/";
+      request.method == "GET" && path.starts_with(kOneModel)) {
+    say_model(*listener, std::string_view(path).substr(kOneModel.size()));
+    return {};
+  }
   const bool is_native = is_native_completion(path) && request.method == "POST";
   if (!request.operation.has_value() && !is_native) {
     help(request, path, *listener);
@@ -204,12 +214,19 @@ void EngineBackend::compute(const BackendRequest& request, BackendListener& list
   answer(request, listener, stop);
 }
 
+void EngineBackend::say_model(BackendListener& listener, std::string_view id) const {
+  if (id == settings_.model)
+    return say(listener, 200, "application/json", model_json(settings_.model).dump());
+  refuse(listener, {404, api_error("there is no model '" + std::string(id) +
+                                       "'; GET /v1/models lists '" + settings_.model + "'",
+                                   "invalid_request_error", "model_not_found")});
+}
+
 /// As OpenAI, and as llama-server lists what the model takes.
 std::string EngineBackend::models() const {
   nlohmann::ordered_json capabilities = nlohmann::ordered_json::array({"completion"});
   if (engine_.identity().encoder != "none") capabilities.push_back("multimodal");
-  const auto list = nlohmann::ordered_json::array(
-      {{{"id", settings_.model}, {"object", "model"}, {"created", 0}, {"owned_by", "afterimage"}}});
+  const auto list = nlohmann::ordered_json::array({model_json(settings_.model)});
   const auto known = nlohmann::ordered_json::array(
       {{{"name", settings_.model}, {"model", settings_.model}, {"capabilities", capabilities}}});
   return nlohmann::ordered_json{{"object", "list"}, {"data", list}, {"models", known}}.dump();

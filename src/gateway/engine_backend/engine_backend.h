@@ -71,6 +71,7 @@ class EngineBackend final : public Backend {
   [[nodiscard]] GenerateOptions defaults() const;
   [[nodiscard]] Refusal refusal(const Request& prompt, const Error& error) const;
   [[nodiscard]] std::string models() const;
+  void say_model(BackendListener& listener, std::string_view id) const;
   void help(const BackendRequest& request, const std::string& path,
             BackendListener& listener) const;
   void compute(const BackendRequest& request, BackendListener& listener,

@@ -176,6 +176,17 @@ TEST(EngineBackend, WhatItsModelMadeIsErasedByTheNameThatClientsUse) {
   EXPECT_EQ(erase("m")["answers"], 1) << "clients named their answers' model so";
 }
 
+// Clients ask for it before their first request; it was a 501.
+TEST(EngineBackend, OneModelCanBeAskedFor) {
+  BuiltInGateway gateway;
+  const json models = json::parse(gateway.get("/v1/models").body);
+  const std::string name = models["data"][0]["id"];
+  EXPECT_EQ(json::parse(gateway.get("/v1/models/" + name).body), models["data"][0]);
+  const Said missing = gateway.get("/v1/models/another");
+  EXPECT_EQ(missing.status, 404U);
+  EXPECT_EQ(json::parse(missing.body)["error"]["code"], "model_not_found");
+}
+
 std::string sampled(const std::string& more) {
   return R"({"model":"m","temperature":5,"max_tokens":12,"messages":[{"role":"user","content":)"
          R"("Tell me of the table in the middle of the room."}])" +
