@@ -34,7 +34,7 @@ pdfium = @python3 -m pip --version >/dev/null 2>&1 && scripts/fetch-pdfium.py bu
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama demo train drill erase-drill write-drill traces test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-agents test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
+.PHONY: help run llama demo train drill erase-drill write-drill traces findings test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-agents test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -92,6 +92,9 @@ traces: ## replay the traces in TRACES=../shared/traces through every eviction p
 	  echo "No traces (*.jsonl.gz) in '$(TRACES)'. Name their folder: make traces TRACES=DIR"; exit 2; }
 	@$(MAKE) --no-print-directory build
 	build/release/afterimage replay --trace $(TRACES)/*.jsonl.gz --report build/traces.html
+
+findings: ## run the scripts in findings/: does other software still behave as each says? A table (downloads of gigabytes)
+	scripts/run-findings.py
 
 test: ## run all tests under AddressSanitizer and UndefinedBehaviorSanitizer (FUZZ=0, SLOW=0: without corpora of fuzz targets, without the slowest)
 	$(call install,test)
