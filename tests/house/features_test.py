@@ -11,10 +11,21 @@ PAGE = ROOT / "docs" / "features.md"
 
 
 def tests_of_the_project():
+    """Names of C++ tests, Suite.Name, and of Python tests, test_name; not those of this folder."""
     names = set()
-    for path in (ROOT / "src").rglob("*_test.cc"):
-        names.update(f"{suite}.{name}" for suite, name in re.findall(r"\bTEST(?:_[FP])?\((\w+),\s*(\w+)\)", path.read_text()))
+    for folder in ("src", "lab", "tests"):
+        for path in (ROOT / folder).rglob("*_test.cc"):
+            names.update(f"{suite}.{name}" for suite, name in re.findall(r"\bTEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\s*\)", path.read_text()))
+    for folder in ("python/tests", "tests/cli", "tests/gateway", "tests/remote"):
+        for path in (ROOT / folder).rglob("*.py"):
+            names.update(re.findall(r"^\s*(?:async )?def (test_\w+)\(", path.read_text(), re.M))
     return names
+
+
+def anchors_of(page):
+    """As GitHub makes them of headings."""
+    headings = re.findall(r"(?m)^#+ (.+)$", re.sub(r"(?ms)^```.*?^```", "", page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()).replace(" ", "-") for heading in headings}
 
 
 class Features(unittest.TestCase):
@@ -28,15 +39,32 @@ class Features(unittest.TestCase):
             self.assertEqual(len(row), 4, row)
             self.assertTrue(all(cell.strip() for cell in row), row)
 
-    def test_the_tests_exist(self):
+    def test_all_five_systems_are_covered(self):
+        systems = re.findall(r"(?m)^## (\w+)", self.text)
+        self.assertEqual(systems, ["VisualKVCache", "VRAMAwareCache", "Hierarchical", "EncoderCacheManager", "PrefixCacheManagerV2"])
+
+    def test_each_feature_has_a_name_of_its_own(self):
+        names = [row[0].strip() for row in self.rows]
+        self.assertEqual(sorted(set(names)), sorted(names))
+
+    def test_what_is_partly_there_or_refused_says_why(self):
+        for _, surface, _, _ in self.rows:
+            self.assertRegex(surface.strip(), r"^(?!(?:partly|refused)(?!: \S.{20}))")
+
+    def test_each_feature_names_a_test_that_exists(self):
         known = tests_of_the_project()
         for _, _, tests, _ in self.rows:
-            for test in re.findall(r"`([^`]+)`", tests):
+            named = re.findall(r"`([^`]+)`", tests)
+            self.assertTrue(named, tests)
+            for test in named:
                 self.assertTrue(test in known, test)
 
     def test_the_pages_exist(self):
         for link in re.findall(r"\]\(([^)]+)\)", self.text):
-            self.assertTrue((PAGE.parent / link).exists(), link)
+            page, _, anchor = link.partition("#")
+            path = PAGE.parent / page if page else PAGE
+            self.assertTrue(path.exists(), link)
+            self.assertTrue(not anchor or anchor in anchors_of(path), link)
 
     def test_the_flags_and_settings_exist(self):
         help_texts = "".join(path.read_text() for path in (ROOT / "tests" / "cli" / "help").iterdir())
@@ -46,7 +74,7 @@ class Features(unittest.TestCase):
             for code in re.findall(r"`([^`]+)`", surface):
                 for flag in re.findall(r"--[a-z-]+", code):
                     self.assertTrue(flag in help_texts, flag)
-                for key in re.findall(r"^memory\.(\w+)$", code):
+                for key in re.findall(r"^(?:memory|similarity|remote)\.(\w+)", code):
                     self.assertRegex(settings, rf"(?m)^(# )?{key} = ")
                 if code.startswith("X-Afterimage-"):
                     self.assertTrue(code in headers, code)
