@@ -229,7 +229,8 @@ fuzz: ## run every fuzz target under libFuzzer (SECONDS_EACH=60; RUNS=n: at most
 	cmake --build --preset fuzz --target fuzz_targets -j $(JOBS)
 	RUNS=$(or $(RUNS),-1) fuzz/run.sh build/fuzz $(or $(SECONDS_EACH),60) $(JOBS)
 
-docs: build ## regenerate the program output in the README and the --help snapshots
+docs: build ## regenerate the drawings, the program output in the README and docs/, and the --help snapshots
+	scripts/draw-docs.py
 	scripts/update-docs.py build/release/afterimage
 
 examples: ## regenerate the example media and workloads
