@@ -6,7 +6,7 @@
     bench/gateway.py build/release [--json FILE] [--quick] [--litellm PYTHON]
 
 Everything runs on loopback, and all processes share the machine: servers, clients, the model server. Compared
-values are measured alternately in the same run, and a ratio is the median of the ratios of its turns. bench/README.md
+values are measured alternately in the same run, and a ratio is the median of the ratios of its turns. bench/gateway.md
 explains the rows. --litellm names a Python that has litellm[proxy]; without it that row is skipped.
 """
 import argparse

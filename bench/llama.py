@@ -8,7 +8,7 @@
 
 Both servers run the same model at the same time; each request goes to one and then to the other, and the first one
 alternates. All answers are streams, and the first token counts when a client has read it.
-bench/README.md explains the rows. --server names another llama-server to compare with.
+bench/llama.md explains the rows. --server names another llama-server to compare with.
 """
 import argparse
 import base64

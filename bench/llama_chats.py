@@ -6,7 +6,7 @@
     bench/llama_chats.py build/release [--json FILE] [--model gemma|dense] [--mode exact|fast] [--quick] [--threads N]
 
 Gemma 3 270M (trained, Q4_K_M) has the rows of text; the demo model "dense" has those of pictures. Both servers are of the
-same build of llama.cpp, have eight lanes, and take turns. bench/README.md explains the rows.
+same build of llama.cpp, have eight lanes, and take turns. bench/llama.md explains the rows.
 """
 import argparse
 import concurrent.futures

@@ -99,7 +99,6 @@ def answered_from_the_cache():
         (["Are all media in the request,", "or at hosts of media.hosts?"], "no", ["BYPASS", "media-by-address"], "bypass"),
         (["Do the operator and the request", "leave the cache on?"], "no", ["BYPASS", "disabled, off, details"], "bypass"),
         (["Is one answer expected: temperature 0,", "a seed, or an embedding?"], "no", ["BYPASS", "no-temperature, not-deterministic"], "bypass"),
-        (["Does the question ask about now", "(“today”, “latest”, …)?"], "yes", ["BYPASS", "depends-on-time"], "bypass"),
         (["Does the client want a new answer", "(Cache-Control: no-cache)?"], "yes", ["REFRESH", "the model answers; the answer is stored"], "miss"),
         (["Is the same question stored: in memory,", "on disk, on Redis?"], "yes", ["HIT", "text:exact, text:canonical, text:near"], "hit"),
         (["Is a similar question stored,", "and does the evidence suffice?"], "yes", ["HIT", "similarity"], "hit"),
