@@ -23,19 +23,21 @@ void write_account(MetricsWriter& out, const std::string& name, const Account& a
   tokens("output", usage.output_tokens);
   tokens("saved_prompt", usage.saved_prompt_tokens);
   tokens("saved_output", usage.saved_output_tokens);
-  out.counter("afterimage_tenant_cost_total", "What a listed tenant's requests cost",
+  out.counter("afterimage_tenant_cost_total",
+              "What a listed tenant's requests cost by tenancy.prices, in its currency",
               {{"tenant", name}}, static_cast<double>(usage.cost_nano) / kNanoOfOne);
   out.counter("afterimage_tenant_estimated_requests_total",
-              "Requests whose tokens were estimated, as the model's server did not say",
+              "Requests of a listed tenant whose tokens were estimated, because the model's server "
+              "did not say",
               {{"tenant", name}}, static_cast<double>(usage.estimated));
   for (const BudgetStatus& one : account.budgets(now)) {
     const std::string what =
         std::string(to_string(one.budget.kind)) + "/" + std::string(to_string(one.budget.window));
     const MetricLabels labels{{"tenant", name}, {"budget", what}};
-    out.counter("afterimage_tenant_refused_total", "Requests refused by a budget", labels,
-                static_cast<double>(one.refused));
-    out.gauge("afterimage_tenant_budget_used", "What was used of a budget in its window", labels,
-              one.used);
+    out.counter("afterimage_tenant_refused_total", "Requests that a budget refused, by budget",
+                labels, static_cast<double>(one.refused));
+    out.gauge("afterimage_tenant_budget_used",
+              "What was used of a budget in the current minute, day or month", labels, one.used);
     out.gauge("afterimage_tenant_budget_limit", "The limit of a budget", labels, one.budget.limit);
   }
 }

@@ -18,29 +18,31 @@ void write_answers(MetricsWriter& out, const AnswerCacheStats& answers) {
   for (const MatchLevel rung : kMatchLevels) {
     const RungStats& of = answers.rungs[static_cast<std::size_t>(rung)];
     const auto lookups = [&](const char* verdict, std::uint64_t count) {
-      out.counter("afterimage_answers_lookups_total", "Look-ups that reached a rung, by verdict",
+      out.counter("afterimage_answers_lookups_total", "Look-ups that reached a match level",
                   {{"rung", std::string(to_string(rung))}, {"verdict", verdict}}, number(count));
     };
     lookups("served", of.served);
     lookups("matched_not_used", of.matched_not_used);
     lookups("missed", of.missed);
   }
-  out.gauge("afterimage_answers_entries", "Answers in the cache", {},
-            number(answers.entries.value()));
-  out.gauge("afterimage_answers_bytes", "Bytes of those, as charged to the budget", {},
+  out.gauge("afterimage_answers_entries", "Cached answers", {}, number(answers.entries.value()));
+  out.gauge("afterimage_answers_bytes", "Bytes of cached answers, as charged to the budget", {},
             number(answers.resident.value()));
   const auto total = [&](const char* name, const char* help, std::uint64_t count) {
     out.counter(name, help, {}, number(count));
   };
-  total("afterimage_answers_insertions_total", "Answers that were stored", answers.insertions);
-  total("afterimage_answers_evictions_total", "Answers evicted for room", answers.evictions);
-  total("afterimage_answers_expired_total", "Answers that expired", answers.expired);
-  total("afterimage_answers_erased_total", "Answers that were invalidated, or replaced",
+  total("afterimage_answers_insertions_total", "Answers inserted", answers.insertions);
+  total("afterimage_answers_evictions_total", "Answers evicted for space", answers.evictions);
+  total("afterimage_answers_expired_total", "Answers removed at the end of their time to live",
+        answers.expired);
+  total("afterimage_answers_erased_total", "Answers invalidated, or replaced by a newer one",
         answers.erased);
-  total("afterimage_answers_damaged_total", "Answers found damaged, and removed", answers.damaged);
+  total("afterimage_answers_damaged_total", "Answers that failed their checksum and were removed",
+        answers.damaged);
   const auto refused = [&](const char* reason, std::uint64_t count) {
-    out.counter("afterimage_answers_refused_total", "Answers that the cache refused",
-                {{"reason", reason}}, number(count));
+    out.counter("afterimage_answers_refused_total",
+                "Answers that the cache did not insert, by reason", {{"reason", reason}},
+                number(count));
   };
   refused("no_room", answers.refused_no_space);
   refused("over_quota", answers.refused_over_quota);
@@ -48,37 +50,37 @@ void write_answers(MetricsWriter& out, const AnswerCacheStats& answers) {
 }
 
 void write_moved(MetricsWriter& out, const MovedMediaStats& moved) {
-  out.gauge("afterimage_moved_media_on",
-            "1 while KV of images may be used at other positions; 0: samples showed too much loss",
-            {}, moved.on ? 1 : 0);
+  out.gauge("afterimage_moved_media_on", "1 while KV of images may be used at other positions", {},
+            moved.on ? 1 : 0);
   out.gauge("afterimage_moved_media_items", "Images whose KV is kept for other positions", {},
             number(moved.entries));
-  out.gauge("afterimage_moved_media_bytes", "Bytes of those", {}, number(moved.used.value()));
+  out.gauge("afterimage_moved_media_bytes", "Bytes of images' KV that is kept for other positions",
+            {}, number(moved.used.value()));
   const auto total = [&](const char* name, const char* help, std::uint64_t count) {
     out.counter(name, help, {}, number(count));
   };
-  total("afterimage_moved_media_answers_total", "Bounded answers: with KV of images that was moved",
+  total("afterimage_moved_media_answers_total", "Bounded answers, which used moved KV",
         moved.answers);
-  total("afterimage_moved_media_tokens_total", "Prompt tokens that were not computed for those",
-        moved.tokens);
+  total("afterimage_moved_media_tokens_total",
+        "Prompt tokens that were not computed for bounded answers", moved.tokens);
   total("afterimage_moved_media_samples_total",
-        "Bounded answers that were compared with exact ones", moved.samples);
+        "Bounded answers that were computed again exactly and compared", moved.samples);
   const auto compared = [&](const char* result, std::uint64_t count) {
     out.counter("afterimage_moved_media_compared_tokens_total",
-                "Tokens of those, up to the first that differs", {{"result", result}},
-                number(count));
+                "Tokens of compared bounded answers, up to the first that differs",
+                {{"result", result}}, number(count));
   };
   compared("same", moved.same);
   compared("other", moved.other);
   out.gauge("afterimage_moved_media_loss_at_least",
-            "Share of tokens that differ, at least, by the samples: a 95 % bound", {},
+            "Share of tokens that differ in bounded answers, at least, by the samples", {},
             moved.loss_at_least);
 }
 
 void write_similarity(MetricsWriter& out, const SimilarAnswersStats& stats) {
   const SimilarityStats& rung = stats.rung;
   const auto lookups = [&](const char* verdict, std::uint64_t count) {
-    out.counter("afterimage_similarity_lookups_total", "Look-ups of similar questions, by verdict",
+    out.counter("afterimage_similarity_lookups_total", "Look-ups of similar questions, by result",
                 {{"verdict", verdict}}, number(count));
   };
   lookups("served", rung.served);
@@ -88,7 +90,7 @@ void write_similarity(MetricsWriter& out, const SimilarAnswersStats& stats) {
   lookups("not_worth_it", stats.not_worth);
   const auto evidence = [&](const char* verdict, std::uint64_t count) {
     out.counter("afterimage_similarity_evidence_total",
-                "Answers of similar questions that were compared with the model's",
+                "Answers to similar questions that were compared with the model's",
                 {{"verdict", verdict}}, number(count));
   };
   evidence("right", rung.learned.right);
@@ -101,19 +103,16 @@ void write_similarity(MetricsWriter& out, const SimilarAnswersStats& stats) {
   }
   const auto verified = [&](const char* verdict, std::uint64_t count) {
     out.counter("afterimage_similarity_verifications_total",
-                "Look-ups whose similar questions the verifier read, by what it said",
-                {{"verdict", verdict}}, number(count));
+                "Look-ups whose similar questions the verifier read", {{"verdict", verdict}},
+                number(count));
   };
   verified("accepted", rung.verified);
   verified("refused", rung.refused);
   verified("unavailable", rung.not_verified);
   out.counter("afterimage_similarity_demotions_total",
-              "Served answers that were wrong: nothing was served until new evidence allowed it",
-              {}, number(stats.demotions));
+              "Served answers to similar questions that were wrong", {}, number(stats.demotions));
   const auto stored = [&](const char* event, std::uint64_t count) {
-    out.counter("afterimage_similarity_archive_total",
-                "Questions with their vectors that were written to a tier, read from it, and reads "
-                "and writes that failed",
+    out.counter("afterimage_similarity_archive_total", "Questions with their vectors in the tiers",
                 {{"event", event}}, number(count));
   };
   stored("kept", stats.archive.kept);
@@ -121,8 +120,10 @@ void write_similarity(MetricsWriter& out, const SimilarAnswersStats& stats) {
   stored("failed", stats.archive.failed);
   out.gauge("afterimage_similarity_entries", "Questions that can be found by similarity", {},
             number(rung.entries.value()));
-  out.gauge("afterimage_similarity_bytes", "Bytes of their vectors and texts", {},
-            number(rung.resident.value()));
+  out.gauge("afterimage_similarity_bytes",
+            "Bytes of the vectors and texts of questions that can be found by similarity, part of "
+            "the budget",
+            {}, number(rung.resident.value()));
 }
 
 void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,
@@ -130,25 +131,28 @@ void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,
   const auto total = [&](const char* name, const char* help, double count) {
     out.counter(name, help, {}, count);
   };
-  total("afterimage_encoder_hits_total", "Media items whose encoder output was found",
+  total("afterimage_encoder_hits_total", "Media items whose encoder output was found in memory",
         number(encoder.hits));
-  total("afterimage_encoder_misses_total", "Media items whose encoder output was not found",
+  total("afterimage_encoder_misses_total", "Media items whose encoder output was not in memory",
         number(encoder.misses));
   total("afterimage_encoder_covered_total",
-        "Media items whose encoder output was in memory and not needed, because KV was found",
+        "Media items that were not looked up, because the prompt resumed from KV behind them, and "
+        "whose encoder output was in memory",
         number(encoder.covered));
-  total("afterimage_encoder_loaded_total", "Of those, encodings that a tier below memory gave back",
+  total("afterimage_encoder_loaded_total",
+        "Encoder outputs that were not in memory and were loaded from a tier below",
         number(archive.loaded));
   total("afterimage_encoder_declined_total",
-        "Of those, encodings that a tier below memory has and that were made again sooner",
+        "Encoder outputs that a tier below memory holds and that were encoded because that was "
+        "expected to be faster",
         number(archive.declined));
   total("afterimage_encoder_unwritten_total",
-        "New encoder outputs that were not written to a disk, since so few return",
+        "New encoder outputs that were not written to memory.disk, because almost none of the last "
+        "ones was asked for again",
         number(archive.unwritten));
-  total("afterimage_encoder_evictions_total", "Encoder outputs evicted for room",
+  total("afterimage_encoder_evictions_total", "Encoder outputs evicted for space",
         number(encoder.evictions));
-  total("afterimage_encoder_saved_seconds_total",
-        "Seconds that the encoder outputs which were found had taken to compute",
+  total("afterimage_encoder_saved_seconds_total", "Encoding time of the outputs that were found",
         seconds(encoder.encode_time_saved));
   for (const auto& [name, value] : seed_named_stats(encoder)) {
     out.untyped(name, "A name of the first multimodal cache", {}, value);
@@ -160,25 +164,30 @@ void write_prefix(MetricsWriter& out, const PrefixCacheStats& prefix,
   const auto total = [&](const char* name, const char* help, std::uint64_t count) {
     out.counter(name, help, {}, number(count));
   };
-  total("afterimage_prefix_hits_total", "Prompts whose prefix was found", prefix.hits);
-  total("afterimage_prefix_misses_total", "Prompts whose prefix was not found", prefix.misses);
-  total("afterimage_prefix_tokens_reused_total", "Tokens of those prefixes", prefix.tokens_reused);
+  total("afterimage_prefix_hits_total", "Prompts with a cached prefix", prefix.hits);
+  total("afterimage_prefix_misses_total", "Prompts without a cached prefix", prefix.misses);
+  total("afterimage_prefix_tokens_reused_total", "Tokens of the cached prefixes that were used",
+        prefix.tokens_reused);
   total("afterimage_prefix_tokens_declined_total",
-        "Tokens whose KV a tier below memory has and that were computed again sooner",
+        "Tokens whose KV a tier below memory holds and that were computed because that was "
+        "expected to be faster",
         archive.tokens_declined);
   total("afterimage_prefix_unwritten_total",
-        "Prompts whose KV was not written to a disk, since so few return", archive.unwritten);
-  total("afterimage_prefix_evictions_total", "Prefix segments evicted for room", prefix.evictions);
+        "Prompts whose KV was not written to memory.disk, because almost none of the last ones was "
+        "asked for again",
+        archive.unwritten);
+  total("afterimage_prefix_evictions_total", "Prefix segments evicted for space", prefix.evictions);
 }
 
 void write_memory(MetricsWriter& out, const ReuseStats& stats) {
-  out.gauge("afterimage_memory_budget_bytes", "What all caches together may hold now", {},
+  out.gauge("afterimage_memory_budget_bytes", "What all caches together may hold in memory now", {},
             number(stats.budget.value()));
-  out.gauge("afterimage_memory_used_bytes", "What they hold", {}, number(stats.used.value()));
-  out.gauge("afterimage_memory_peak_bytes", "The most they ever held", {},
-            number(stats.peak.value()));
+  out.gauge("afterimage_memory_used_bytes", "What all caches together hold in memory", {},
+            number(stats.used.value()));
+  out.gauge("afterimage_memory_peak_bytes", "The most that all caches together ever held in memory",
+            {}, number(stats.peak.value()));
   const auto part = [&](const char* kind, Bytes bytes) {
-    out.gauge("afterimage_memory_part_bytes", "What one kind holds in one tier",
+    out.gauge("afterimage_memory_part_bytes", "What each kind of entry holds in memory",
               {{"tier", "host"}, {"kind", kind}}, number(bytes.value()));
   };
   part("answers", stats.answers.resident);
@@ -189,56 +198,62 @@ void write_memory(MetricsWriter& out, const ReuseStats& stats) {
   for (const PressureMode mode :
        {PressureMode::kRelaxed, PressureMode::kNormal, PressureMode::kPressure,
         PressureMode::kCritical, PressureMode::kEmergency}) {
-    out.gauge("afterimage_pressure_mode", "1 for the mode that holds",
+    out.gauge("afterimage_pressure_mode",
+              "1 for the current mode of the governor, 0 for the four others",
               {{"mode", std::string(to_string(mode))}}, mode == now ? 1 : 0);
   }
   for (const TenantMemory& tenant : stats.shares) {
     const std::string name = tenant.tenant.empty() ? "everybody else" : tenant.tenant;
-    out.gauge("afterimage_tenant_memory_bytes", "What a tenant with a share holds in all caches",
-              {{"tenant", name}}, number(tenant.used.value()));
-    out.gauge("afterimage_tenant_memory_share_bytes", "What others never take of it",
-              {{"tenant", name}}, number(tenant.share.value()));
+    out.gauge("afterimage_tenant_memory_bytes",
+              "What a tenant with a memory_share holds in all caches", {{"tenant", name}},
+              number(tenant.used.value()));
+    out.gauge("afterimage_tenant_memory_share_bytes",
+              "What others never take of a tenant's memory, now", {{"tenant", name}},
+              number(tenant.share.value()));
   }
   out.counter("afterimage_memory_idle_evicted_bytes_total",
-              "Evicted because nobody used it for memory.idle_limit", {},
+              "Bytes evicted because nobody used them for memory.idle_limit", {},
               number(stats.governed.has_value() ? stats.governed->idle.value() : 0));
-  out.counter("afterimage_pressure_transitions_total", "Changes of the mode", {},
+  out.counter("afterimage_pressure_transitions_total", "Changes of the governor's mode", {},
               number(stats.governed.has_value() ? stats.governed->transitions : 0));
 }
 
 void write_engine(MetricsWriter& out, const EngineLoad& load) {
-  out.gauge("afterimage_engine_lanes", "Requests that the engine computes at a time; 0: no limit",
-            {}, load.lanes);
+  out.gauge("afterimage_engine_lanes",
+            "Requests that the engine of this process computes at a time", {}, load.lanes);
   out.gauge("afterimage_engine_lanes_busy", "Of those, computed now", {}, load.busy);
   out.counter("afterimage_engine_batches_total", "Batches that computed next tokens of answers", {},
               number(load.batches));
-  out.counter("afterimage_engine_generated_tokens_total",
-              "Tokens computed in those batches: more than batches where requests shared them", {},
+  out.counter("afterimage_engine_generated_tokens_total", "Tokens computed in those batches", {},
               number(load.generated));
 }
 
 void write_prefetches(MetricsWriter& out, const PrefetchCounts& prefetched) {
   const auto count = [&](const char* result, std::uint64_t value) {
     out.counter("afterimage_prefetches_total",
-                "Next steps of workflows that were looked up below memory", {{"result", result}},
-                number(value));
+                "Next steps of clients' workflows that were looked up below memory",
+                {{"result", result}}, number(value));
   };
   count("useful", prefetched.useful);
   count("useless", prefetched.useless);
   count("nothing", prefetched.nothing);
   count("declined", prefetched.declined);
-  out.counter("afterimage_prefetched_tokens_total", "Positions whose KV was loaded for them", {},
+  out.counter("afterimage_prefetched_tokens_total",
+              "Positions whose KV was loaded for next steps of workflows", {},
               number(prefetched.kv_tokens));
-  out.counter("afterimage_prefetched_encoder_outputs_total", "Encoder outputs loaded for them", {},
+  out.counter("afterimage_prefetched_encoder_outputs_total",
+              "Encoder outputs loaded for next steps of workflows", {},
               number(prefetched.encoder_outputs));
 }
 
 void write_server(MetricsWriter& out, const HttpServerStats& server) {
   out.gauge("afterimage_connections", "Open client connections", {}, number(server.open));
-  out.gauge("afterimage_unread_bytes", "Bytes of responses that wait for clients to read them", {},
+  out.gauge("afterimage_unread_bytes",
+            "Bytes of responses that wait in memory for clients to read them", {},
             number(server.unread.value()));
   const auto rejected = [&](const char* reason, std::uint64_t count) {
-    out.counter("afterimage_rejected_total", "Requests rejected before they were read",
+    out.counter("afterimage_rejected_total",
+                "Requests rejected before they were read, and clients that were cut off",
                 {{"reason", reason}}, number(count));
   };
   rejected("body_too_large", server.large_bodies);
@@ -254,20 +269,23 @@ void write_server(MetricsWriter& out, const HttpServerStats& server) {
 
 void write_requests(MetricsWriter& out, Gateway& gateway) {
   const Counts::Snapshot counts = gateway.counts().snapshot();
-  out.gauge("afterimage_requests_in_flight", "Requests in flight", {}, number(counts.in_flight));
+  out.gauge("afterimage_requests_in_flight", "Requests being answered", {},
+            number(counts.in_flight));
   out.counter("afterimage_coalesced_requests_total",
-              "Requests that shared a concurrent request's response", {},
-              number(counts.outcomes[static_cast<std::size_t>(Outcome::kJoined)]));
+              "Requests served by the answer to an identical request that was in flight, here or "
+              "at another gateway",
+              {}, number(counts.outcomes[static_cast<std::size_t>(Outcome::kJoined)]));
   out.counter("afterimage_unsafe_checked_total",
-              "Answers served to other words that were asked again and compared", {},
+              "Served answers that were also sent to the model and compared", {},
               number(counts.compared));
-  out.counter("afterimage_unsafe_wrong_total", "Of those, answers that were different", {},
+  out.counter("afterimage_unsafe_wrong_total", "Served answers that were compared and differed", {},
               number(counts.wrong));
   if (const auto bound = upper95(counts.wrong, counts.compared)) {
     out.gauge("afterimage_unsafe_rate_upper95",
-              "With 95 % confidence at most this part of what is served is wrong", {}, *bound);
+              "Upper bound of the share of wrong answers, with 95 % confidence", {}, *bound);
   }
-  out.gauge("afterimage_unsafe_rate_budget", "The share that may be wrong", {}, unsafe_budget());
+  out.gauge("afterimage_unsafe_rate_budget", "Share of served answers that may be wrong", {},
+            unsafe_budget());
   for (const TenantCounts& tenant : counts.tenants) {
     for (std::size_t i = 0; i < kOutcomes; ++i) {
       if (tenant.outcomes[i] == 0) continue;
@@ -277,10 +295,11 @@ void write_requests(MetricsWriter& out, Gateway& gateway) {
           number(tenant.outcomes[i]));
     }
   }
-  out.gauge("afterimage_draining", "1 while the server finishes what it has", {},
+  out.gauge("afterimage_draining",
+            "1 while the server finishes the requests it has and accepts no new ones", {},
             gateway.draining() ? 1 : 0);
   out.counter("afterimage_log_lines_lost_total",
-              "Log lines dropped because nobody read them in time", {},
+              "Log lines dropped because the log could not keep up", {},
               number(gateway.parts().log.lost()));
 }
 
@@ -292,11 +311,12 @@ void publish_stats(Metrics& metrics, Gateway& gateway, std::function<HttpServerS
   if (const auto engine = gateway.parts().backend.exactness(); engine.has_value()) {
     metrics
         .gauge("afterimage_engine_exact",
-               "1 if the engine passed its self-check: reuse changes no bit of its results")
+               "1 if the engine of this process passed its self-check, so that reuse changes no "
+               "bit of its results")
         .set(engine->exact ? 1 : 0);
   }
   const auto started = gateway.parts().ids.clock().now().time_since_epoch();
-  metrics.gauge("process_start_time_seconds", "When the process began, seconds since 1970")
+  metrics.gauge("process_start_time_seconds", "Start of the process, seconds since 1970")
       .set(std::chrono::duration<double>(started).count());
   metrics.on_scrape([&gateway, connections = std::move(connections)](MetricsWriter& out) {
     const ReuseStats stats = gateway.parts().reuse.stats();

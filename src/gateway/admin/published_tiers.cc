@@ -16,16 +16,19 @@ void write_tier(MetricsWriter& out, const std::string& tier, const TierStats& st
   const auto total = [&](const char* name, const char* help, std::uint64_t count) {
     out.counter(name, help, {{"tier", tier}}, static_cast<double>(count));
   };
-  total("afterimage_tier_hits_total", "Entries that a tier below memory gave, verified",
+  total("afterimage_tier_hits_total", "Entries that a tier below memory returned, verified",
         stats.hits);
-  total("afterimage_tier_misses_total", "Entries that it was asked for and did not give",
+  total("afterimage_tier_misses_total",
+        "Entries that a tier below memory was asked for and did not return, for whatever reason",
         stats.misses);
-  total("afterimage_tier_puts_total", "Entries that it took in", stats.puts);
-  total("afterimage_tier_refused_total", "Entries that it did not take in", stats.refused);
-  total("afterimage_tier_damaged_total", "Entries that were not what was put, and not used",
+  total("afterimage_tier_puts_total", "Entries that a tier below memory accepted", stats.puts);
+  total("afterimage_tier_refused_total", "Entries that a tier below memory did not accept",
+        stats.refused);
+  total("afterimage_tier_damaged_total", "Entries of a tier below memory that failed verification",
         stats.damaged);
-  total("afterimage_tier_failures_total", "Calls that the outside world refused", stats.failures);
-  out.gauge("afterimage_tier_degraded", "1 while it does less than it should", {{"tier", tier}},
+  total("afterimage_tier_failures_total", "Calls that the disk or the servers failed",
+        stats.failures);
+  out.gauge("afterimage_tier_degraded", "1 while a tier does less than it should", {{"tier", tier}},
             stats.degraded_reason.empty() ? 0 : 1);
 }
 
@@ -33,19 +36,20 @@ void write_remote(MetricsWriter& out, const RemoteTierStats& stats, const RedisL
   const auto total = [&](const char* name, const char* help, std::uint64_t count) {
     out.counter(name, help, {}, static_cast<double>(count));
   };
-  total("afterimage_remote_lost_total", "Entries that were taken in and did not arrive",
-        stats.lost);
-  total("afterimage_remote_incomplete_total", "Entries of which a part was gone", stats.incomplete);
+  total("afterimage_remote_lost_total",
+        "Entries that the remote tier accepted and that did not arrive on a server", stats.lost);
+  total("afterimage_remote_incomplete_total",
+        "Entries on servers of which a chunk was missing, evicted for example", stats.incomplete);
   total("afterimage_remote_circuit_rejected_total",
-        "Entries that were missed at once, since their server was not well",
+        "Entries that missed without a call, because the circuit breaker of their server was open",
         stats.circuit_rejected);
-  total("afterimage_remote_breaks_total", "Times that a server began to be left alone",
+  total("afterimage_remote_breaks_total", "Times that a circuit breaker of a server opened",
         stats.cluster.times_opened);
-  total("afterimage_remote_redirected_total", "Commands that another server had to be asked",
-        stats.cluster.redirected);
+  total("afterimage_remote_redirected_total",
+        "Commands that a cluster redirected to another server", stats.cluster.redirected);
   const auto attempts = [&](const char* result, std::uint64_t count) {
     out.counter("afterimage_lease_attempts_total",
-                "Attempts to take the lease of an encoder output or KV prefix, by result",
+                "Attempts to take the lease to encode or prefill an item, by result",
                 {{"result", result}}, static_cast<double>(count));
   };
   attempts("ours", turns.taken);
@@ -57,7 +61,7 @@ void write_remote(MetricsWriter& out, const RemoteTierStats& stats, const RedisL
 void write_archive(MetricsWriter& out, const AnswerArchiveStats& stats) {
   const auto answers = [&](const char* outcome, std::uint64_t count) {
     out.counter("afterimage_archive_answers_total",
-                "Answers put into a tier below memory or found there, by what became of them",
+                "Answers put into or found in a tier below memory, by result",
                 {{"outcome", outcome}}, static_cast<double>(count));
   };
   answers("kept", stats.kept);
@@ -69,18 +73,16 @@ void write_archive(MetricsWriter& out, const AnswerArchiveStats& stats) {
   const auto total = [&](const char* name, const char* help, std::uint64_t count) {
     out.counter(name, help, {}, static_cast<double>(count));
   };
-  out.gauge(
-      "afterimage_shared_answers_known",
-      "1 while answers are shared and this process has applied the other processes' invalidations",
-      {}, stats.shared && stats.may_serve ? 1 : 0);
+  out.gauge("afterimage_shared_answers_known",
+            "1 while answers are shared and this gateway knows all invalidations", {},
+            stats.shared && stats.may_serve ? 1 : 0);
   total("afterimage_shared_answers_without_lease_total",
         "Cached answers not served because this process had no lease to serve answers",
         stats.without_lease);
-  total("afterimage_invalidations_applied_total", "Invalidations applied from the shared list",
-        stats.applied);
+  total("afterimage_invalidations_applied_total",
+        "Invalidations applied from the shared log, this gateway's own included", stats.applied);
   total("afterimage_shared_answers_generations_total",
-        "Generations of the shared list; each after the first discards all earlier answers",
-        stats.generations);
+        "Generations of the shared list, 1 after the start", stats.generations);
   total("afterimage_shared_answers_read_failures_total", "Failed reads of the shared list",
         stats.read_failures);
 }

@@ -59,37 +59,36 @@ Duration Spread::quantile(double share) const {
 
 Counts::Counts(Metrics& metrics)
     : metrics_(metrics),
-      saved_seconds_(
-          metrics.counter("afterimage_saved_seconds_total",
-                          "Seconds that the answers which were served had taken to compute")),
+      saved_seconds_(metrics.counter(
+          "afterimage_saved_seconds_total",
+          "Time that served answers took when they were computed, less the time to serve them")),
       saved_prompt_(metrics.counter("afterimage_saved_tokens_total",
-                                    "Tokens that no model had to read (prompt) or write (output)",
-                                    {{"kind", "prompt"}})),
+                                    "Tokens that no model had to read", {{"kind", "prompt"}})),
       saved_output_(metrics.counter("afterimage_saved_tokens_total",
-                                    "Tokens that no model had to read (prompt) or write (output)",
-                                    {{"kind", "output"}})),
+                                    "Tokens that no model had to read", {{"kind", "output"}})),
       messages_(metrics.counter(kTranslated, kTranslatedHelp, {{"protocol", "messages"}})),
       responses_(metrics.counter(kTranslated, kTranslatedHelp, {{"protocol", "responses"}})) {
   for (std::size_t i = 0; i < kOutcomes; ++i) {
     const MetricLabels labels{{"outcome", std::string(to_string(static_cast<Outcome>(i)))}};
-    by_outcome_.push_back(
-        {.duration = metrics.histogram("afterimage_request_duration_seconds",
-                                       "From a request's arrival to the end of its response",
-                                       labels, latency_buckets()),
-         .first_byte =
-             metrics.histogram("afterimage_time_to_first_byte_seconds",
-                               "From a request's arrival to the first byte of its response", labels,
-                               latency_buckets())});
+    by_outcome_.push_back({.duration = metrics.histogram(
+                               "afterimage_request_duration_seconds",
+                               "From the arrival of a request to the last byte of its answer",
+                               labels, latency_buckets()),
+                           .first_byte = metrics.histogram(
+                               "afterimage_time_to_first_byte_seconds",
+                               "From the arrival of a request to the first byte of its answer",
+                               labels, latency_buckets())});
   }
   for (std::size_t i = 0; i < kLeaseOutcomes; ++i) {
     leases_.push_back(
         metrics.counter("afterimage_answer_leases_total",
-                        "Questions that other gateways might be asking, by who asked the model",
+                        "Questions that were not found and that other gateways may be asking, by "
+                        "who asked the model",
                         {{"result", std::string(to_string(static_cast<LeaseOutcome>(i)))}}));
   }
   for (std::size_t i = 1; i < kStoreResults; ++i) {
     not_stored_.push_back(metrics.counter(
-        "afterimage_answers_not_stored_total", "Answers of the backend that were not stored",
+        "afterimage_answers_not_stored_total", "Answers of the model that were not stored",
         {{"reason", std::string(to_string(static_cast<StoreResult>(i)))}}));
   }
 }
@@ -101,7 +100,7 @@ MetricCounter Counts::requests(const Decision& decision) {
   if (known != series_.end()) return known->second;
   return series_
       .emplace(SeriesKey(key),
-               metrics_.counter("afterimage_requests_total", "Requests that were responded to",
+               metrics_.counter("afterimage_requests_total", "Requests answered",
                                 {{"operation", decision.operation},
                                  {"outcome", std::string(to_string(decision.outcome))},
                                  {"code", std::to_string(decision.status)}}))
@@ -159,22 +158,23 @@ void Counts::compared(bool same) {
 void Counts::reported_wrong(std::string_view rung) {
   metrics_
       .counter("afterimage_reported_wrong_total",
-               "Answers that clients or operators reported as wrong, by the rung that served them",
+               "Answers that clients or operators reported as wrong, by the match level that "
+               "served them",
                {{"rung", rung.empty() ? "model" : std::string(rung)}})
       .add();
 }
 
 void Counts::upstream_answered(unsigned status) {
   metrics_
-      .counter("afterimage_upstream_requests_total", "Responses of the backend, by status",
-               {{"code", std::to_string(status)}})
+      .counter("afterimage_upstream_requests_total",
+               "Responses of the upstream or engine, by status", {{"code", std::to_string(status)}})
       .add();
 }
 
 void Counts::upstream_failed(std::string_view kind) {
   metrics_
       .counter("afterimage_upstream_errors_total",
-               "Responses of the backend that did not come, or not whole",
+               "Responses of the upstream or engine that did not arrive or could not be cached",
                {{"kind", std::string(kind)}})
       .add();
 }
