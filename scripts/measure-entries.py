@@ -155,12 +155,12 @@ def measure_model(program, model, mmproj):
         gateway = Gateway(program, folder, '[memory]\nbudget = "2 GiB"\n[answers]\nenabled = false\n', *arguments)
         ends.callback(gateway.end)
         print(f"\n{pathlib.Path(model).name}")
-        sizes = []
-        for words in (20, 200):
-            answer = gateway.ask(" ".join(f"word{number}" for number in range(words)) + f" {words}", tokens=1)
-            sizes.append((answer["usage"]["total_tokens"], *gateway.part("kv")))
-        (first, _, small), (both, entries, large) = sizes[0], (sizes[0][0] + sizes[1][0], *sizes[1][1:])
-        print(f"{'KV, bytes a token':34}{(large - small) / (both - first):10,.0f}   {entries} entries, with snapshots of windows and states")
+        gateway.ask("Begin", tokens=1)
+        _, before = gateway.part("kv")
+        usage = gateway.ask(" ".join(f"{number} words" for number in range(300, 0, -1)), tokens=1)["usage"]
+        entries, after = gateway.part("kv")
+        new = usage["total_tokens"] - usage["prompt_tokens_details"]["cached_tokens"]
+        print(f"{'KV, bytes a token':34}{(after - before) / new:10,.0f}   {new} tokens; windows and recurrent states included")
         if mmproj:
             picture = base64.b64encode((ROOT / "examples/media/mug.jpg").read_bytes()).decode()
             gateway.ask([{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{picture}"}}], tokens=1)
