@@ -93,7 +93,7 @@ class Drawing:
 
 
 def answered_from_the_cache():
-    drawing = Drawing("cached-or-not", 800, 830, "Will this request be answered from the cache?")
+    drawing = Drawing("cached-or-not", 800, 750, "Will this request be answered from the cache?")
     steps = [
         (["Is it a chat, completion or embedding", "that can be read and identified?"], "no", ["BYPASS", "not-cacheable, unreadable, unidentified"], "bypass"),
         (["Are all media in the request,", "or at hosts of media.hosts?"], "no", ["BYPASS", "media-by-address"], "bypass"),
@@ -113,9 +113,9 @@ def answered_from_the_cache():
         if above is not None:
             drawing.arrow(above.bottom(), asked.top(), label="yes" if steps[number - 1][1] == "no" else "no", at=(8, 4))
         above = asked
-    last = drawing.box(20, 740, 350, ["MISS", "the model answers; a complete answer is stored"], "miss")
+    last = drawing.box(20, 660, 350, ["MISS", "the model answers; a complete answer is stored"], "miss")
     drawing.arrow(above.bottom(), last.top(), label="no", at=(8, 4))
-    drawing.text(20, 816, "With Cache-Control: only-if-cached, a BYPASS or a MISS is a 504 instead.", "small")
+    drawing.text(20, 736, "With Cache-Control: only-if-cached, a BYPASS or a MISS is a 504 instead.", "small")
     return drawing
 
 
