@@ -81,7 +81,6 @@ TEST(InvalidationLog, AMissingDamagedOrRolledBackListStartsANewGeneration) {
   }
 }
 
-// A stale replica took over, and another process added as many invalidations as were lost.
 // Processes of that version use it: a new generation would erase their answers.
 TEST(InvalidationLog, AListOfAnotherVersionIsLeftAlone) {
   FieldWriter fields("afterimage/answer-erasures/2");
@@ -98,6 +97,7 @@ TEST(InvalidationLog, AListOfAnotherVersionIsLeftAlone) {
   EXPECT_EQ(cell.read().value().value().bytes, theirs);
 }
 
+// A stale replica took over, and another process added as many invalidations as were lost.
 TEST(InvalidationLog, ADivergedListOfEqualLengthStartsANewGeneration) {
   SimulatedServers servers;
   Reader one(servers);

@@ -595,10 +595,11 @@ TEST(HttpServer, DrainAnswersClientsThatWereNotYetAccepted) {
 }
 
 TEST(HttpServer, DrainEndsIdleConnectionsThatSendNothing) {
-  Served served(echo);
+  Served served(echo, {}, 1);
   RawClient client(served.port());
   client.send(kGet);
   ASSERT_TRUE(client.read_until("200 OK"));
+  { const Busy after(served.threads); }  // the connection is idle then
   EXPECT_TRUE(served.server->drain(10s));
   EXPECT_TRUE(client.closed());
 }
@@ -655,9 +656,12 @@ TEST(HttpServer, WithoutFileDescriptorsClientsAreToldAndSoIsTheOperator) {
   for (const int client : clients) ::close(client);
   EXPECT_EQ(told, 1);
   EXPECT_EQ(server->stats().no_descriptors, 3U);
-  RawClient next(server->port());
-  next.send(kGet);
-  EXPECT_TRUE(next.read_until("200 OK"));
+  // The last of those that are refused may be one that came when there were descriptors again.
+  for (bool served = false; !served;) {
+    RawClient next(server->port());
+    next.send(kGet);
+    served = next.read_until("200 OK");
+  }
 }
 
 TEST(HttpServer, CanBeDestroyedWithUnansweredRequests) {

@@ -164,8 +164,11 @@ TEST(FatalRequest, OfSeveralClientsAtOnceEndsOneReplica) {
 
 TEST(FatalRequest, AReplicaThatRefusesConnectionsHadNothingOfIt) {
   MortalFleet fleet(2);
-  EXPECT_EQ(fleet.chat("a fatal one").status, 502U);  // ends replica a
+  fleet.servers[0].reset();  // nobody has noticed
   for (int i = 0; i < 4; ++i) EXPECT_EQ(fleet.chat("fine" + std::to_string(i)).status, 200U);
+  const json known = fleet.admin("/admin/api/fleet");
+  EXPECT_EQ(known["retries"], 1) << "of the one that was sent there first";
+  EXPECT_EQ(known["fatal_requests"], 0);
 }
 
 TEST(FatalRequest, AClosedConnectionIsRetriedOnceIfTheReplicaLives) {
