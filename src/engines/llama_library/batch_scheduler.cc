@@ -3,6 +3,7 @@
 #include "engines/llama_library/batch_scheduler.h"
 
 #include <algorithm>
+#include <exception>
 
 namespace afterimage {
 namespace {
@@ -26,6 +27,8 @@ struct BatchScheduler::Job {
             .wants_logits = std::ranges::binary_search(asked.wanted, index)};
   }
   void finish(Result<void> outcome) { result.set_value(std::move(outcome)); }
+  /// What the library throws is thrown where its request waits, and ends that request only.
+  void finish_with_exception() { result.set_exception(std::current_exception()); }
 };
 
 BatchScheduler::BatchScheduler(Compute compute, std::size_t most_rows)
@@ -62,8 +65,13 @@ void BatchScheduler::extend(const JobPointer& job) {
   // Nothing was generated since the last piece: nobody waits for the end of this one.
   if (std::exchange(batches_at_last_piece_, batches_) == batches_) expected_.clear();
   const std::size_t piece = expected_.empty() ? most_rows_ : kPieceBesideAnswers;
-  const auto computed = compute_piece(*job, std::min({job->left(), piece, most_rows_}));
-  if (!computed.has_value() || job->left() == 0) return job->finish(computed);
+  Result<void> computed;
+  try {
+    computed = compute_piece(*job, std::min({job->left(), piece, most_rows_}));
+  } catch (...) {
+    return job->finish_with_exception();
+  }
+  if (!computed.has_value() || job->left() == 0) return job->finish(std::move(computed));
   post([this, job] { extend(job); });
 }
 
@@ -131,11 +139,15 @@ void BatchScheduler::compute_together(std::span<const JobPointer> jobs) {
   if (jobs.size() == 1) return compute_alone(*jobs.front());
   std::vector<BatchRow> rows;
   for (const JobPointer& job : jobs) rows.push_back(job->row(0));
-  const auto computed = compute_(rows, [&](std::size_t index, std::span<const float> logits) {
-    jobs[index]->asked.on_logits(0, logits);
-  });
+  bool is_computed = false;
+  try {
+    is_computed = compute_(rows, [&](std::size_t index, std::span<const float> logits) {
+                    jobs[index]->asked.on_logits(0, logits);
+                  }).has_value();
+  } catch (...) {  // as if it had failed
+  }
   for (const JobPointer& job : jobs) {
-    if (computed.has_value()) {
+    if (is_computed) {
       job->finish({});
     } else {
       compute_alone(*job);  // the failure may be another sequence's
@@ -143,6 +155,14 @@ void BatchScheduler::compute_together(std::span<const JobPointer> jobs) {
   }
 }
 
-void BatchScheduler::compute_alone(Job& job) { job.finish(compute_piece(job, 1)); }
+void BatchScheduler::compute_alone(Job& job) {
+  Result<void> computed;
+  try {
+    computed = compute_piece(job, 1);
+  } catch (...) {
+    return job.finish_with_exception();
+  }
+  job.finish(std::move(computed));
+}
 
 }  // namespace afterimage

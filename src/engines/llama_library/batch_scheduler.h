@@ -66,7 +66,8 @@ class BatchScheduler {
     std::stop_token cancel = {};               // looked at before each batch
   };
   /// Blocks until the tokens are computed. `meanwhile` is called on this thread while they are.
-  /// kCancelled: on request; some of the tokens may have been appended. Else compute's errors.
+  /// kCancelled: on request; some of the tokens may have been appended. Else compute's errors,
+  /// and what it throws.
   Result<void> append(const Tokens& tokens, const std::function<void()>& meanwhile = {});
 
   /// Runs `work` on the computing thread, between batches.

@@ -9,6 +9,8 @@
 #include <latch>
 #include <map>
 #include <numeric>
+#include <set>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -27,6 +29,7 @@ class FakeModel {
     gate.wait();
     for (const BatchRow& row : rows) {
       if (row.token == kBad) return fail(ErrorCode::kUnavailable, "a bad token");
+      if (row.token == kThrows) throw std::runtime_error("no memory");
     }
     batches.emplace_back(rows.begin(), rows.end());
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -38,6 +41,7 @@ class FakeModel {
   }
 
   static constexpr TokenId kBad{-1};
+  static constexpr TokenId kThrows{-2};
   std::latch gate{1};  // nothing is computed before
   std::atomic<bool> has_begun = false;
   std::vector<std::vector<BatchRow>> batches;
@@ -62,15 +66,22 @@ class BatchSchedulerTest : public ::testing::Test {
         EXPECT_EQ(index, last);
         logit = logits.front();
       };
-      const auto done = scheduler_.append({.sequence = sequence,
-                                           .tokens = text,
-                                           .at = 10,
-                                           .wanted = {&last, 1},
-                                           .on_logits = keep,
-                                           .cancel = cancel});
+      Result<void> done;
+      bool has_thrown = false;
+      try {
+        done = scheduler_.append({.sequence = sequence,
+                                  .tokens = text,
+                                  .at = 10,
+                                  .wanted = {&last, 1},
+                                  .on_logits = keep,
+                                  .cancel = cancel});
+      } catch (const std::runtime_error&) {
+        has_thrown = true;
+      }
       const std::scoped_lock lock(mutex_);
       logits_[sequence] = logit;
       if (!done.has_value()) errors_[sequence] = done.error().code;
+      if (has_thrown) thrown_.insert(sequence);
     });
   }
   /// Until `count` appends wait, while the gate is closed.
@@ -82,6 +93,7 @@ class BatchSchedulerTest : public ::testing::Test {
   std::mutex mutex_;
   std::map<std::int32_t, float> logits_;
   std::map<std::int32_t, ErrorCode> errors_;
+  std::set<std::int32_t> thrown_;
   BatchScheduler scheduler_{[this](std::span<const BatchRow> rows, const OnLogits& on_logits) {
                               return model_.compute(rows, on_logits);
                             },
@@ -155,6 +167,22 @@ TEST_F(BatchSchedulerTest, AFailureOfOneSequenceIsNotTheOthers) {
   }
   EXPECT_THAT(errors_, ElementsAre(std::pair(1, ErrorCode::kUnavailable)));
   EXPECT_EQ(logits_.at(2), 5.F);
+}
+
+// On the computing thread it ended the process.
+TEST_F(BatchSchedulerTest, AnExceptionOfOneSequenceIsThrownToItsCallerOnly) {
+  {
+    const auto blocker = append(9, tokens(0, 1));
+    wait_for_callers(1);
+    const auto token = append(1, {FakeModel::kThrows});
+    const auto prompt = append(2, {TokenId(1), FakeModel::kThrows});
+    const auto good = append(3, tokens(5, 1));
+    wait_for_callers(4);
+    model_.gate.count_down();
+  }
+  EXPECT_THAT(thrown_, ElementsAre(1, 2));
+  EXPECT_TRUE(errors_.empty());
+  EXPECT_EQ(logits_.at(3), 5.F);
 }
 
 TEST_F(BatchSchedulerTest, SequencesCanBeComputedAlone) {

@@ -3,6 +3,7 @@
 #include "foundation/platform/parallel_for.h"
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 
 #include "foundation/platform/mutex.h"
@@ -24,8 +25,14 @@ struct Shared {
         if (next == count) return;
         item = next++;
       }
-      (*work)(item);
+      std::exception_ptr failed;
+      try {
+        (*work)(item);
+      } catch (...) {
+        failed = std::current_exception();
+      }
       const MutexLock lock(mutex);
+      if (first_failure == nullptr) first_failure = std::move(failed);
       if (++done == count) changed.notify_all();
     }
   }
@@ -36,6 +43,7 @@ struct Shared {
   Condition changed;
   std::size_t next AFI_GUARDED_BY(mutex) = 0;
   std::size_t done AFI_GUARDED_BY(mutex) = 0;
+  std::exception_ptr first_failure AFI_GUARDED_BY(mutex);
 };
 
 }  // namespace
@@ -50,6 +58,7 @@ void parallel_for(Workers& helpers, std::size_t width, std::size_t count,
   shared->help();
   const MutexLock lock(shared->mutex);
   while (shared->done != count) shared->changed.wait(shared->mutex);
+  if (shared->first_failure != nullptr) std::rethrow_exception(shared->first_failure);
 }
 
 }  // namespace afterimage

@@ -3,11 +3,14 @@
 #include "foundation/platform/workers.h"
 
 #include <algorithm>
+#include <exception>
+#include <string>
 #include <utility>
 
 namespace afterimage {
 
-Workers::Workers(unsigned count, std::size_t queue) : queue_limit_(queue) {
+Workers::Workers(unsigned count, std::size_t queue, OnException on_exception)
+    : queue_limit_(queue), on_exception_(std::move(on_exception)) {
   for (unsigned i = 0; i < std::max(1U, count); ++i) threads_.emplace_back([this] { run(); });
 }
 
@@ -46,8 +49,25 @@ void Workers::run() {
       work = std::move(queue_.front());
       queue_.pop_front();
     }
-    work();
+    if (on_exception_) {
+      run_contained(std::move(work));
+    } else {
+      work();
+    }
   }
+}
+
+void Workers::run_contained(std::function<void()> work) const {
+  std::string why;
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    why = error.what();
+  } catch (...) {
+    why = "an exception without a text";
+  }
+  work = nullptr;  // whoever waits for it learns first
+  on_exception_(why.c_str());
 }
 
 }  // namespace afterimage

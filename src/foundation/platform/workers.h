@@ -18,8 +18,11 @@ namespace afterimage {
 /// Threads  Any, except stop() and the destructor: not from a pool thread, and one at a time.
 class Workers {
  public:
-  /// A `count` of 0 means 1.
-  Workers(unsigned count, std::size_t queue);
+  /// Hears why a piece of work ended with an exception, once the work is destroyed. On a pool thread.
+  using OnException = std::function<void(const char* why)>;
+
+  /// A `count` of 0 means 1. Without `on_exception`, an exception of the work ends the process.
+  Workers(unsigned count, std::size_t queue, OnException on_exception = {});
   /// Finishes running work and drops queued work.
   ~Workers();
   Workers(const Workers&) = delete;
@@ -33,8 +36,10 @@ class Workers {
 
  private:
   void run();
+  void run_contained(std::function<void()> work) const;
 
   const std::size_t queue_limit_;
+  const OnException on_exception_;
   mutable Mutex mutex_;
   Condition changed_;
   std::deque<std::function<void()>> queue_ AFI_GUARDED_BY(mutex_);

@@ -6,6 +6,11 @@
 
 #include <atomic>
 #include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "foundation/platform/parallel_for.h"
 
 namespace afterimage {
 namespace {
@@ -36,6 +41,36 @@ TEST(Workers, RefuseWorkBeyondTheQueueLimit) {
   EXPECT_EQ(workers.waiting(), 2U);
   EXPECT_FALSE(workers.post([] {}));
   go_on.set_value();
+}
+
+TEST(Workers, AnExceptionEndsItsWorkOnly) {
+  std::promise<std::string> heard;
+  const auto held = std::make_shared<int>(0);
+  bool was_destroyed = false;
+  Workers workers(1, 2, [&](const char* why) {
+    was_destroyed = held.use_count() == 1;
+    heard.set_value(why);
+  });
+  ASSERT_TRUE(workers.post([held] { throw std::runtime_error("no memory"); }));
+  EXPECT_EQ(heard.get_future().get(), "no memory");
+  EXPECT_TRUE(was_destroyed) << "whoever waits for it learns first";
+  std::promise<void> done;
+  ASSERT_TRUE(workers.post([&] { done.set_value(); }));
+  done.get_future().get();
+}
+
+TEST(ParallelFor, ThrowsTheFirstExceptionWhenAllCallsHaveFinished) {
+  Workers helpers(2, 100);
+  for (const std::size_t width : {1U, 3U}) {
+    std::atomic<int> done = 0;
+    EXPECT_THROW(parallel_for(helpers, width, 50,
+                              [&](std::size_t item) {
+                                ++done;
+                                if (item % 2 == 0) throw std::runtime_error("no memory");
+                              }),
+                 std::runtime_error);
+    EXPECT_EQ(done, 50);
+  }
 }
 
 TEST(Workers, AcceptNothingAfterStop) {

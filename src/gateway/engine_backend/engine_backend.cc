@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -130,6 +131,39 @@ Result<Request> prompt_of(const BackendRequest& request, std::size_t which) {
   return prompt;
 }
 
+/// Knows how far the response is.
+class Progress final : public BackendListener {
+ public:
+  explicit Progress(BackendListener& to) : to_(to) {}
+
+  void on_head(unsigned status, HttpHeaders headers) override {
+    begun_ = true;
+    to_.on_head(status, std::move(headers));
+  }
+  void on_recorded_head(unsigned status, HttpHeaders headers) override {
+    begun_ = true;
+    to_.on_recorded_head(status, std::move(headers));
+  }
+  void on_bytes(std::string_view bytes) override { to_.on_bytes(bytes); }
+  void on_record(ApiRecord record) override { to_.on_record(std::move(record)); }
+  void on_bounded() override { to_.on_bounded(); }
+  void on_end() override {
+    ended_ = true;
+    to_.on_end();
+  }
+  void on_error(const Error& error) override {
+    ended_ = true;
+    to_.on_error(error);
+  }
+  [[nodiscard]] bool begun() const { return begun_; }
+  [[nodiscard]] bool ended() const { return ended_; }
+
+ private:
+  BackendListener& to_;
+  bool begun_ = false;
+  bool ended_ = false;
+};
+
 void add_prompt(EngineAnswer& answer, const Completion& done) {
   answer.prompt_tokens += done.prefilled + done.resumed_from + done.moved;
   answer.cached_tokens += done.resumed_from + done.moved;
@@ -144,7 +178,7 @@ nlohmann::ordered_json model_json(const std::string& model) {
 
 EngineBackend::EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
                              IdGenerator& ids, const Clock& clock, unsigned threads,
-                             OnComputed on_computed)
+                             OnComputed on_computed, Log* log)
     : settings_(settings),
       engine_(engine),
       reuse_(reuse),
@@ -152,6 +186,7 @@ EngineBackend::EngineBackend(const EngineSettings& settings, const Engine& engin
       clock_(clock),
       fingerprint_(fingerprint_of(engine.identity())),
       on_computed_(std::move(on_computed)),
+      log_(log),
       prefetcher_(make_prefetcher(engine, reuse, clock)),
       // Two more than compute: their media are encoded meanwhile.
       workers_(engine.load().lanes == 0 ? threads : engine.load().lanes + 2, kQueued) {}
@@ -186,7 +221,7 @@ BackendCall EngineBackend::ask(BackendRequest request, std::shared_ptr<BackendLi
   }
   const bool is_native = is_native_completion(path) && request.method == "POST";
   if (!request.operation.has_value() && !is_native) {
-    help(request, path, *listener);
+    contain(request, *listener, [&](BackendListener& to) { help(request, path, to); });
     return {};
   }
   if (!is_native && request.request == nullptr) {
@@ -195,13 +230,36 @@ BackendCall EngineBackend::ask(BackendRequest request, std::shared_ptr<BackendLi
   }
   auto stop = std::make_shared<std::stop_source>();
   const bool taken = workers_.post([this, request = std::move(request), listener, stop] {
-    compute(request, *listener, stop->get_token());
+    contain(request, *listener,
+            [&](BackendListener& to) { compute(request, to, stop->get_token()); });
   });
   if (!taken) {
     refuse(*listener,
            refusal_of({ErrorCode::kUnavailable, "too many requests are waiting; try again soon"}));
   }
   return {.cancel = [stop] { stop->request_stop(); }, .handle = {}};
+}
+
+void EngineBackend::contain(const BackendRequest& request, BackendListener& listener,
+                            const std::function<void(BackendListener&)>& work) const {
+  Progress progress(listener);
+  std::string why;
+  try {
+    return work(progress);
+  } catch (const std::exception& error) {
+    why = error.what();
+  } catch (...) {
+    why = "an exception without a text";
+  }
+  if (log_ != nullptr) {
+    log_->error("engine_exception",
+                {{"request_id", request.headers.find("x-request-id").value_or("")}, {"why", why}});
+  }
+  constexpr const char* kMessage =
+      "the engine failed with an exception; the gateway's log has the reason";
+  if (progress.ended()) return;
+  if (progress.begun()) return listener.on_error({ErrorCode::kUnavailable, kMessage});
+  refuse(listener, {500, api_error(kMessage, "server_error", "engine_exception")});
 }
 
 void EngineBackend::compute(const BackendRequest& request, BackendListener& listener,

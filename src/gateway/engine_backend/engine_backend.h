@@ -9,6 +9,7 @@
 #include "afterimage/engine.h"
 #include "afterimage/reuse.h"
 #include "foundation/platform/workers.h"
+#include "foundation/telemetry/log.h"
 #include "gateway/config/settings.h"
 #include "gateway/engine_backend/answer_details.h"
 #include "gateway/engine_backend/step_prefetcher.h"
@@ -22,7 +23,8 @@ namespace afterimage {
 /// embeddings as OpenAI's API has them, and what engine_helpers.h and native_completion.h list.
 ///
 /// Errors   400 names what it does not do, or both numbers of a prompt that is too long; 503: more
-///          requests than may wait.
+///          requests than may wait. 500: the engine or a library threw an exception, which ends this
+///          request only; the log has it (`engine_exception`).
 /// Threads  Any. Answers are computed on threads of its own.
 class EngineBackend final : public Backend {
  public:
@@ -36,8 +38,8 @@ class EngineBackend final : public Backend {
   using OnComputed = std::function<void(const ApiRequest&, std::shared_ptr<const PrefetchTarget>)>;
 
   EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
-                IdGenerator& ids, const Clock& clock, unsigned threads,
-                OnComputed on_computed = {});
+                IdGenerator& ids, const Clock& clock, unsigned threads, OnComputed on_computed = {},
+                Log* log = nullptr);
 
   [[nodiscard]] std::string_view kind() const override { return "built-in"; }
   [[nodiscard]] std::string name() const override { return settings_.model; }
@@ -67,6 +69,9 @@ class EngineBackend final : public Backend {
   BackendCall ask(BackendRequest request, std::shared_ptr<BackendListener> listener) override;
 
  private:
+  /// Does `work`, and answers in its place if it throws.
+  void contain(const BackendRequest& request, BackendListener& listener,
+               const std::function<void(BackendListener&)>& work) const;
   /// The engine's defaults with the operator's limit.
   [[nodiscard]] GenerateOptions defaults() const;
   [[nodiscard]] Refusal refusal(const Request& prompt, const Error& error) const;
@@ -102,6 +107,7 @@ class EngineBackend final : public Backend {
   const Clock& clock_;
   std::string fingerprint_;
   OnComputed on_computed_;
+  Log* log_;                                    // nullptr: nothing is logged
   std::unique_ptr<StepPrefetcher> prefetcher_;  // nullptr: the caches have no tier below
   Workers workers_;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <exception>
 #include <utility>
 
 namespace afterimage {
@@ -120,7 +121,11 @@ void StepPrefetcher::prefetch_step(const ClientStep& name) {
   expire(name, step);
   if (step.useful_until.has_value()) return;  // it was loaded, and may still come
   const bool posted = may_load(name.tenant) && loader_.post([this, name, used = step.used] {
-    loaded(name, prefetch_(*used));
+    try {
+      loaded(name, prefetch_(*used));
+    } catch (const std::exception& error) {
+      loaded(name, fail(ErrorCode::kUnavailable, error.what()));
+    }
   });
   counts_.declined += posted ? 0 : 1;
   loading_ += posted ? 1 : 0;

@@ -76,6 +76,11 @@ unsigned workers_for(const AnswerArchive* archive) {
   return archive->stats().shared ? kRemoteWorkers : kDiskWorkers;
 }
 
+/// Whoever asked gets 500, because the work is dropped with its Responder.
+Workers::OnException told_by(Log& log) {
+  return [&log](const char* why) { log.error("exception", {{"why", why}}); };
+}
+
 }  // namespace
 
 DenialWords words_of(const AccessDenied& denied) {
@@ -99,9 +104,9 @@ Gateway::Gateway(GatewayParts parts, std::unique_ptr<KeyStore> own_keys,
       files_(config_.load()->settings.files.size, config_.load()->settings.files.ttl, parts.clock),
       stored_responses_(config_.load()->settings.responses.size,
                         config_.load()->settings.responses.ttl, parts.clock),
-      readers_(parts.threads.count(), kQueuedBodies),
-      disk_workers_(workers_for(parts.archive), kQueuedDiskWork),
-      erasers_(kErasers, kQueuedInvalidations),
+      readers_(parts.threads.count(), kQueuedBodies, told_by(parts.log)),
+      disk_workers_(workers_for(parts.archive), kQueuedDiskWork, told_by(parts.log)),
+      erasers_(kErasers, kQueuedInvalidations, told_by(parts.log)),
       lease_returners_(std::make_shared<Workers>(1, kLeasesToReturn)) {}
 
 FileLookup Gateway::files_of(const Tenant& tenant) {

@@ -3,6 +3,7 @@
 #include "gateway/proxy/gateway_request.h"
 
 #include <algorithm>
+#include <exception>
 #include <span>
 #include <utility>
 
@@ -149,8 +150,9 @@ GatewayRequest::Next GatewayRequest::on_received() {
   if (request_.body->size() <= kReadHere && !names_stored_content(*request_.body)) {
     return RequestStage::kReading;
   }
-  const bool posted = gateway_.readers().post(
-      [self = shared_from_this()] { self->resume(RequestStage::kReading); });
+  const bool posted = gateway_.readers().post([self = shared_from_this()] {
+    self->on_worker([&] { self->resume(RequestStage::kReading); });
+  });
   if (posted) return std::nullopt;
   return refuse(
       {503, "too many large requests are waiting; try again soon", "server_error", "overloaded"});
@@ -292,6 +294,19 @@ void GatewayRequest::media_fetched(Result<std::vector<ApiMedia>> fetched) {
   hash_media(with->media);
   api_ = std::move(with);
   resume(RequestStage::kLookingUp);
+}
+
+void GatewayRequest::on_worker(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    // From joining on, its response is others' too, and other threads may have it.
+    if (stage_ >= RequestStage::kJoining) throw;
+    gateway_.parts().log.error("exception",
+                               {{"request_id", decision_.request_id}, {"why", error.what()}});
+    refuse({500, "an error of the gateway; its log has the reason", "server_error", "internal"});
+    resume(RequestStage::kDone);
+  }
 }
 
 GatewayRequest::Next GatewayRequest::forward() {

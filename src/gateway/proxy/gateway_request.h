@@ -71,6 +71,8 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   /// What the body says. An error: it cannot be read.
   [[nodiscard]] Result<std::optional<Refusal>> read_body();
   void media_fetched(Result<std::vector<ApiMedia>> fetched);
+  /// On a thread of Workers: an exception fails this request only.
+  void on_worker(const std::function<void()>& work);
   /// Nothing is reused: the backend gets the request as it came.
   [[nodiscard]] Next forward();
   void bypass(std::string_view reason, std::string why);

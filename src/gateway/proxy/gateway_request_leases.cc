@@ -3,6 +3,7 @@
 // One call for all gateways that share answers: the leader of a response takes the lease of its
 // question, or waits until the gateway that holds it has stored the answer.
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "gateway/proxy/gateway_request.h"
@@ -73,7 +74,17 @@ void GatewayRequest::claim_lease() {
     decision_.ladder.push_back(step);
     return LeaseLoop::Found::kAll;
   };
-  switch (lease_loop_.step(claim, look).value_or(LeaseLoop::Next::kCompute)) {
+  // Those that wait for the response get it without a lease, whatever is thrown.
+  const auto step = [&] {
+    try {
+      return lease_loop_.step(claim, look).value_or(LeaseLoop::Next::kCompute);
+    } catch (const std::exception& error) {
+      gateway_.parts().log.error("exception",
+                                 {{"request_id", decision_.request_id}, {"why", error.what()}});
+      return LeaseLoop::Next::kCompute;
+    }
+  };
+  switch (step()) {
     case LeaseLoop::Next::kUse:
       gateway_.counts().leased(LeaseOutcome::kServedElsewhere);
       answered_elsewhere_ = lease_loop_.waits() > 0;

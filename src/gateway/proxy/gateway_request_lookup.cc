@@ -82,14 +82,16 @@ GatewayRequest::Next GatewayRequest::on_looking_up() {
 /// On threads that may wait for a disk or for servers.
 GatewayRequest::Next GatewayRequest::on_looking_up_archive() {
   AnswerArchive* const archive = gateway_.parts().archive;
-  const bool posted = gateway_.disk_workers().post([self = shared_from_this(), archive] {
-    auto found = archive->restore(*self->question_, self->rules_, self->quota());
-    if (!found.has_value()) return self->resume(*self->look_up_failed());
+  const auto look_up = [this, archive] {
+    auto found = archive->restore(*question_, rules_, quota());
+    if (!found.has_value()) return resume(*look_up_failed());
     const MatchStep step = found->steps.back();
-    if (!self->take_found(*found)) return self->resume(*self->look_up_failed());
-    self->decision_.ladder.push_back(step);
-    self->resume(RequestStage::kResponding);
-  });
+    if (!take_found(*found)) return resume(*look_up_failed());
+    decision_.ladder.push_back(step);
+    resume(RequestStage::kResponding);
+  };
+  const bool posted = gateway_.disk_workers().post(
+      [self = shared_from_this(), look_up] { self->on_worker(look_up); });
   if (posted) return std::nullopt;
   return look_up_failed();
 }
@@ -105,8 +107,9 @@ bool GatewayRequest::may_use_similar() const {
 
 GatewayRequest::Next GatewayRequest::on_looking_up_similar() {
   if (!gateway_.parts().similar->waits()) return look_up_similar();
-  const bool posted = gateway_.disk_workers().post(
-      [self = shared_from_this()] { self->resume(*self->look_up_similar()); });
+  const bool posted = gateway_.disk_workers().post([self = shared_from_this()] {
+    self->on_worker([&] { self->resume(*self->look_up_similar()); });
+  });
   if (posted) return std::nullopt;
   return nothing_to_serve();
 }

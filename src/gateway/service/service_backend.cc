@@ -43,8 +43,9 @@ Result<void> Service::State::open_backend() {
   const Settings& settings = options.settings;
   if (!settings.upstream.is_set()) {
     AFI_TRY(auto on_computed, publish_kv_events());
-    backend = std::make_unique<EngineBackend>(settings.engine, *options.engine, *reuse, ids, clock,
-                                              threads_of(settings.limits), std::move(on_computed));
+    backend =
+        std::make_unique<EngineBackend>(settings.engine, *options.engine, *reuse, ids, clock,
+                                        threads_of(settings.limits), std::move(on_computed), &log);
     return {};
   }
   if (!settings.engine.kv_events.empty()) {
