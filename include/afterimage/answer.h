@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -126,6 +127,8 @@ struct LookupRules {
   std::optional<Duration> max_age = std::nullopt;
   /// Answers that expire sooner are not served. Answers without expiry always qualify.
   std::optional<Duration> min_fresh = std::nullopt;
+  /// Whether a large record is AnswerLookup::shared.
+  bool share = false;
 };
 
 /// The result of a look-up at one rung.
@@ -159,6 +162,9 @@ struct AnswerLookup {
   Duration saved{0};                            // the answer's cost
   std::optional<Duration> left = std::nullopt;  // until expiry; absent: none
   bool by_similarity = false;                   // to a similar question, which the last step names
+  /// With LookupRules::share, an answer whose record has AnswerCache::kLeastShared bytes; `answer` is
+  /// then without its record. All hits have the same one while one of them holds it.
+  std::shared_ptr<const Answer> shared = nullptr;
 
   /// There is an answer, and no model was asked for it.
   [[nodiscard]] bool avoided_work() const {

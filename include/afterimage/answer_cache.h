@@ -105,6 +105,9 @@ class AnswerObserver {
 /// Source   src/caches/answers/DESIGN.md.
 class AnswerCache final : public BudgetClient {
  public:
+  /// Smaller records are copied for each hit: see LookupRules::share.
+  static constexpr std::size_t kLeastShared = 64UL * 1024;
+
   /// `budget` and `clock` must outlive the cache. kInvalidArgument: max_entries is 0.
   static Result<std::unique_ptr<AnswerCache>> create(AnswerCacheOptions options,
                                                      MemoryBudget& budget, const Clock& clock);

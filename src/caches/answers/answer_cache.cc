@@ -64,7 +64,7 @@ AnswerLookup AnswerCache::find(Question& question, const LookupRules& rules) {
         const Duration now = locked_->clock.now();
         const State::Match match = state.match(key, now, allowed);
         state.describe(match, now, found.steps.back());
-        if (match.verdict == Verdict::kServed) state.copy_answer(match, now, found);
+        if (match.verdict == Verdict::kServed) state.copy_answer(match, now, allowed.share, found);
         state.settle(match, /*serve=*/true, now,
                      state.stats.rungs[static_cast<std::size_t>(key.rung)]);
       });
@@ -80,7 +80,9 @@ AnswerLookup AnswerCache::peek(Question& question, const LookupRules& rules) con
         const State::Match match = locked_->state.match(key, now, allowed);
         if (match.place.has_value() && std::ranges::count(gone, *match.place) > 0) return;
         locked_->state.describe(match, now, found.steps.back());
-        if (match.verdict == Verdict::kServed) locked_->state.copy_answer(match, now, found);
+        if (match.verdict == Verdict::kServed) {
+          locked_->state.copy_answer(match, now, allowed.share, found);
+        }
         if (match.verdict == Verdict::kExpired || match.verdict == Verdict::kDamaged) {
           gone.push_back(*match.place);
         }
@@ -102,7 +104,7 @@ AnswerLookup AnswerCache::find_exact(Question& candidate, const LookupRules& rul
       match.verdict = Verdict::kNotAllowed;
     }
     state.describe(match, now, step);
-    if (match.verdict == Verdict::kServed) state.copy_answer(match, now, found);
+    if (match.verdict == Verdict::kServed) state.copy_answer(match, now, rules.share, found);
     state.settle(match, serve, now, state.stats.proposed);
   }
   if (step.verdict == Verdict::kServed && !serve) {

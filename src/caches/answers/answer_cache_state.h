@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -25,12 +26,14 @@ struct AnswerCache::State {
   struct Match {
     std::optional<std::uint32_t> place;
     Verdict verdict = Verdict::kMissed;
+    std::shared_ptr<const Answer> shared =
+        nullptr;  // of other hits; nullptr: the entry was verified
   };
   [[nodiscard]] Match match(const AnswerFormKey& key, Duration now, const LookupRules& rules) const;
   /// Fills `step`. Call it before settle(), which may remove the entry.
   void describe(const Match& match, Duration now, MatchStep& step) const;
-  /// Copies the stored answer.
-  void copy_answer(const Match& match, Duration now, AnswerLookup& found) const;
+  /// Copies the stored answer, or shares it if it is large and `share`.
+  void copy_answer(const Match& match, Duration now, bool share, AnswerLookup& found);
   /// Updates counters, and removes an expired or damaged entry. `serve`: the answer will be used.
   void settle(const Match& match, bool serve, Duration now, RungStats& counts);
 

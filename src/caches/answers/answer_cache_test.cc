@@ -227,6 +227,48 @@ TEST(AnswerCache, DamagedBytesAreAMissCountedAndRemoved) {
   EXPECT_EQ(f.budget.used(), 0_B);
 }
 
+// Each hit of an answer of 4 MB verified and copied it, under the cache's lock.
+TEST(AnswerCache, ALargeAnswerIsVerifiedAndCopiedOnceWhileHitsUseIt) {
+  Fixture f;
+  Question asked(scope(1), kQuestion);
+  Answer given = answer("so");
+  given.record = std::string(AnswerCache::kLeastShared, 'r');
+  ASSERT_TRUE(f.cache->insert(asked, given, {}).has_value());
+  const auto find = [&] { return f.cache->find(asked, {.share = true}); };
+  EXPECT_EQ(f.cache->find(asked).answer, given) << "is copied unless the rules say so";
+  AnswerLookup first = find();
+  ASSERT_NE(first.shared, nullptr);
+  EXPECT_EQ(*first.shared, given);
+  EXPECT_EQ(first.answer->text, "so");
+  EXPECT_EQ(first.answer->record, "");
+  EXPECT_EQ(find().shared, first.shared) << "is not copied again";
+  // The bytes in the cache are not read again, so nobody gets what becomes of them.
+  AnswerCacheInside::flip_first_bit(*f.cache, asked);
+  EXPECT_EQ(find().shared, first.shared);
+  EXPECT_EQ(f.rung(MatchLevel::kExact).served, 4U);
+  first = {};
+  EXPECT_EQ(find().steps.front().verdict, Verdict::kDamaged) << "nobody has a copy any more";
+  EXPECT_EQ(f.cache->stats().damaged, 1U);
+}
+
+TEST(AnswerCache, WhatHitsShareIsNotFoundAfterAnErasureOrAReplacement) {
+  Fixture f;
+  Question asked(scope(1), kQuestion);
+  Answer given = answer("so");
+  given.record = std::string(AnswerCache::kLeastShared, 'r');
+  ASSERT_TRUE(f.cache->insert(asked, given, {}).has_value());
+  const LookupRules rules{.max_age = 5s, .share = true};
+  const AnswerLookup before = f.cache->find(asked, rules);
+  ASSERT_NE(before.shared, nullptr);
+  f.clock.advance(6s);
+  EXPECT_EQ(f.cache->find(asked, rules).steps.front().verdict, Verdict::kTooOld);
+  given.record.back() = 's';
+  ASSERT_TRUE(f.cache->insert(asked, given, {}).has_value());
+  EXPECT_EQ(*f.cache->find(asked, rules).shared, given);
+  ASSERT_TRUE(f.cache->erase(asked));
+  EXPECT_FALSE(f.cache->find(asked, rules).answer.has_value());
+}
+
 TEST(AnswerCache, RejectsIncompleteAnswersAndBadTags) {
   Fixture f;
   Question asked(scope(1), kQuestion);

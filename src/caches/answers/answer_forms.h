@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -62,7 +63,8 @@ struct AnswerSlot {
   static constexpr Duration kNever = Duration::max();
 
   ScopeId scope;
-  std::optional<Payload> payload;  // empty: the slot is free
+  std::optional<Payload> payload;      // empty: the slot is free
+  std::weak_ptr<const Answer> shared;  // the answer as hits use it now; verified when it was copied
   std::array<std::size_t, AnswerParts::kCount> ends{};
   std::array<std::uint64_t, kMatchLevels.size()> hashes{};
   std::array<bool, kMatchLevels.size()> listed{};  // the index maps this form to this slot

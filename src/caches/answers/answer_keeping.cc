@@ -316,6 +316,7 @@ AnswerCache::State::Match AnswerCache::State::match(const AnswerFormKey& key, Du
   const auto place = forms.find(key);
   if (!place.has_value()) return {};
   const AnswerSlot& slot = slots[*place];
+  auto shared = rules.share ? slot.shared.lock() : nullptr;
   const auto verdict = [&] {
     if (!AFI_GUARD("answer.cached.not.over", slot.expires > now)) return Verdict::kExpired;
     if (key.rung > rules.serve) return Verdict::kNotAllowed;
@@ -324,9 +325,12 @@ AnswerCache::State::Match AnswerCache::State::match(const AnswerFormKey& key, Du
     if (left.has_value() && rules.min_fresh.has_value() && *left < *rules.min_fresh) {
       return Verdict::kTooOld;
     }
+    // What other hits use was verified when it was copied, and does not change.
+    if (shared != nullptr) return Verdict::kServed;
     return slot.payload->intact() ? Verdict::kServed : Verdict::kDamaged;
   };
-  return {.place = place, .verdict = verdict()};
+  const Verdict found = verdict();
+  return {.place = place, .verdict = found, .shared = std::move(shared)};
 }
 
 void AnswerCache::State::describe(const Match& match, Duration now, MatchStep& step) const {
@@ -338,13 +342,27 @@ void AnswerCache::State::describe(const Match& match, Duration now, MatchStep& s
   step.age = now - slot.stored;
 }
 
-void AnswerCache::State::copy_answer(const Match& match, Duration now, AnswerLookup& found) const {
-  const AnswerSlot& slot = slots[*match.place];
-  auto answer = from_record(std::as_bytes(std::span(slot.part(AnswerParts::kRecord))));
-  AFI_CHECK(answer.has_value());  // its checksum was verified
-  found.answer = *std::move(answer);
+void AnswerCache::State::copy_answer(const Match& match, Duration now, bool share,
+                                     AnswerLookup& found) {
+  AnswerSlot& slot = slots[*match.place];
   found.left = slot.left(now);
   found.saved = slot.cost;
+  found.shared = match.shared;
+  if (found.shared == nullptr) {
+    auto answer = from_record(std::as_bytes(std::span(slot.part(AnswerParts::kRecord))));
+    AFI_CHECK(answer.has_value());  // its checksum was verified
+    if (!share || answer->record.size() < kLeastShared) {
+      found.answer = *std::move(answer);
+      return;
+    }
+    found.shared = std::make_shared<const Answer>(*std::move(answer));
+    slot.shared = found.shared;
+  }
+  found.answer = Answer{.text = found.shared->text,
+                        .finish_reason = found.shared->finish_reason,
+                        .model = found.shared->model,
+                        .prompt_tokens = found.shared->prompt_tokens,
+                        .output_tokens = found.shared->output_tokens};
 }
 
 void AnswerCache::State::settle(const Match& match, bool serve, Duration now, RungStats& counts) {

@@ -259,7 +259,7 @@ std::string LiveEvents::end(const EngineAnswer& answer, bool include_usage,
 }
 
 ApiRecord LiveEvents::record() const {
-  auto record = ApiRecord::of_bytes(encode(parts_));
+  auto record = ApiRecord::of_bytes(std::make_shared<const std::string>(encode(parts_)));
   AFI_CHECK(record.has_value());
   return *std::move(record);
 }

@@ -102,10 +102,24 @@ std::string dump(const nlohmann::ordered_json& json) {
 }  // namespace
 
 struct ApiRecord::Content {
-  explicit Content(std::string of) : bytes(std::move(of)) {}
+  explicit Content(std::shared_ptr<const std::string> of) : bytes(std::move(of)) {}
 
-  std::string bytes;
+  std::shared_ptr<const std::string> bytes;
   RecordView view;  // of the bytes
+
+  /// How often the whole has each placeholder. It is read for that once, and not for each reader.
+  struct Placeholders {
+    std::size_t ids = 0;
+    std::size_t created = 0;
+  };
+  [[nodiscard]] const Placeholders& placeholders() const {
+    std::call_once(counted, [this] {
+      in_whole.ids = static_cast<std::size_t>(std::ranges::count(view.whole, kIdPlaceholder));
+      in_whole.created =
+          static_cast<std::size_t>(std::ranges::count(view.whole, kCreatedPlaceholder));
+    });
+    return in_whole;
+  }
 
   /// What holds the events. They are made of the whole when they are first asked for: few clients that
   /// ask for a stream get the answer of one that did not. nullptr: there are none.
@@ -128,30 +142,34 @@ struct ApiRecord::Content {
     if (!read_choices((*root)["choices"], parts).has_value()) return nullptr;
     if (!has_event_stream(view.operation, *root)) return nullptr;
     add_events_of_whole(*root, parts);
-    auto content = std::make_unique<Content>(encode(parts));
-    content->view = decode(content->bytes).value();
+    auto content = std::make_unique<Content>(std::make_shared<const std::string>(encode(parts)));
+    content->view = decode(*content->bytes).value();
     return content;
   }
 
+  mutable std::once_flag counted;
+  mutable Placeholders in_whole;
   mutable std::once_flag asked;
   mutable std::unique_ptr<const Content> made;
 };
 
-Result<ApiRecord> ApiRecord::of_bytes(std::string bytes) {
+Result<ApiRecord> ApiRecord::of_bytes(std::shared_ptr<const std::string> bytes) {
   auto content = std::make_shared<Content>(std::move(bytes));
-  AFI_TRY(content->view, decode(content->bytes));
+  AFI_TRY(content->view, decode(*content->bytes));
   return ApiRecord(std::move(content));
 }
 
 Result<ApiRecord> ApiRecord::of_body(ApiOperation operation, std::string_view json) {
   AFI_TRY(const RecordParts parts, read_whole(operation, json));
-  return of_bytes(encode(parts));
+  return of_bytes(std::make_shared<const std::string>(encode(parts)));
 }
 
-Result<ApiRecord> ApiRecord::parse(std::string_view bytes) { return of_bytes(std::string(bytes)); }
+Result<ApiRecord> ApiRecord::parse(std::string_view bytes) {
+  return of_bytes(std::make_shared<const std::string>(bytes));
+}
 
-std::string ApiRecord::serialize() const { return content_->bytes; }
-Bytes ApiRecord::size() const { return Bytes(content_->bytes.size()); }
+std::string ApiRecord::serialize() const { return *content_->bytes; }
+Bytes ApiRecord::size() const { return Bytes(content_->bytes->size()); }
 
 bool ApiRecord::has_body() const { return content_->view.has_body; }
 
@@ -169,15 +187,8 @@ struct RecordText::State {
     std::string_view& whole = parts[0];
     whole = content->view.whole;
     is_body = true;
-    const auto grows = [&](char mark, const std::string& by) {
-      for (std::size_t at = whole.find(mark); at != std::string_view::npos;
-           at = whole.find(mark, at + 1)) {
-        size += by.size() - 1;
-      }
-    };
-    size = whole.size();
-    grows(kIdPlaceholder, filling.id);
-    grows(kCreatedPlaceholder, filling.created);
+    const auto& [ids, created] = content->placeholders();
+    size = whole.size() + ids * (filling.id.size() - 1) + created * (filling.created.size() - 1);
   }
   void begin_events(bool include_usage) {
     const RecordView& view = content->with_events()->view;
@@ -294,7 +305,7 @@ std::string ApiRecord::events(const ResponseStamp& stamp, bool include_usage) co
 }
 
 ApiRecord SharedRecords::share(ApiRecord record) {
-  const std::string& bytes = record.content_->bytes;
+  const std::string& bytes = *record.content_->bytes;
   if (bytes.size() < kLeast) return record;
   const std::size_t hash = std::hash<std::string>()(bytes);
   const MutexLock lock(mutex_);
@@ -302,9 +313,26 @@ ApiRecord SharedRecords::share(ApiRecord record) {
   const auto [begin, end] = records_.equal_range(hash);
   for (auto it = begin; it != end; ++it) {
     const auto known = it->second.lock();
-    if (known != nullptr && known->bytes == bytes) return ApiRecord(known);
+    if (known != nullptr && *known->bytes == bytes) return ApiRecord(known);
   }
   records_.emplace(hash, record.content_);
+  return record;
+}
+
+Result<ApiRecord> SharedRecords::parse(const std::shared_ptr<const std::string>& bytes) {
+  const auto known = [&]() AFI_REQUIRES(mutex_) {
+    const auto found = texts_.find(bytes.get());
+    return found == texts_.end() ? nullptr : found->second.lock();
+  };
+  {
+    const MutexLock lock(mutex_);
+    if (auto content = known()) return ApiRecord(std::move(content));
+  }
+  AFI_TRY(ApiRecord record, ApiRecord::of_bytes(bytes));
+  const MutexLock lock(mutex_);
+  if (auto content = known()) return ApiRecord(std::move(content));  // somebody was quicker
+  std::erase_if(texts_, [](const auto& text) { return text.second.expired(); });
+  texts_[bytes.get()] = record.content_;
   return record;
 }
 

@@ -101,7 +101,7 @@ class ApiRecord {
   friend class SharedRecords;
   struct Content;
   explicit ApiRecord(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
-  static Result<ApiRecord> of_bytes(std::string bytes);
+  static Result<ApiRecord> of_bytes(std::shared_ptr<const std::string> bytes);
   friend class StreamRecorder;
   friend class LiveEvents;
 
@@ -111,17 +111,23 @@ class ApiRecord {
 /// Large records that are in use: those with the same bytes become one, so that the readers of one answer
 /// share it although each looked it up for itself.
 ///
-/// Threads  Any. Cost: a hash of the record, and a comparison if it is in use.
+/// Threads  Any. Cost of share(): a hash of the record, and a comparison if it is in use; of parse(): of the
+///          first reader that of ApiRecord::parse() without its copy, of others nothing.
 class SharedRecords {
  public:
   static constexpr std::size_t kLeast = 64UL * 1024;  // smaller ones are not worth it
 
   /// The record in use with these bytes, or this one.
   [[nodiscard]] ApiRecord share(ApiRecord record);
+  /// The record in use of this very text, which it holds, or a new one. kCorruption: it is no record.
+  [[nodiscard]] Result<ApiRecord> parse(const std::shared_ptr<const std::string>& bytes);
 
  private:
   Mutex mutex_;
   std::unordered_multimap<std::size_t, std::weak_ptr<const ApiRecord::Content>> records_
+      AFI_GUARDED_BY(mutex_);
+  /// By the place of their text, which they hold: no other text has it while a record is in use.
+  std::unordered_map<const std::string*, std::weak_ptr<const ApiRecord::Content>> texts_
       AFI_GUARDED_BY(mutex_);
 };
 

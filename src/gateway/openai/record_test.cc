@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -135,6 +137,24 @@ TEST(SharedRecords, LargeRecordsWithTheSameBytesAreOneWhileTheyAreUsed) {
   EXPECT_NE(records.share(record_with(100'000, 'b')).identity(), first.identity());
   const ApiRecord small = records.share(record_with(10, 'a'));
   EXPECT_NE(records.share(record_with(10, 'a')).identity(), small.identity());
+}
+
+TEST(SharedRecords, ATextIsReadOnceWhileItsRecordIsUsed) {
+  const auto text = std::make_shared<const std::string>(
+      record_of(ApiOperation::kChat, {.text = "so", .finish_reason = "stop", .model = "m"})
+          .serialize());
+  SharedRecords records;
+  std::optional<ApiRecord> first = records.parse(text).value();
+  EXPECT_EQ(text.use_count(), 2) << "and is not copied";
+  EXPECT_EQ(records.parse(text)->identity(), first->identity());
+  EXPECT_EQ(text.use_count(), 2);
+  const auto copy = std::make_shared<const std::string>(*text);
+  EXPECT_NE(records.parse(copy)->identity(), first->identity());
+  first.reset();
+  EXPECT_EQ(text.use_count(), 1) << "no record holds it any more";
+  EXPECT_EQ(records.parse(text)->text(), "so");
+  const auto damaged = std::make_shared<const std::string>("no record");
+  EXPECT_EQ(records.parse(damaged).error().code, ErrorCode::kCorruption);
 }
 
 TEST(ApiRecord, PreservesTheBytesOfABody) {

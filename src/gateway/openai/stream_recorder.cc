@@ -117,7 +117,7 @@ bool StreamRecorder::done() const { return state_->is_done; }
 
 Result<ApiRecord> StreamRecorder::finish() {
   AFI_TRY(const RecordParts parts, state_->finished());
-  return ApiRecord::of_bytes(encode(parts));
+  return ApiRecord::of_bytes(std::make_shared<const std::string>(encode(parts)));
 }
 
 }  // namespace afterimage

@@ -67,7 +67,9 @@ GatewayRequest::Next GatewayRequest::on_looking_up() {
   AnswerCache& cache = *gateway_.parts().reuse.answer_cache();
   AnswerArchive* const archive = gateway_.parts().archive;
   const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
-  AnswerLookup found = cache.find(*question_, rules_);
+  LookupRules sharing = rules_;
+  sharing.share = true;
+  AnswerLookup found = cache.find(*question_, sharing);
   decision_.ladder = found.steps;
   if (!found.answer.has_value()) {
     return archive == nullptr ? look_up_failed() : RequestStage::kLookingUpArchive;
@@ -254,7 +256,10 @@ bool GatewayRequest::fits(const ApiRecord& record, MatchLevel rung) const {
 }
 
 bool GatewayRequest::take_found(AnswerLookup& found) {
-  auto record = ApiRecord::parse(found.answer->record);
+  auto record = found.shared == nullptr
+                    ? ApiRecord::parse(found.answer->record)
+                    : gateway_.records().parse(
+                          std::shared_ptr<const std::string>(found.shared, &found.shared->record));
   if (!record.has_value() || !fits(*record, found.steps.back().rung)) return false;
   found_ = Found{.lookup = std::move(found), .record = *std::move(record)};
   return true;
@@ -308,7 +313,7 @@ GatewayRequest::Next GatewayRequest::respond_from_cache() {
 /// The bytes, or, of a large answer, what makes them while the client reads. An answer that is translated
 /// as a whole is needed as a whole.
 HttpBody GatewayRequest::cached_body(const ApiRecord& record, const ResponseStamp& stamp) const {
-  ApiRecord shared = gateway_.records().share(record);
+  ApiRecord shared = found_->lookup.shared != nullptr ? record : gateway_.records().share(record);
   RecordText text =
       api_->stream ? shared.events_text(stamp, api_->include_usage) : shared.body_text(stamp);
   if (text.size() <= RecordSource::kPiece || (translation_ != nullptr && !api_->stream)) {
