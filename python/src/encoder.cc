@@ -314,6 +314,7 @@ class PyEncoderCache {
     nb::dict stats;
     stats["hits"] = cache.hits;
     stats["misses"] = cache.misses;
+    stats["covered"] = cache.covered;
     stats["insertions"] = cache.insertions;
     stats["evictions"] = cache.evictions;
     stats["refused"] = cache.refused_oversize + cache.refused_in_use + cache.refused_by_floor;
@@ -321,6 +322,7 @@ class PyEncoderCache {
     stats["resident_bytes"] = cache.resident.value();
     stats["budget_bytes"] = store->budget.pool->budget().capacity().value();
     stats["bytes_reused"] = cache.bytes_reused.value();
+    stats["bytes_covered"] = cache.bytes_covered.value();
     stats["seconds_saved"] = static_cast<double>(cache.encode_time_saved.count()) * 1e-9;
     stats["encoded"] = once.led;
     stats["waited"] = once.followed;

@@ -32,7 +32,8 @@ def test_the_encoder_caches_stats_have_the_names_of_visual_kv_cache(space: ai.Na
     after = cache.stats()
     assert [after[name] for name in VISUAL[:5]] == [3, 1, 0.75, 3 * rows.nbytes, 1]
     assert after["dp_mode_recommendations"] == before["dp_mode_recommendations"] + 1
-    assert (after["visual_cache_hits"], after["visual_cache_misses"]) == (after["hits"], after["misses"])
+    assert (after["visual_cache_hits"], after["visual_cache_misses"]) == (after["hits"] + after["covered"], after["misses"])
+    assert after["visual_vram_saved_bytes"] == after["bytes_reused"] + after["bytes_covered"]
 
 
 def test_the_prefix_caches_stats_have_the_names_of_vram_aware_cache(space: ai.Namespace) -> None:
