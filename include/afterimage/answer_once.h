@@ -18,6 +18,8 @@ namespace afterimage {
 class AnswerOnce;
 struct AnswerFlight;     // a question being answered, and its waiters
 struct AnswerFlightKey;  // one form of a question
+/// A request's part in a flight; the deleter leaves it.
+using AnswerFlightPart = std::unique_ptr<AnswerFlight, std::function<void(AnswerFlight*)>>;
 
 /// The leader of a flight: it gets the question answered for all waiters. Move-only. Call publish()
 /// or fail(); dropping a leader without either makes one of the waiters the leader.
@@ -25,10 +27,6 @@ class [[nodiscard]] AnswerLeader {
  public:
   /// Caches an answer to the leader's question: AnswerCache::insert, or something stricter.
   using Insert = std::function<Result<void>(Question& question)>;
-
-  AnswerLeader(AnswerLeader&& other) noexcept;
-  AnswerLeader& operator=(AnswerLeader other) noexcept;
-  ~AnswerLeader();
 
   /// Caches the answer and hands it to the waiters. False: it was not cached (no space or admission
   /// blocked); the waiters get it all the same. kInvalidArgument: it is incomplete (truncated,
@@ -44,11 +42,15 @@ class [[nodiscard]] AnswerLeader {
 
  private:
   friend class AnswerOnce;
-  AnswerLeader(AnswerOnce& front, std::shared_ptr<AnswerFlight> flight, Question question,
-               std::vector<MatchStep> looked);
+  AnswerLeader(AnswerOnce& front, AnswerFlightPart flight, Question question,
+               std::vector<MatchStep> looked)
+      : front_(&front),
+        flight_(std::move(flight)),
+        question_(std::move(question)),
+        looked_(std::move(looked)) {}
 
   AnswerOnce* front_;
-  std::shared_ptr<AnswerFlight> flight_;
+  AnswerFlightPart flight_;
   Question question_;
   std::vector<MatchStep> looked_;
 };
@@ -56,8 +58,8 @@ class [[nodiscard]] AnswerLeader {
 /// Waits for the answer of another request's flight. Move-only.
 class [[nodiscard]] AnswerWaiter {
  public:
-  AnswerWaiter(AnswerWaiter&& other) noexcept;
-  AnswerWaiter& operator=(AnswerWaiter other) noexcept;
+  AnswerWaiter(AnswerWaiter&&) noexcept;
+  AnswerWaiter& operator=(AnswerWaiter&&) noexcept;
   ~AnswerWaiter();
 
   /// Blocks until one of: the answer is there (a look-up with it); the leader was dropped and this
@@ -68,11 +70,11 @@ class [[nodiscard]] AnswerWaiter {
 
  private:
   friend class AnswerOnce;
-  AnswerWaiter(AnswerOnce& front, std::shared_ptr<AnswerFlight> flight, Question question,
+  AnswerWaiter(AnswerOnce& front, AnswerFlightPart flight, Question question,
                std::vector<AnswerFlightKey> admits, AnswerLookup looked);
 
   AnswerOnce* front_;
-  std::shared_ptr<AnswerFlight> flight_;
+  AnswerFlightPart flight_;
   Question question_;
   std::vector<AnswerFlightKey> admits_;  // forms whose answers may serve this question
   AnswerLookup looked_;                  // the look-up that missed
@@ -134,7 +136,6 @@ class AnswerOnce {
   void fail(AnswerFlight& flight, const Error& error);
   Result<std::variant<AnswerLookup, AnswerLeader>> wait(AnswerWaiter waiter,
                                                         const std::stop_token& stop);
-  void leave(AnswerFlight& flight);
 
   std::unique_ptr<State> state_;
 };

@@ -38,15 +38,13 @@ class Embeddings {
 };
 
 struct EncoderFlight;  // one item being encoded, and its waiters
+/// A request's part in a flight; the deleter leaves it.
+using EncoderFlightPart = std::unique_ptr<EncoderFlight, std::function<void(EncoderFlight*)>>;
 
 /// The right and prefill_lease to encode one item for all its waiters. Move-only. Call publish() or fail();
 /// destroying the leader without either passes leadership to a waiter.
 class [[nodiscard]] FlightLeader {
  public:
-  FlightLeader(FlightLeader&& other) noexcept;
-  FlightLeader& operator=(FlightLeader other) noexcept;
-  ~FlightLeader();
-
   /// Copies the output into the cache and wakes the waiters. If it does not fit, it is shared with
   /// them and not cached. `facts.cost` is the time that encoding took. kInvalidArgument: a tensor's
   /// bytes do not match its shape and dtype.
@@ -57,21 +55,17 @@ class [[nodiscard]] FlightLeader {
 
  private:
   friend class EncodeOnce;
-  FlightLeader(EncodeOnce& front, std::shared_ptr<EncoderFlight> flight, AgentId agent)
+  FlightLeader(EncodeOnce& front, EncoderFlightPart flight, AgentId agent)
       : front_(&front), flight_(std::move(flight)), agent_(agent) {}
 
   EncodeOnce* front_;
-  std::shared_ptr<EncoderFlight> flight_;
+  EncoderFlightPart flight_;
   AgentId agent_;
 };
 
 /// Waits for an item that another request is encoding. Move-only.
 class [[nodiscard]] FlightWaiter {
  public:
-  FlightWaiter(FlightWaiter&& other) noexcept;
-  FlightWaiter& operator=(FlightWaiter other) noexcept;
-  ~FlightWaiter();
-
   /// Blocks until the item is encoded (Embeddings), or this waiter becomes the leader because the
   /// previous one gave up (FlightLeader), or the item cannot be encoded (the error), or `stop` is
   /// requested (kCancelled).
@@ -79,11 +73,11 @@ class [[nodiscard]] FlightWaiter {
 
  private:
   friend class EncodeOnce;
-  FlightWaiter(EncodeOnce& front, std::shared_ptr<EncoderFlight> flight, AgentId agent)
+  FlightWaiter(EncodeOnce& front, EncoderFlightPart flight, AgentId agent)
       : front_(&front), flight_(std::move(flight)), agent_(agent) {}
 
   EncodeOnce* front_;
-  std::shared_ptr<EncoderFlight> flight_;
+  EncoderFlightPart flight_;
   AgentId agent_;
 };
 
@@ -169,9 +163,9 @@ class EncodeOnce final : public BudgetClient, private PinOwner {
   Result<Pin> store(const EncoderKey& key, const TensorViews& views, const EncoderEntryFacts& facts,
                     AgentId agent);
   void fail(EncoderFlight& flight, const Error& error);
-  void leave(EncoderFlight& flight);
-  Result<std::variant<Embeddings, FlightLeader>> wait(const std::shared_ptr<EncoderFlight>& flight,
-                                                      AgentId agent, const std::stop_token& stop);
+  FlightLeader lead(EncoderFlight& flight, AgentId agent);
+  Result<std::variant<Embeddings, FlightLeader>> wait(FlightWaiter waiter,
+                                                      const std::stop_token& stop);
 
   struct State;
   std::unique_ptr<State> state_;

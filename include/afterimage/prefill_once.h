@@ -16,7 +16,6 @@ namespace afterimage {
 
 class PrefillOnce;
 struct PrefillFlight;  // a prefill in progress
-enum class PrefillOutcome : unsigned char;
 
 /// A request's prompt. Layout and prompt must outlive the leader or waiter that the request gets.
 struct PrefillRequest {
@@ -33,10 +32,6 @@ struct PrefillRequest {
 /// lets one of the waiters take over.
 class [[nodiscard]] PrefillLeader {
  public:
-  PrefillLeader(PrefillLeader&& other) noexcept;
-  PrefillLeader& operator=(PrefillLeader other) noexcept;
-  ~PrefillLeader();
-
   /// Pinned while the leader lives, also after commit.
   [[nodiscard]] const PrefixMatch& match() const { return match_; }
   /// Where this run should take snapshots: see snapshot_positions. Waiters rely on them.
@@ -50,21 +45,28 @@ class [[nodiscard]] PrefillLeader {
   /// prefilled, before decoding: waiters need nothing of the output. At most once.
   Result<PrefixInsertion> commit(const KvSlice& kv);
   /// Nothing will be committed: the waiters prefill for themselves.
-  void fail();
+  void fail() { finish(); }
 
  private:
   friend class PrefillOnce;
+  /// The deleter leaves the flight.
+  using Part = std::unique_ptr<PrefillFlight, std::function<void(PrefillFlight*)>>;
   PrefillLeader(PrefillOnce& front, const PrefillRequest& request, PrefixMatch match,
-                TokenCount branch_point, std::vector<TokenCount> snapshots,
-                std::shared_ptr<PrefillFlight> flight);
-  void finish(PrefillOutcome outcome);
+                TokenCount branch_point, std::vector<TokenCount> snapshots, Part flight)
+      : front_(&front),
+        request_(request),
+        match_(std::move(match)),
+        branch_point_(branch_point),
+        snapshots_(std::move(snapshots)),
+        flight_(std::move(flight)) {}
+  void finish();
 
   PrefillOnce* front_;
   PrefillRequest request_;
   PrefixMatch match_;
   TokenCount branch_point_{};
   std::vector<TokenCount> snapshots_;
-  std::shared_ptr<PrefillFlight> flight_;  // nullptr: nobody waits, or the flight is over
+  Part flight_;  // nullptr: nobody waits, or the flight is over
 };
 
 /// Permission to wait for another request's prefill. Dropping it affects nobody else.
@@ -174,8 +176,7 @@ class PrefillOnce final : public BudgetClient, private PrefixOwner {
   void release(const PrefixHold& hold, const RequestFacts* request) override;
   bool drop_if_damaged(PrefixMatch& match, const std::vector<const Payload*>& payloads);
   Result<Claim> claim(const PrefillRequest& request, bool may_wait);
-  void finish(PrefillFlight& flight, PrefillOutcome outcome);
-  Result<bool> wait(PrefillFlight& flight, const std::stop_token& stop);
+  void finish(PrefillFlight& flight);
 
   std::unique_ptr<State> state_;
 };

@@ -43,7 +43,7 @@ Keys keys_of(Question& question) {
 }  // namespace
 
 /// Guarded by the lock of AnswerOnce.
-struct AnswerFlight : Flight {
+struct AnswerFlight : Flight, std::enable_shared_from_this<AnswerFlight> {
   void set_leader(Question& leader) {
     question = leader.text();
     forms = keys_of(leader);
@@ -60,7 +60,13 @@ struct AnswerFlight : Flight {
 struct AnswerOnce::State {
   State(AnswerCache& its_cache, const Clock& its_clock) : clock(its_clock), cache(its_cache) {}
 
-  void abandon(AnswerFlight& flight) AFI_REQUIRES(mutex);
+  void leave(AnswerFlight& flight, FlightRole role) {
+    const MutexLock lock(mutex);
+    if (flight.leave(role)) forget(flight);
+  }
+  AnswerFlightPart part_in(AnswerFlight& flight, FlightRole role) {
+    return {&flight, [this, it = flight.shared_from_this(), role](auto*) { leave(*it, role); }};
+  }
   void forget(const AnswerFlight& flight) AFI_REQUIRES(mutex) {
     for (const AnswerFlightKey& key : flight.keys) by_key.erase(key);
     ++ended;
@@ -74,46 +80,22 @@ struct AnswerOnce::State {
   AnswerOnceStats stats AFI_GUARDED_BY(mutex);
 };
 
-AnswerLeader::AnswerLeader(AnswerOnce& front, std::shared_ptr<AnswerFlight> flight,
-                           Question question, std::vector<MatchStep> looked)
-    : front_(&front),
-      flight_(std::move(flight)),
-      question_(std::move(question)),
-      looked_(std::move(looked)) {}
-
-AnswerLeader::AnswerLeader(AnswerLeader&& other) noexcept
-    : front_(other.front_),
-      flight_(std::move(other.flight_)),
-      question_(std::move(other.question_)),
-      looked_(std::move(other.looked_)) {}
-
-AnswerLeader& AnswerLeader::operator=(AnswerLeader other) noexcept {
-  std::swap(front_, other.front_);
-  std::swap(flight_, other.flight_);
-  std::swap(question_, other.question_);
-  std::swap(looked_, other.looked_);
-  return *this;
-}
-
-AnswerLeader::~AnswerLeader() {
-  if (flight_ == nullptr) return;
-  const MutexLock lock(front_->state_->mutex);
-  front_->state_->abandon(*flight_);
-}
-
 Result<bool> AnswerLeader::publish(const Answer& answer, const AnswerFacts& facts,
                                    const Insert& insert) && {
   AFI_CHECK(flight_ != nullptr);
-  return front_->publish(*std::exchange(flight_, nullptr), question_, answer, facts, insert);
+  auto published = front_->publish(*flight_, question_, answer, facts, insert);
+  flight_.reset();
+  return published;
 }
 
 void AnswerLeader::fail(const Error& error) && {
   AFI_CHECK(flight_ != nullptr);
-  front_->fail(*std::exchange(flight_, nullptr), error);
+  if (is_permanent(error.code)) front_->fail(*flight_, error);
+  flight_.reset();
 }
 
-AnswerWaiter::AnswerWaiter(AnswerOnce& front, std::shared_ptr<AnswerFlight> flight,
-                           Question question, Keys admits, AnswerLookup looked)
+AnswerWaiter::AnswerWaiter(AnswerOnce& front, AnswerFlightPart flight, Question question,
+                           Keys admits, AnswerLookup looked)
     : front_(&front),
       flight_(std::move(flight)),
       question_(std::move(question)),
@@ -121,27 +103,9 @@ AnswerWaiter::AnswerWaiter(AnswerOnce& front, std::shared_ptr<AnswerFlight> flig
       looked_(std::move(looked)),
       began_(front.state_->clock.now()) {}
 
-AnswerWaiter::AnswerWaiter(AnswerWaiter&& other) noexcept
-    : front_(other.front_),
-      flight_(std::move(other.flight_)),
-      question_(std::move(other.question_)),
-      admits_(std::move(other.admits_)),
-      looked_(std::move(other.looked_)),
-      began_(other.began_) {}
-
-AnswerWaiter& AnswerWaiter::operator=(AnswerWaiter other) noexcept {
-  std::swap(front_, other.front_);
-  std::swap(flight_, other.flight_);
-  std::swap(question_, other.question_);
-  std::swap(admits_, other.admits_);
-  std::swap(looked_, other.looked_);
-  std::swap(began_, other.began_);
-  return *this;
-}
-
-AnswerWaiter::~AnswerWaiter() {
-  if (flight_ != nullptr) front_->leave(*flight_);
-}
+AnswerWaiter::AnswerWaiter(AnswerWaiter&&) noexcept = default;
+AnswerWaiter& AnswerWaiter::operator=(AnswerWaiter&&) noexcept = default;
+AnswerWaiter::~AnswerWaiter() = default;
 
 Result<std::variant<AnswerLookup, AnswerLeader>> AnswerWaiter::wait(
     const std::stop_token& stop) && {
@@ -175,23 +139,26 @@ AnswerOnce::Claim AnswerOnce::claim(Question& question, const LookupRules& rules
     if (flight->take_over()) {
       flight->set_leader(question);
       ++state_->stats.taken_over;
-      return AnswerLeader(*this, flight, question, std::move(looked.steps));
+      return AnswerLeader(*this, state_->part_in(*flight, FlightRole::kLeader), question,
+                          std::move(looked.steps));
     }
     flight->join();
     ++state_->stats.followed;
-    return AnswerWaiter(*this, flight, question, std::move(admits), std::move(looked));
+    return AnswerWaiter(*this, state_->part_in(*flight, FlightRole::kWaiter), question,
+                        std::move(admits), std::move(looked));
   }
   if (state_->ended != ended) {  // the answer may have been cached between look-up and lock
     looked = state_->cache.find(question, rules);
     if (looked.answer.has_value()) return looked;
   }
-  auto flight = std::make_shared<AnswerFlight>();
+  const auto flight = std::make_shared<AnswerFlight>();
   flight->set_leader(question);
   for (const AnswerFlightKey& key : keys) {
     if (state_->by_key.try_emplace(key, flight).second) flight->keys.push_back(key);
   }
   ++state_->stats.led;
-  return AnswerLeader(*this, std::move(flight), question, std::move(looked.steps));
+  return AnswerLeader(*this, state_->part_in(*flight, FlightRole::kLeader), question,
+                      std::move(looked.steps));
 }
 
 Result<std::variant<AnswerLookup, AnswerLeader>> AnswerOnce::wait(AnswerWaiter waiter,
@@ -199,34 +166,27 @@ Result<std::variant<AnswerLookup, AnswerLeader>> AnswerOnce::wait(AnswerWaiter w
   using Outcome = std::variant<AnswerLookup, AnswerLeader>;
   AnswerFlight& flight = *waiter.flight_;
   while (true) {
-    flight.wait(state_->mutex, stop);
+    AFI_TRY(const Flight::State ended, flight.wait(state_->mutex, stop));
     const MutexLock lock(state_->mutex);
-    switch (flight.state()) {
-      case Flight::State::kLanded: {
-        AnswerLookup& looked = waiter.looked_;
-        const auto same = std::ranges::find_first_of(waiter.admits_, flight.forms);
-        if (same == waiter.admits_.end()) return Outcome(std::move(looked));
-        looked.answer = *flight.answer;
-        looked.saved = flight.cost;
-        looked.left = flight.ttl;
-        looked.steps.push_back({.rung = same->rung,
-                                .verdict = Verdict::kJoined,
-                                .candidate = flight.question,
-                                .took = state_->clock.now() - waiter.began_});
-        ++state_->stats.joined;
-        return Outcome(std::move(looked));
-      }
-      case Flight::State::kFailed:
-        return std::unexpected(flight.error());
-      case Flight::State::kOrphaned:
-        AFI_CHECK(flight.take_over());
-        flight.set_leader(waiter.question_);
-        ++state_->stats.taken_over;
-        return Outcome(AnswerLeader(*this, waiter.flight_, std::move(waiter.question_),
-                                    std::move(waiter.looked_.steps)));
-      case Flight::State::kLed:  // another waiter took over, or `stop`
-        if (!stop.stop_requested()) continue;
-        return afterimage::fail(ErrorCode::kCancelled, "the request was cancelled while it waited");
+    if (ended == Flight::State::kLanded) {
+      AnswerLookup& looked = waiter.looked_;
+      const auto same = std::ranges::find_first_of(waiter.admits_, flight.forms);
+      if (same == waiter.admits_.end()) return Outcome(std::move(looked));
+      looked.answer = *flight.answer;
+      looked.saved = flight.cost;
+      looked.left = flight.ttl;
+      looked.steps.push_back({.rung = same->rung,
+                              .verdict = Verdict::kJoined,
+                              .candidate = flight.question,
+                              .took = state_->clock.now() - waiter.began_});
+      ++state_->stats.joined;
+      return Outcome(std::move(looked));
+    }
+    if (flight.take_over()) {
+      flight.set_leader(waiter.question_);
+      ++state_->stats.taken_over;
+      return Outcome(AnswerLeader(*this, state_->part_in(flight, FlightRole::kLeader),
+                                  std::move(waiter.question_), std::move(waiter.looked_.steps)));
     }
   }
 }
@@ -237,10 +197,7 @@ Result<bool> AnswerOnce::publish(AnswerFlight& flight, Question& question, const
   const MutexLock lock(state_->mutex);
   const bool no_room = !kept.has_value() && (kept.error().code == ErrorCode::kNoSpace ||
                                              kept.error().code == ErrorCode::kUnavailable);
-  if (!kept.has_value() && !no_room) {
-    state_->abandon(flight);
-    return std::unexpected(kept.error());
-  }
+  if (!kept.has_value() && !no_room) return std::unexpected(kept.error());
   flight.answer = std::make_shared<const Answer>(answer);
   if (!is_whole(answer)) {
     std::erase_if(flight.forms, [](const auto& form) { return form.rung != MatchLevel::kExact; });
@@ -255,19 +212,8 @@ Result<bool> AnswerOnce::publish(AnswerFlight& flight, Question& question, const
 
 void AnswerOnce::fail(AnswerFlight& flight, const Error& error) {
   const MutexLock lock(state_->mutex);
-  if (!is_permanent(error.code)) return state_->abandon(flight);
   state_->forget(flight);
   flight.fail(error);
-}
-
-void AnswerOnce::State::abandon(AnswerFlight& flight) {
-  if (flight.awaited()) return flight.orphan();
-  forget(flight);
-}
-
-void AnswerOnce::leave(AnswerFlight& flight) {
-  const MutexLock lock(state_->mutex);
-  if (flight.leave() && flight.state() == Flight::State::kOrphaned) state_->forget(flight);
 }
 
 Result<AnswerLookup> AnswerOnce::get_or_answer(Question& question, const LookupRules& rules,

@@ -12,7 +12,7 @@
 namespace afterimage {
 
 /// Guarded by the lock of EncodeOnce.
-struct EncoderFlight : Flight {
+struct EncoderFlight : Flight, std::enable_shared_from_this<EncoderFlight> {
   explicit EncoderFlight(const EncoderKey& of) : key(of) {}
 
   const EncoderKey key;
@@ -23,7 +23,10 @@ struct EncoderFlight : Flight {
 struct EncodeOnce::State {
   State(EncoderCache& its_cache, const Clock& its_clock, EncodeOnceOptions its_options)
       : clock(its_clock), options(its_options), cache(its_cache) {}
-  void abandon(EncoderFlight& flight) AFI_REQUIRES(mutex);
+  void leave(EncoderFlight& flight, FlightRole role);
+  EncoderFlightPart part_in(EncoderFlight& flight, FlightRole role) {
+    return {&flight, [this, it = flight.shared_from_this(), role](auto*) { leave(*it, role); }};
+  }
 
   mutable Mutex mutex;
   const Clock& clock;
@@ -40,22 +43,6 @@ std::span<const TensorView> Embeddings::tensors() const {
   return std::get<Uncached>(held_).views;
 }
 
-FlightLeader::FlightLeader(FlightLeader&& other) noexcept
-    : front_(other.front_), flight_(std::move(other.flight_)), agent_(other.agent_) {}
-
-FlightLeader& FlightLeader::operator=(FlightLeader other) noexcept {
-  std::swap(front_, other.front_);
-  std::swap(flight_, other.flight_);
-  std::swap(agent_, other.agent_);
-  return *this;
-}
-
-FlightLeader::~FlightLeader() {
-  if (flight_ == nullptr) return;
-  const MutexLock lock(front_->state_->mutex);
-  front_->state_->abandon(*flight_);
-}
-
 Result<Embeddings> FlightLeader::publish(EncoderOutput output, const EncoderEntryFacts& facts) && {
   AFI_CHECK(flight_ != nullptr);
   auto published = front_->publish(*flight_, std::move(output), facts, agent_);
@@ -65,27 +52,13 @@ Result<Embeddings> FlightLeader::publish(EncoderOutput output, const EncoderEntr
 
 void FlightLeader::fail(const Error& error) && {
   AFI_CHECK(flight_ != nullptr);
-  front_->fail(*flight_, error);
+  if (is_permanent(error.code)) front_->fail(*flight_, error);
   flight_.reset();
-}
-
-FlightWaiter::FlightWaiter(FlightWaiter&& other) noexcept
-    : front_(other.front_), flight_(std::move(other.flight_)), agent_(other.agent_) {}
-
-FlightWaiter& FlightWaiter::operator=(FlightWaiter other) noexcept {
-  std::swap(front_, other.front_);
-  std::swap(flight_, other.flight_);
-  std::swap(agent_, other.agent_);
-  return *this;
-}
-
-FlightWaiter::~FlightWaiter() {
-  if (flight_ != nullptr) front_->leave(*flight_);
 }
 
 Result<std::variant<Embeddings, FlightLeader>> FlightWaiter::wait(const std::stop_token& stop) && {
   AFI_CHECK(flight_ != nullptr);
-  return front_->wait(std::exchange(flight_, nullptr), agent_, stop);
+  return front_->wait(std::move(*this), stop);
 }
 
 EncodeOnce::EncodeOnce(EncoderCache& cache, const Clock& clock, EncodeOnceOptions options)
@@ -104,15 +77,15 @@ EncodeOnce::Claim EncodeOnce::claim(const EncoderKey& key, AgentId agent) {
   if (flight == nullptr) {
     flight = std::make_shared<EncoderFlight>(key);
     ++state_->stats.led;
-    return FlightLeader(*this, flight, agent);
+    return lead(*flight, agent);
   }
   if (flight->take_over()) {
     ++state_->stats.taken_over;
-    return FlightLeader(*this, flight, agent);
+    return lead(*flight, agent);
   }
   flight->join();
   ++state_->stats.followed;
-  return FlightWaiter(*this, flight, agent);
+  return FlightWaiter(*this, state_->part_in(*flight, FlightRole::kWaiter), agent);
 }
 
 void EncodeOnce::note_request(const RequestFacts& facts, std::span<const Embeddings* const> used) {
@@ -196,50 +169,38 @@ Result<Embeddings> EncodeOnce::publish(EncoderFlight& flight, EncoderOutput outp
 
 void EncodeOnce::fail(EncoderFlight& flight, const Error& error) {
   const MutexLock lock(state_->mutex);
-  if (!is_permanent(error.code)) return state_->abandon(flight);
   state_->by_key.erase(flight.key);
   flight.fail(error);
 }
 
-void EncodeOnce::State::abandon(EncoderFlight& flight) {
-  if (flight.awaited()) return flight.orphan();
-  by_key.erase(flight.key);
+void EncodeOnce::State::leave(EncoderFlight& flight, FlightRole role) {
+  const MutexLock lock(mutex);
+  if (flight.leave(role)) by_key.erase(flight.key);
+  if (!flight.awaited()) flight.kept.reset();
 }
 
-void EncodeOnce::leave(EncoderFlight& flight) {
-  const MutexLock lock(state_->mutex);
-  if (!flight.leave()) return;
-  flight.kept.reset();
-  if (flight.state() == Flight::State::kOrphaned) state_->by_key.erase(flight.key);
+FlightLeader EncodeOnce::lead(EncoderFlight& flight, AgentId agent) {
+  return {*this, state_->part_in(flight, FlightRole::kLeader), agent};
 }
 
-Result<std::variant<Embeddings, FlightLeader>> EncodeOnce::wait(
-    const std::shared_ptr<EncoderFlight>& flight, AgentId agent, const std::stop_token& stop) {
+// The waiter leaves the flight after the pin is taken: the entry is held until then.
+Result<std::variant<Embeddings, FlightLeader>> EncodeOnce::wait(FlightWaiter waiter,
+                                                                const std::stop_token& stop) {
   using Outcome = std::variant<Embeddings, FlightLeader>;
-  // Leaves the flight on every path, after the pin is taken: the entry is held until then.
-  const auto leaves = [this](EncoderFlight* waited) { leave(*waited); };
-  const std::unique_ptr<EncoderFlight, decltype(leaves)> membership(flight.get(), leaves);
+  EncoderFlight& flight = *waiter.flight_;
   while (true) {
-    flight->wait(state_->mutex, stop);
+    AFI_TRY(const Flight::State ended, flight.wait(state_->mutex, stop));
     const MutexLock lock(state_->mutex);
-    switch (flight->state()) {
-      case Flight::State::kLanded:
-        if (flight->uncached != nullptr) {
-          return Outcome(Embeddings(
-              Embeddings::Uncached{flight->uncached, views_of(*flight->uncached).value()}));
-        }
-        return Outcome(hold(state_->cache.hit(flight->kept->slot(), agent)));
-      case Flight::State::kFailed:
-        return std::unexpected(flight->error());
-      case Flight::State::kOrphaned:
-        AFI_CHECK(flight->take_over());
-        ++state_->stats.taken_over;
-        return Outcome(FlightLeader(*this, flight, agent));
-      case Flight::State::kLed:  // another waiter took over, or `stop` was requested
-        if (!stop.stop_requested()) continue;
-        return afterimage::fail(
-            ErrorCode::kCancelled,
-            "the request was cancelled while it waited for another request's encode");
+    if (ended == Flight::State::kLanded) {
+      if (flight.uncached == nullptr) {
+        return Outcome(hold(state_->cache.hit(flight.kept->slot(), waiter.agent_)));
+      }
+      return Outcome(
+          Embeddings(Embeddings::Uncached{flight.uncached, views_of(*flight.uncached).value()}));
+    }
+    if (flight.take_over()) {
+      ++state_->stats.taken_over;
+      return Outcome(lead(flight, waiter.agent_));
     }
   }
 }

@@ -8,18 +8,18 @@
 #include "afterimage/check.h"
 #include "afterimage/resume_point.h"
 #include "caches/prefix/captured_kv.h"
+#include "foundation/platform/flight.h"
 #include "foundation/platform/mutex.h"
 
 namespace afterimage {
 
-enum class PrefillOutcome : unsigned char { kInFlight, kAbandoned, kDone };
+/// Guarded by the lock of PrefillOnce. Nobody takes over: waiters of an orphaned one claim again.
+struct PrefillFlight : Flight {
+  PrefillFlight(const PrefillRequest& of, std::vector<TokenCount> promised)
+      : request(of), snapshots(std::move(promised)) {}
 
-/// Guarded by the lock of PrefillOnce.
-struct PrefillFlight {
   const PrefillRequest request;  // its pointers are valid while the leader lives
   const std::vector<TokenCount> snapshots;
-  PrefillOutcome outcome = PrefillOutcome::kInFlight;
-  Condition done;
 };
 
 namespace {
@@ -64,6 +64,8 @@ struct PrefillOnce::State {
       AFI_REQUIRES(mutex);
   Result<PrefillLeader> begin(PrefillOnce& front, const PrefillRequest& request,
                               TokenCount branch_point) AFI_REQUIRES(mutex);
+  void drop(const PrefillFlight& flight) AFI_REQUIRES(mutex);
+  void leave(PrefillFlight& flight);
 
   mutable Mutex mutex;
   const PrefillOnceOptions options;
@@ -73,34 +75,6 @@ struct PrefillOnce::State {
   PrefillOnceStats stats AFI_GUARDED_BY(mutex);
   bool blocked AFI_GUARDED_BY(mutex) = false;
 };
-
-PrefillLeader::PrefillLeader(PrefillOnce& front, const PrefillRequest& request, PrefixMatch match,
-                             TokenCount branch_point, std::vector<TokenCount> snapshots,
-                             std::shared_ptr<PrefillFlight> flight)
-    : front_(&front),
-      request_(request),
-      match_(std::move(match)),
-      branch_point_(branch_point),
-      snapshots_(std::move(snapshots)),
-      flight_(std::move(flight)) {}
-
-PrefillLeader::PrefillLeader(PrefillLeader&& other) noexcept = default;
-
-PrefillLeader& PrefillLeader::operator=(PrefillLeader other) noexcept {
-  std::swap(front_, other.front_);
-  std::swap(request_, other.request_);
-  std::swap(match_, other.match_);
-  std::swap(branch_point_, other.branch_point_);
-  std::swap(snapshots_, other.snapshots_);
-  std::swap(flight_, other.flight_);
-  return *this;
-}
-
-PrefillLeader::~PrefillLeader() { finish(PrefillOutcome::kAbandoned); }
-
-void PrefillLeader::finish(PrefillOutcome outcome) {
-  if (flight_ != nullptr) front_->finish(*std::exchange(flight_, nullptr), outcome);
-}
 
 void PrefillLeader::start_over() {
   match_.mark_reported();  // commit() reports the request
@@ -119,15 +93,20 @@ Result<void> PrefillLeader::look_again() {
 
 Result<PrefixInsertion> PrefillLeader::commit(const KvSlice& kv) {
   auto inserted = front_->insert(request_.space, *request_.layout, *request_.prompt, kv, &match_);
-  finish(PrefillOutcome::kDone);
+  finish();
   return inserted;
 }
 
-void PrefillLeader::fail() { finish(PrefillOutcome::kDone); }
+void PrefillLeader::finish() {
+  if (flight_ != nullptr) front_->finish(*flight_);
+  flight_.reset();
+}
 
 Result<bool> PrefillWaiter::wait(const std::stop_token& stop) && {
   AFI_CHECK(flight_ != nullptr);
-  return front_->wait(*std::exchange(flight_, nullptr), stop);
+  const auto flight = std::exchange(flight_, nullptr);
+  AFI_TRY(const Flight::State ended, flight->wait(front_->state_->mutex, stop));
+  return ended == Flight::State::kOrphaned;
 }
 
 PrefillOnce::PrefillOnce(PrefixCache& cache, PrefillOnceOptions options)
@@ -218,38 +197,34 @@ Result<PrefillLeader> PrefillOnce::State::begin(PrefillOnce& front, const Prefil
   branch_point = std::max(branch_point, match.matched());
   auto snapshots =
       snapshot_positions(*request.layout, *request.prompt, branch_point, match.resume());
-  std::shared_ptr<PrefillFlight> flight;
+  PrefillLeader::Part part;
   const TokenCount length(static_cast<std::uint32_t>(request.prompt->tokens.size()));
   if (length - match.resume() > options.worth_waiting) {
-    flight = std::make_shared<PrefillFlight>(request, snapshots);
+    const auto flight = std::make_shared<PrefillFlight>(request, snapshots);
+    part = {flight.get(), [this, flight](auto*) { leave(*flight); }};
     flights.push_back(flight);
     ++stats.led;
   }
   return PrefillLeader(front, request, std::move(match), branch_point, std::move(snapshots),
-                       std::move(flight));
+                       std::move(part));
 }
 
-void PrefillOnce::finish(PrefillFlight& flight, PrefillOutcome outcome) {
+void PrefillOnce::finish(PrefillFlight& flight) {
   const MutexLock lock(state_->mutex);
-  if (outcome == PrefillOutcome::kAbandoned) ++state_->stats.left;
-  std::erase_if(state_->flights, [&](const auto& other) { return other.get() == &flight; });
-  flight.outcome = outcome;
-  flight.done.notify_all();
+  state_->drop(flight);
+  flight.land();
 }
 
-Result<bool> PrefillOnce::wait(PrefillFlight& flight, const std::stop_token& stop) {
-  const std::stop_callback wake(stop, [&] {
-    const MutexLock lock(state_->mutex);
-    flight.done.notify_all();
-  });
-  const MutexLock lock(state_->mutex);
-  while (flight.outcome == PrefillOutcome::kInFlight) {
-    if (stop.stop_requested()) {
-      return afterimage::fail(ErrorCode::kCancelled, "the request was cancelled while it waited");
-    }
-    flight.done.wait(state_->mutex);
-  }
-  return flight.outcome == PrefillOutcome::kAbandoned;
+void PrefillOnce::State::drop(const PrefillFlight& flight) {
+  std::erase_if(flights, [&](const auto& other) { return other.get() == &flight; });
+}
+
+void PrefillOnce::State::leave(PrefillFlight& flight) {
+  const MutexLock lock(mutex);
+  if (!flight.is_led()) return;
+  ++stats.left;
+  drop(flight);
+  static_cast<void>(flight.leave(FlightRole::kLeader));
 }
 
 Result<PrefixMatch> PrefillOnce::match(const NamespaceId& space, const Sequence& prompt,

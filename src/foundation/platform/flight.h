@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <stop_token>
-#include <utility>
 
 #include "afterimage/result.h"
 #include "foundation/platform/mutex.h"
@@ -31,29 +30,26 @@ namespace afterimage {
   return false;
 }
 
+enum class FlightRole : unsigned char { kLeader, kWaiter };
+
 /// State of one single flight: one caller (the leader) does the work while others wait.
 /// Single-flight fronts derive from it, add the result, and hold it under a key while it is in
-/// progress.
+/// progress. Each leader and waiter holds a part: a unique_ptr whose deleter calls leave().
 ///
 /// Threads  All calls except wait() need the front's lock.
 class Flight {
  public:
   enum class State : unsigned char {
     kLed,       // a leader is working
-    kOrphaned,  // the leader gave up; one of the waiters takes over
+    kOrphaned,  // the leader gave up
     kLanded,    // done; the result is available
-    kFailed,    // failed for all waiters: see error()
+    kFailed,    // failed for all waiters
   };
 
-  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] bool is_led() const { return state_ == State::kLed; }
   [[nodiscard]] bool awaited() const { return waiting_ > 0; }
-  /// Requires kFailed.
-  [[nodiscard]] const Error& error() const { return *error_; }
-
   void join() { ++waiting_; }
-  /// A waiter leaves. True: it was the last one, so the flight can be discarded.
-  [[nodiscard]] bool leave() { return --waiting_ == 0; }
-  /// True: the flight was orphaned and the caller is its leader now.
+  /// True: the leader gave up and the caller is the leader now.
   [[nodiscard]] bool take_over() {
     if (state_ != State::kOrphaned) return false;
     state_ = State::kLed;
@@ -61,22 +57,36 @@ class Flight {
   }
 
   void land() { settle(State::kLanded); }
-  void fail(Error error) {
-    error_ = std::move(error);
+  void fail(const Error& error) {
+    error_ = error;
     settle(State::kFailed);
   }
-  void orphan() { settle(State::kOrphaned); }
+  /// A waiter leaves, or the leader, which has given up unless the flight landed or failed. True:
+  /// nobody is left to end the flight, so the front drops it.
+  [[nodiscard]] bool leave(FlightRole role) {
+    if (role == FlightRole::kWaiter) return --waiting_ == 0 && state_ == State::kOrphaned;
+    if (state_ != State::kLed) return false;
+    settle(State::kOrphaned);
+    return !awaited();
+  }
 
-  /// Blocks while there is a leader, until `stop` is requested. Another leader may have taken over
-  /// by the time it returns: check the state under the lock. The caller has joined and does not
-  /// hold `mutex`, which is the front's lock.
-  void wait(Mutex& mutex, const std::stop_token& stop) AFI_EXCLUDES(mutex) {
+  /// Blocks while there is a leader. kLanded, or kOrphaned: another waiter may have taken over by the
+  /// time it returns. The flight's error if it failed; kCancelled: `stop` was requested. The caller
+  /// does not hold `mutex`, which is the front's lock.
+  Result<State> wait(Mutex& mutex, const std::stop_token& stop) AFI_EXCLUDES(mutex) {
     const std::stop_callback wake(stop, [&] {
       const MutexLock lock(mutex);
       changed_.notify_all();
     });
     const MutexLock lock(mutex);
-    while (state_ == State::kLed && !stop.stop_requested()) changed_.wait(mutex);
+    while (state_ == State::kLed) {
+      if (stop.stop_requested()) {
+        return afterimage::fail(ErrorCode::kCancelled, "the request was cancelled while it waited");
+      }
+      changed_.wait(mutex);
+    }
+    if (state_ == State::kFailed) return std::unexpected(*error_);
+    return state_;
   }
 
  private:
