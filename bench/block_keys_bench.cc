@@ -50,20 +50,6 @@ void BM_BlockKeys(benchmark::State& state) {
 }
 BENCHMARK(BM_BlockKeys)->Arg(16)->Arg(64)->Unit(benchmark::kMicrosecond);
 
-void BM_VllmBlockKeys(benchmark::State& state) {
-  const auto block_tokens = TokenCount(static_cast<std::uint32_t>(state.range(0)));
-  const VllmBlockChain chain = VllmBlockChain::open({.block_tokens = block_tokens}).value();
-  const VllmSequence sequence{.tokens = prompt(1)};
-  std::vector<BlockKey> keys;
-  for (auto _ : state) {
-    keys.clear();
-    AFI_CHECK(chain.extend(sequence, keys).has_value());
-    benchmark::DoNotOptimize(keys.data());
-  }
-  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(keys.size()));
-}
-BENCHMARK(BM_VllmBlockKeys)->Arg(16)->Arg(64)->Unit(benchmark::kMicrosecond);
-
 using FloorKey = std::pair<std::uint64_t, std::uint64_t>;
 struct FloorHash {
   using is_avalanching = void;

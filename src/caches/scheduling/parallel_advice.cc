@@ -152,13 +152,6 @@ bool seed_rule(std::uint32_t images, std::uint32_t width, std::uint32_t height,
   return images >= 2 || (width >= 512 && height >= 512) || depth >= 45;
 }
 
-ParallelAdvice ParallelAdvisor::advise(const EncoderFacts& facts, const EncoderWorkload& workload,
-                                       const EncoderDeployment& deployment) {
-  ParallelAdvice advice = advise_encoder_parallelism(facts, workload, deployment);
-  if (advice.mode == EncoderParallelMode::kData) ++data_recommendations_;
-  return advice;
-}
-
 std::span<const ParallelMeasurement> amd_parallel_measurements() { return kAmd; }
 
 ParallelRuleScore parallel_advice_regret(const ParallelRule& rule) {

@@ -76,19 +76,6 @@ struct ParallelAdvice {
 [[nodiscard]] bool seed_rule(std::uint32_t images, std::uint32_t width, std::uint32_t height,
                              std::uint32_t depth);
 
-/// advise_encoder_parallelism() with a count of data-mode recommendations, for a metric. Not
-/// thread-safe.
-class ParallelAdvisor {
- public:
-  [[nodiscard]] ParallelAdvice advise(const EncoderFacts& facts, const EncoderWorkload& workload,
-                                      const EncoderDeployment& deployment);
-  /// How often the advice was data mode.
-  [[nodiscard]] std::uint64_t data_recommendations() const { return data_recommendations_; }
-
- private:
-  std::uint64_t data_recommendations_ = 0;
-};
-
 /// One published measurement: square images, 8 devices, 64 requests in flight.
 struct ParallelMeasurement {
   std::string_view model;

@@ -132,17 +132,6 @@ TEST(ParallelAdvice, AdviceNamesLaunchFlagsAndReasons) {
   EXPECT_NE(advice.prerequisites[0].find("--mm-encoder-tp-mode data"), std::string::npos);
 }
 
-// Seed 000 V9: the counter included some refusals and not others.
-TEST(ParallelAdvisor, V9_CountsOnlyDataModeAdvice) {
-  ParallelAdvisor advisor;
-  EXPECT_EQ(advisor.data_recommendations(), 0U);
-  static_cast<void>(advisor.advise(kSmallEncoder, {10, 256, 256}, kEightDevices));
-  static_cast<void>(advisor.advise(kLargeEncoder, {1, 256, 256}, {}));
-  EXPECT_EQ(advisor.data_recommendations(), 0U);
-  static_cast<void>(advisor.advise(kLargeEncoder, {1, 256, 256}, kEightDevices));
-  EXPECT_EQ(advisor.data_recommendations(), 1U);
-}
-
 TEST(ParallelAdvice, dp27_RegretsLessThanAlwaysAndAlwaysLessThanTheSeed) {
   const ParallelRuleScore advised = parallel_advice_regret([](const ParallelMeasurement& cell) {
     const EncoderFacts facts{.parameter_share = cell.parameter_share, .depth = cell.depth};
