@@ -127,6 +127,9 @@ class Namespace {
                                         const PreprocessRecipe& audio,
                                         const PreprocessRecipe& video) const;
 
+  /// Those of its installation.
+  [[nodiscard]] const EntryLabels& entry_labels() const { return labels_; }
+
   /// Derives a secret of this namespace from `fields`, whose domain is the caller's own.
   [[nodiscard]] Secret derive(const FieldWriter& fields) const;
 

@@ -29,14 +29,16 @@ namespace afterimage {
 
 class Reuse;
 
-/// Everything that identifies one request, derived once. Refers to the request, which outlives it.
+/// Everything that identifies one request, derived once, by whoever read it. Refers to the request, which
+/// outlives it.
 struct RequestIdentity {
   const Request* request;
   std::vector<const MediaItem*> media;  // in order of appearance
   Fingerprint prints;
   Namespace space;
-  NamespaceId root;                  // of its KV prefixes
-  std::optional<Question> question;  // nullopt: the request asks nothing that could be looked up
+  NamespaceId root;  // of its KV prefixes
+  /// nullopt: there is nothing to look up, or that was done before.
+  std::optional<Question> question;
 };
 
 /// What a request took from the caches, by its keys: so that it can be brought up again before a
@@ -61,6 +63,14 @@ struct Prefetched {
 /// Threads  Any.
 Result<RequestIdentity> identify(const Request& request, const Engine& engine, const Secret& root,
                                  const GenerateOptions& options, const WallClock* wall = nullptr);
+
+/// The same without a question, for who has looked up the answer, or caches none. `space` is that of the
+/// request's tenant under the engine's model.
+///
+/// Errors   kInvalidArgument: more tags than EntryLabels::kMaxTags.
+/// Threads  Any.
+Result<RequestIdentity> identify_inputs(const Request& request, const Engine& engine,
+                                        Namespace space, const WallClock* wall = nullptr);
 
 /// Who wrote the last message.
 TurnKind turn_kind(const Request& request);

@@ -64,17 +64,25 @@ struct WorkflowHint {
   std::string workflow;  // empty: the request says nothing
   std::string step;
   std::vector<std::string> next_steps;  // that may follow this one; empty: unknown
+  bool operator==(const WorkflowHint&) const = default;
+};
+
+/// What a client says about its request for eviction and prefetching. Hints may be wrong: they change
+/// what stays cached, never an answer.
+struct RequestHints {
+  std::string agent = {};  // the agent that sent it; empty: none named
+  ContinuationHint conversation = ContinuationHint::kNone;
+  WorkflowHint workflow = {};
+  bool operator==(const RequestHints&) const = default;
 };
 
 /// One request to a model: the whole conversation so far, as chat clients resend it.
 struct Request {
   RequestId id;
-  std::string agent;  // the agent that sent it; empty: none named
-  TenantId tenant;    // owner of the content
+  TenantId tenant;  // owner of the content
   /// By which an operator erases the owner's entries; empty: the text of `tenant`.
   std::string tenant_name = {};
-  ContinuationHint conversation = ContinuationHint::kNone;
-  WorkflowHint workflow = {};
+  RequestHints hints = {};
   /// By which the entries that this request makes can be erased. At most EntryLabels::kMaxTags.
   std::vector<std::string> tags = {};
   std::vector<Message> messages;

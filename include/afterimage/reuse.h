@@ -46,8 +46,6 @@ struct AnswerReuse {
   LookupRules rules;  // how far a question may be from the one that was answered
   std::optional<Duration> ttl = std::nullopt;  // absent: until evicted
   EntryCount max_entries = EntryCount(1'000'000);
-  /// serve() looks answers up before it asks the engine. False: the caller has done so already.
-  bool in_serve = true;
 };
 
 /// A tenant's share of the budget: what others' entries never evict. While it is not used, others
@@ -196,7 +194,7 @@ class Reuse {
   [[nodiscard]] EncodeOnce& encoder();
   /// nullptr: prefixes are off.
   [[nodiscard]] PrefillOnce* prefix();
-  /// nullptr: answers are not cached, or not looked up by serve().
+  /// nullptr: answers are not cached.
   [[nodiscard]] AnswerOnce* answers();
   /// nullptr: answers are not cached.
   [[nodiscard]] AnswerCache* answer_cache();

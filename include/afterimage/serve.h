@@ -44,7 +44,7 @@ struct Served {
 
 /// The way of a request: identify → plan → compute what the plan lacks → commit → settle.
 ///
-/// A request whose last message is not text of the user has no question, and is computed. So is one
+/// The answer is looked up, and stored, if the identity has a question. A request whose last message is not text of the user has no question, and is computed. So is one
 /// with tools or a response format, and one whose sampling is not reproducible: its answer is
 /// neither stored nor taken from the library, but its media and prefix are reused.
 /// `options.format` is ignored: the engine derives it from the request.
@@ -62,6 +62,11 @@ struct Served {
 /// Errors   Of the engine and of media decoding; requests that waited for an item which cannot be
 ///          encoded get the same error. A full cache is no error: MediaSource::kUncached.
 /// Threads  Any.
+Result<Served> serve(const RequestIdentity& identity, const Engine& engine, Reuse& reuse,
+                     const GenerateOptions& options = {}, const std::stop_token& stop = {});
+
+/// The same for a request that nobody has identified yet. Its answer is looked up if `reuse` caches
+/// answers.
 Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
                      const GenerateOptions& options = {}, const std::stop_token& stop = {});
 

@@ -10,6 +10,7 @@
 #include "afterimage/identity.h"
 #include "caches/identity/fields.h"
 #include "foundation/crypto/sha256.h"
+#include "foundation/types/request_work.h"
 
 namespace afterimage {
 namespace {
@@ -40,6 +41,7 @@ Result<Namespace> Namespace::of(const ModelIdentity& model, const TenantId& tena
                 "the engine does not name its model and encoder, so nothing is cached for it: set "
                 "both");
   }
+  RequestWork::add(request_work().namespaces);
   FieldWriter fields("afterimage/namespace/1");
   fields.text("model", model.model)
       .text("weights_epoch", model.weights_epoch)

@@ -37,7 +37,6 @@ TEST(Tokenizer, MediaBecomeSpansOfTheirPlaceholder) {
   ContentDigest second;
   second.bytes[0] = std::byte{1};
   const Request request{.id = {},
-                        .agent = {},
                         .tenant = {},
                         .messages = {{.role = Role::kUser,
                                       .parts = {MediaItem{.modality = Modality::kImage}, "x",
@@ -58,10 +57,8 @@ TEST(Tokenizer, MediaBecomeSpansOfTheirPlaceholder) {
 }
 
 TEST(Tokenizer, TextNeverBecomesASpecialToken) {
-  const Request request{.id = {},
-                        .agent = {},
-                        .tenant = {},
-                        .messages = {{.role = Role::kUser, .parts = {"<assistant>\xFF"}}}};
+  const Request request{
+      .id = {}, .tenant = {}, .messages = {{.role = Role::kUser, .parts = {"<assistant>\xFF"}}}};
   for (const TokenId id : chat_sequence(request, {}).tokens) {
     EXPECT_NE(id, token(SpecialToken::kImage));
   }

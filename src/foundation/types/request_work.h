@@ -8,7 +8,7 @@
 namespace afterimage {
 
 /// How often this process has read bytes of requests and responses. Each request is to be parsed,
-/// decoded and hashed once; tests hold it to that.
+/// decoded, hashed and identified once; tests hold it to that.
 /// Threads  Any; relaxed.
 struct RequestWork {
   using Count = std::atomic<std::uint64_t>;
@@ -16,6 +16,7 @@ struct RequestWork {
   Count base64_decodes = 0;  // texts that decode_base64() decoded
   Count media_hashes = 0;    // files that content_digest() hashed
   Count event_parses = 0;    // server-sent events that EventStreamReader read
+  Count namespaces = 0;      // secrets of namespaces that Namespace::of() derived
 
   static void add(Count& count) { count.fetch_add(1, std::memory_order_relaxed); }
 };

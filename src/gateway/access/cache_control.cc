@@ -275,19 +275,19 @@ Result<void> read_hint(std::string_view header, std::string_view value, std::str
 }
 
 Result<void> read_agent(std::string_view value, ParsedDirectives& parsed) {
-  return read_hint(kAgentHeader, value, parsed.directives.agent);
+  return read_hint(kAgentHeader, value, parsed.directives.hints.agent);
 }
 
 Result<void> read_workflow(std::string_view value, ParsedDirectives& parsed) {
-  return read_hint(kWorkflowHeader, value, parsed.directives.workflow);
+  return read_hint(kWorkflowHeader, value, parsed.directives.hints.workflow.workflow);
 }
 
 Result<void> read_step(std::string_view value, ParsedDirectives& parsed) {
-  return read_hint(kStepHeader, value, parsed.directives.step);
+  return read_hint(kStepHeader, value, parsed.directives.hints.workflow.step);
 }
 
 Result<void> read_next_steps(std::string_view list, ParsedDirectives& parsed) {
-  std::vector<std::string>& steps = parsed.directives.next_steps;
+  std::vector<std::string>& steps = parsed.directives.hints.workflow.next_steps;
   while (!list.empty()) {
     const std::string_view step = take_item(list);
     if (step.empty() || std::ranges::count(steps, step) != 0) continue;
@@ -304,7 +304,7 @@ Result<void> read_next_steps(std::string_view list, ParsedDirectives& parsed) {
 Result<void> read_conversation(std::string_view value, ParsedDirectives& parsed) {
   for (const ContinuationHint hint : {ContinuationHint::kGoesOn, ContinuationHint::kEnds}) {
     if (value != to_string(hint)) continue;
-    parsed.directives.conversation = hint;
+    parsed.directives.hints.conversation = hint;
     return {};
   }
   return invalid_header(kConversationHeader, value, "goes_on or ends");

@@ -36,13 +36,7 @@ struct CacheDirectives {
   std::optional<MatchLevel> ceiling = std::nullopt;  // loosest match that may be served
   std::string name_space;                            // cache namespace within the tenant
   std::vector<std::string> tags;                     // invalidation tags of the stored answer
-  // Hints for the eviction of encoder outputs and KV:
-  std::string agent;  // who asks within the tenant; empty: unknown
-  ContinuationHint conversation = ContinuationHint::kNone;  // whether another turn follows
-  // Hints for prefetching:
-  std::string workflow;                 // that the request is a step of; empty: none
-  std::string step;                     // its name in the workflow
-  std::vector<std::string> next_steps;  // expected next; empty: unknown
+  RequestHints hints;
 
   bool operator==(const CacheDirectives&) const = default;
 };

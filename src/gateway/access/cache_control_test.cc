@@ -150,20 +150,20 @@ TEST(CacheDirectives, ReadsTtlNamespaceAndTags) {
 }
 
 TEST(CacheDirectives, ReadsWhoAsksAndWhetherAnotherTurnFollows) {
-  EXPECT_EQ(directives_of({}).conversation, ContinuationHint::kNone);
+  EXPECT_EQ(directives_of({}).hints.conversation, ContinuationHint::kNone);
   const CacheDirectives directives = directives_of(
       {{"X-Afterimage-Agent", "planner/1"}, {"X-Afterimage-Conversation", "goes_on"}});
-  EXPECT_EQ(directives.workflow, "");
-  EXPECT_EQ(directives.agent, "planner/1");
-  EXPECT_EQ(directives.conversation, ContinuationHint::kGoesOn);
+  EXPECT_EQ(directives.hints.workflow.workflow, "");
+  EXPECT_EQ(directives.hints.agent, "planner/1");
+  EXPECT_EQ(directives.hints.conversation, ContinuationHint::kGoesOn);
   const CacheDirectives of_a_step =
       directives_of({{"X-Afterimage-Workflow", "triage"},
                      {"X-Afterimage-Step", "read"},
                      {"X-Afterimage-Next-Steps", "judge, write,judge"}});
-  EXPECT_EQ(of_a_step.workflow, "triage");
-  EXPECT_EQ(of_a_step.step, "read");
-  EXPECT_EQ(of_a_step.next_steps, (std::vector<std::string>{"judge", "write"}));
-  EXPECT_EQ(directives_of({{"x-afterimage-conversation", "ends"}}).conversation,
+  EXPECT_EQ(of_a_step.hints.workflow.workflow, "triage");
+  EXPECT_EQ(of_a_step.hints.workflow.step, "read");
+  EXPECT_EQ(of_a_step.hints.workflow.next_steps, (std::vector<std::string>{"judge", "write"}));
+  EXPECT_EQ(directives_of({{"x-afterimage-conversation", "ends"}}).hints.conversation,
             ContinuationHint::kEnds);
 }
 

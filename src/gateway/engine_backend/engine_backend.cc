@@ -113,20 +113,27 @@ std::unique_ptr<StepPrefetcher> make_prefetcher(const Engine& engine, Reuse& reu
 
 /// nullopt: the client does not say which step of what it is.
 std::optional<ClientStep> step_of(const BackendRequest& request) {
-  const WorkflowHint& hint = request.workflow;
+  const WorkflowHint& hint = request.hints.workflow;
   if (hint.workflow.empty() || hint.step.empty()) return std::nullopt;
   return ClientStep{.tenant = request.tenant.text(), .workflow = hint.workflow, .step = hint.step};
 }
 
+/// The gateway's, of every request that it could read.
+Result<Namespace> space_of(const BackendRequest& request, const Engine& engine,
+                           const Reuse& reuse) {
+  if (request.space != nullptr) return request.space->name_space;
+  return Namespace::of(engine.identity(), request.tenant, reuse.secret(), request.tenant_name);
+}
+
 /// One of the prompts of a request, for the engine.
-Result<Request> prompt_of(const BackendRequest& request, std::size_t which) {
+Result<Request> engine_prompt(const BackendRequest& request, std::size_t which) {
   AFI_TRY(Request prompt, engine_request(*request.request, which));
   prompt.tenant = request.tenant;
   prompt.tenant_name = request.tenant_name;
+  prompt.hints = request.hints;
   // Agents of two tenants are two agents.
-  if (!request.agent.empty()) prompt.agent = request.tenant.text() + "/" + request.agent;
-  prompt.conversation = request.conversation;
-  prompt.workflow = request.workflow;
+  std::string& agent = prompt.hints.agent;
+  if (!agent.empty()) agent = request.tenant.text() + "/" + agent;
   prompt.tags = request.tags;
   return prompt;
 }
@@ -163,6 +170,22 @@ class Progress final : public BackendListener {
   bool begun_ = false;
   bool ended_ = false;
 };
+
+/// A prompt, and what it is found by: the same for each of its choices.
+struct Prompt {
+  Request request;
+  std::optional<RequestIdentity> identity = std::nullopt;  // refers to the request
+};
+
+Result<std::unique_ptr<const Prompt>> prompt_of(const BackendRequest& request, std::size_t which,
+                                                const Engine& engine, const Reuse& reuse) {
+  AFI_TRY(Namespace space, space_of(request, engine, reuse));
+  AFI_TRY(Request read, engine_prompt(request, which));
+  auto prompt = std::make_unique<Prompt>(Prompt{.request = std::move(read)});
+  AFI_TRY(prompt->identity,
+          identify_inputs(prompt->request, engine, std::move(space), &reuse.wall_clock()));
+  return prompt;
+}
 
 void add_prompt(EngineAnswer& answer, const Completion& done) {
   answer.prompt_tokens += done.prefilled + done.resumed_from + done.moved;
@@ -326,12 +349,13 @@ void EngineBackend::embed(const ApiRequest& asked, BackendListener& listener) co
 
 void EngineBackend::answer_native(const BackendRequest& request, BackendListener& listener,
                                   const std::stop_token& stop) const {
+  const auto space = space_of(request, engine_, reuse_);
+  if (!space.has_value()) return refuse(listener, refusal_of(space.error()));
   const NativeCompletion completion{.engine = engine_,
                                     .reuse = reuse_,
                                     .defaults = defaults(),
                                     .model = settings_.model,
-                                    .tenant = request.tenant,
-                                    .tenant_name = request.tenant_name};
+                                    .space = *space};
   bool begun = false;
   const auto send = [&](const std::string& bytes) {
     if (!std::exchange(begun, true)) listener.on_head(200, {{"Content-Type", kEvents}});
@@ -392,24 +416,24 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
   const std::optional<ClientStep> step = step_of(request);
   if (prefetcher_ != nullptr && step.has_value()) prefetcher_->begins(*step);
   std::shared_ptr<const PrefetchTarget> used;
-  std::optional<Request> prompt;
+  std::unique_ptr<const Prompt> prompt;
   for (std::uint32_t index = 0; index < prompts * choices; ++index) {
     if (index % choices == 0) {
-      auto next = prompt_of(request, index / choices);
+      auto next = prompt_of(request, index / choices, engine_, reuse_);
       if (!next.has_value()) return refuse(listener, refusal_of(next.error()));
       prompt = *std::move(next);
     }
     const ChoiceListener told{.send = send, .on_bounded = on_bounded};
-    const auto written = write_choice(asked, *prompt, index, events, details, told, stop);
+    const auto written = write_choice(asked, *prompt->identity, index, events, details, told, stop);
     if (!written.has_value()) {
       // A response that has begun can only break off.
       if (begun || written.error().code == ErrorCode::kCancelled) {
         return listener.on_error(written.error());
       }
-      return refuse(listener, refusal(*prompt, written.error()));
+      return refuse(listener, refusal(prompt->request, written.error()));
     }
     const Completion& done = written->completion;
-    if (index == 0) last_members = details_at_end(asked, *prompt, details, *written);
+    if (index == 0) last_members = details_at_end(asked, prompt->request, details, *written);
     if (index == 0) used = written->target;
     // A request with several prompts has no chain of its own.
     if (index == 0 && prompts == 1 && on_computed_ && used != nullptr) on_computed_(asked, used);
@@ -417,7 +441,7 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
     answer.output_tokens += TokenCount(static_cast<std::uint32_t>(done.tokens.size()));
   }
   if (prefetcher_ != nullptr && step.has_value()) {
-    prefetcher_->ends(*step, request.workflow.next_steps, std::move(used));
+    prefetcher_->ends(*step, request.hints.workflow.next_steps, std::move(used));
   }
   // The record comes before the last bytes: a client that has read them finds the answer stored.
   const std::string end = events.end(answer, asked.include_usage, last_members);
@@ -437,7 +461,7 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
 
 // Each choice is a run of its own, with a seed of its own. All but the first resume from the prompt's
 // KV, which the first one committed.
-Result<Served> EngineBackend::write_choice(const ApiRequest& asked, const Request& prompt,
+Result<Served> EngineBackend::write_choice(const ApiRequest& asked, const RequestIdentity& prompt,
                                            std::uint32_t index, LiveEvents& events,
                                            AnswerDetails& details, const ChoiceListener& listener,
                                            const std::stop_token& stop) const {

@@ -92,8 +92,8 @@ class EngineBackend final : public Backend {
     std::function<void(const OpenEvents&)> send;
     std::function<void()> on_bounded;
   };
-  Result<Served> write_choice(const ApiRequest& asked, const Request& prompt, std::uint32_t index,
-                              LiveEvents& events, AnswerDetails& details,
+  Result<Served> write_choice(const ApiRequest& asked, const RequestIdentity& prompt,
+                              std::uint32_t index, LiveEvents& events, AnswerDetails& details,
                               const ChoiceListener& listener, const std::stop_token& stop) const;
   /// The members that a client asks for, of the first choice.
   [[nodiscard]] std::string details_at_end(const ApiRequest& asked, const Request& prompt,

@@ -312,8 +312,8 @@ Result<std::string> NativeCompletion::answer(const NativeRequest& asked,
     AFI_TRY(Request request, engine_request(asked.fields));
     request.messages.clear();
     request.prompt_tokens = asked.prompts[index].tokens;
-    request.tenant = tenant;
-    request.tenant_name = tenant_name;
+    AFI_TRY(const RequestIdentity identity,
+            identify_inputs(request, engine, space, &reuse.wall_clock()));
     std::vector<TokenLogprobs> unsent;
     GenerateOptions options = asked.options;
     if (asked.fields.stream) {
@@ -325,7 +325,7 @@ Result<std::string> NativeCompletion::answer(const NativeRequest& asked,
       unsent.clear();
       return !stop.stop_requested();
     };
-    AFI_TRY(const Served served, serve(request, engine, reuse, options, stop));
+    AFI_TRY(const Served served, serve(identity, engine, reuse, options, stop));
     results.push_back(result_of(asked, index, served, model));
     if (asked.fields.stream) send(event_text(results.back()));
   }

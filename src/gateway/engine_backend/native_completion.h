@@ -38,8 +38,7 @@ struct NativeCompletion {
   Reuse& reuse;
   GenerateOptions defaults;
   std::string model;  // the name in the response
-  TenantId tenant;
-  std::string tenant_name = {};
+  Namespace space;    // of the tenant
 
   /// Reads the body of a request.
   ///

@@ -46,7 +46,7 @@ class NativeCompletions : public ::testing::Test {
                                .reuse = *reuse_,
                                .defaults = engine_.default_options(),
                                .model = "m",
-                               .tenant = {}};
+                               .space = Namespace::of(engine_.identity(), {}, Secret{}).value()};
   std::string sent_;
 };
 

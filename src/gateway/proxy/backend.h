@@ -18,6 +18,7 @@
 #include "gateway/openai/record.h"
 #include "gateway/openai/request.h"
 #include "gateway/proxy/route.h"
+#include "gateway/proxy/spaces.h"
 
 namespace afterimage {
 
@@ -31,9 +32,8 @@ struct BackendRequest {
   std::shared_ptr<const ApiRequest> request;  // nullptr: it could not be read
   TenantId tenant;
   std::string tenant_name = {};
-  std::string agent = {};  // who asks within the tenant; empty: unknown
-  ContinuationHint conversation = ContinuationHint::kNone;
-  WorkflowHint workflow = {};
+  std::shared_ptr<const TenantSpace> space = nullptr;  // nullptr: the request was not identified
+  RequestHints hints = {};
   std::vector<std::string> tags = {};  // of the entries that it makes
   bool resends = true;                 // as HttpCall::resends
   bool once = false;                   // it was sent before: see HttpCall::once

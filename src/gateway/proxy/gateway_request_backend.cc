@@ -158,11 +158,8 @@ BackendRequest GatewayRequest::backend_request() const {
           .request = api_,
           .tenant = tenant_.cache_namespace,
           .tenant_name = tenant_.owner,
-          .agent = directives_.agent,
-          .conversation = directives_.conversation,
-          .workflow = {.workflow = directives_.workflow,
-                       .step = directives_.step,
-                       .next_steps = directives_.next_steps},
+          .space = space_,
+          .hints = directives_.hints,
           .tags = tags_for_backend()};
 }
 

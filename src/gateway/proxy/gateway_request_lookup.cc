@@ -172,8 +172,8 @@ bool GatewayRequest::identify_request() {
                                .digest = contents.back().hex(),
                                .bytes = Bytes(media.bytes->size())});
   }
-  auto space =
-      gateway_.spaces().of(gateway_.parts().backend.identity(api_->model), tenant_.cache_namespace);
+  auto space = gateway_.spaces().of(gateway_.parts().backend.identity(api_->model),
+                                    tenant_.cache_namespace, tenant_.owner);
   if (!space.has_value()) {
     bypass("unidentified", space.error().message);
     return false;

@@ -13,13 +13,14 @@ constexpr std::size_t kKept = 4096;
 
 /// The rest of a model's identity does not change while the process runs.
 Result<std::shared_ptr<const TenantSpace>> Spaces::of(const ModelIdentity& model,
-                                                      const TenantId& tenant) {
-  auto key = std::pair(model.model, tenant.text());
+                                                      const TenantId& tenant,
+                                                      const std::string& tenant_name) {
+  Key key{model.model, tenant.text(), tenant_name};
   {
     const MutexLock lock(mutex_);
     if (const auto it = spaces_.find(key); it != spaces_.end()) return it->second;
   }
-  AFI_TRY(const Namespace name_space, Namespace::of(model, tenant, root_));
+  AFI_TRY(const Namespace name_space, Namespace::of(model, tenant, root_, tenant_name));
   const PreprocessRecipe none;
   auto space = std::make_shared<const TenantSpace>(
       TenantSpace{.name_space = name_space,

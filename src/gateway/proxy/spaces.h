@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,15 +27,16 @@ struct TenantSpace {
 class Spaces {
  public:
   explicit Spaces(const Secret& root) : root_(root) {}
-  /// kInvalidArgument: the model is not named.
+  /// `tenant_name` as for Namespace::of(). kInvalidArgument: the model is not named.
   [[nodiscard]] Result<std::shared_ptr<const TenantSpace>> of(const ModelIdentity& model,
-                                                              const TenantId& tenant);
+                                                              const TenantId& tenant,
+                                                              const std::string& tenant_name);
 
  private:
   const Secret root_;
   Mutex mutex_;
-  std::map<std::pair<std::string, std::string>, std::shared_ptr<const TenantSpace>, std::less<>>
-      spaces_ AFI_GUARDED_BY(mutex_);
+  using Key = std::array<std::string, 3>;  // model, tenant, its name
+  std::map<Key, std::shared_ptr<const TenantSpace>> spaces_ AFI_GUARDED_BY(mutex_);
 };
 
 }  // namespace afterimage

@@ -91,7 +91,7 @@ Result<void> Service::State::start() {
                     .weigh_writes = !settings.memory.disk_all,
                     .leases = stores->leases()};
   // Also while answers.enabled is false: a reload may turn it on.
-  kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl, .in_serve = false};
+  kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl};
   kept.pressure.gauge = gauges.host;
   if (settings.memory.idle_limit.has_value()) {
     kept.pressure.governor.idle = IdleLimits::of(*settings.memory.idle_limit);

@@ -26,10 +26,7 @@ MediaItem picture(std::uint32_t seed) {
 
 Request request(const std::string& id, std::vector<Message> messages,
                 const std::string& tenant = "") {
-  return {.id = RequestId(id),
-          .agent = "",
-          .tenant = TenantId(tenant),
-          .messages = std::move(messages)};
+  return {.id = RequestId(id), .tenant = TenantId(tenant), .messages = std::move(messages)};
 }
 
 Request question(const std::string& id, const std::string& text, const std::string& tenant = "") {

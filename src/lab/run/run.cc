@@ -51,7 +51,7 @@ bool same(const Served& a, const Served& b) {
 RequestReport report_of(const Request& request, const Served& cold, const Served& encode_once,
                         const Served& warm) {
   RequestReport report{.id = request.id.text(),
-                       .agent = request.agent,
+                       .agent = request.hints.agent,
                        .prompt_tokens = warm.completion.prefilled + warm.completion.resumed_from,
                        .resumed_from = warm.completion.resumed_from,
                        .text = warm.completion.text,
@@ -126,11 +126,11 @@ void join(const Workload& workload, const Answers& cold, const Answers& encode_o
     }
     const std::vector<EncoderKey>& keys = warm[i]->prints.keys;
     distinct.insert(keys.begin(), keys.end());
-    if (request.agent.empty()) continue;
-    agents.insert(request.agent);
+    if (request.hints.agent.empty()) continue;
+    agents.insert(request.hints.agent);
     for (std::size_t item = 0; item < keys.size(); ++item) {
       auto& by = sharing[keys[item]];
-      by.insert(request.agent);
+      by.insert(request.hints.agent);
       if (by.size() < 2 || by.size() <= report.most_shared_by) continue;
       report.most_shared = report.requests.back().media[item].name;
       report.most_shared_by = by.size();

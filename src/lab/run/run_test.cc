@@ -32,7 +32,7 @@ struct Fixture {
                          const std::string& agent = "") {
     Message message{.role = Role::kUser, .parts = {std::string("Look.")}};
     for (const MediaItem& item : items) message.parts.emplace_back(item);
-    return {.id = RequestId(id), .agent = agent, .messages = {message}};
+    return {.id = RequestId(id), .hints = {.agent = agent}, .messages = {message}};
   }
   [[nodiscard]] RunReport run(const Workload& workload, const Engine& on,
                               const ReuseOptions& reuse = {}) const {
@@ -137,7 +137,7 @@ TEST(Run, RecordsServedRequestsForReplay) {
   Workload workload{.requests = {f.request("a", some, "x"),
                                  f.request("b", {testing::media_item(Modality::kImage, {})}),
                                  f.request("c", others, "x")}};
-  workload.requests[2].conversation = ContinuationHint::kEnds;
+  workload.requests[2].hints.conversation = ContinuationHint::kEnds;
   const RunOptions options{.generate = {.max_tokens = TokenCount(2)}, .record = true};
   const Trace made = run_workload(workload, *f.engine, options, f.clock).value().trace;
   const std::string text = to_text(made);

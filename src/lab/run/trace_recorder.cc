@@ -34,10 +34,10 @@ Result<void> TraceRecorder::add(const Request& request, const Engine& engine, co
       .output_tokens = answer_tokens,
       .kind = turn_kind(request),
       .stop = answer_tokens < max_tokens.value() ? StopReason::kEndTurn : StopReason::kOther,
-      .hint = request.conversation};
-  if (!request.agent.empty()) {
+      .hint = request.hints.conversation};
+  if (!request.hints.agent.empty()) {
     const auto [it, fresh] =
-        sessions_.emplace(std::pair(request.tenant.text(), request.agent), trace_.sessions);
+        sessions_.emplace(std::pair(request.tenant.text(), request.hints.agent), trace_.sessions);
     if (fresh) ++trace_.sessions;
     line.session = it->second;
   }

@@ -39,9 +39,9 @@ TEST(WorkloadLine, IsAChatRequestWithLocalMedia) {
       loader.load);
   ASSERT_TRUE(request.has_value()) << request.error().message;
   EXPECT_EQ(request->id.text(), "a1");
-  EXPECT_EQ(request->agent, "analyst");
+  EXPECT_EQ(request->hints.agent, "analyst");
   EXPECT_EQ(request->tenant.text(), "acme");
-  EXPECT_EQ(request->conversation, ContinuationHint::kGoesOn);
+  EXPECT_EQ(request->hints.conversation, ContinuationHint::kGoesOn);
   ASSERT_EQ(request->messages.size(), 3U);
   EXPECT_EQ(request->messages[0].role, Role::kSystem);
   EXPECT_EQ(std::get<std::string>(request->messages[0].parts[0]), "Be brief.");

@@ -69,14 +69,13 @@ std::optional<Question> question_of(const Request& request, const Fingerprint& p
 }
 
 /// Of what the request makes, besides those of its namespace and media.
-Result<std::vector<EntryLabel>> labels_of(const Request& request, const Secret& root,
+Result<std::vector<EntryLabel>> labels_of(const Request& request, const EntryLabels& labels,
                                           const WallClock* wall) {
   if (request.tags.size() > EntryLabels::kMaxTags) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("the request has {} tags; at most {} are kept", request.tags.size(),
                             EntryLabels::kMaxTags));
   }
-  const EntryLabels labels(root);
   std::vector<EntryLabel> made;
   if (has_pages(request)) made.push_back(labels.any_media());
   for (const std::string& tag : request.tags) made.push_back(labels.tag(tag));
@@ -107,23 +106,29 @@ Recipes recipes_of(const Engine& engine) {
           .video = engine.recipe(Modality::kVideo)};
 }
 
-Result<RequestIdentity> identify(const Request& request, const Engine& engine, const Secret& root,
-                                 const GenerateOptions& options, const WallClock* wall) {
+Result<RequestIdentity> identify_inputs(const Request& request, const Engine& engine,
+                                        Namespace space, const WallClock* wall) {
   auto media = media_of(request);
   const Recipes recipes = recipes_of(engine);
-  AFI_TRY(Namespace space,
-          Namespace::of(engine.identity(), request.tenant, root, request.tenant_name));
-  AFI_TRY(const std::vector<EntryLabel> labels, labels_of(request, root, wall));
+  AFI_TRY(const std::vector<EntryLabel> labels, labels_of(request, space.entry_labels(), wall));
   space.add_labels(labels);
   Fingerprint prints = fingerprint(media, space, recipes);
-  const NamespaceId inputs = space.prefix_root(recipes.image, recipes.audio, recipes.video);
-  auto question = question_of(request, prints, space, inputs, options);
+  const NamespaceId root = space.prefix_root(recipes.image, recipes.audio, recipes.video);
   return RequestIdentity{.request = &request,
                          .media = std::move(media),
                          .prints = std::move(prints),
-                         .space = space,
-                         .root = inputs,
-                         .question = std::move(question)};
+                         .space = std::move(space),
+                         .root = root,
+                         .question = std::nullopt};
+}
+
+Result<RequestIdentity> identify(const Request& request, const Engine& engine, const Secret& root,
+                                 const GenerateOptions& options, const WallClock* wall) {
+  AFI_TRY(Namespace space,
+          Namespace::of(engine.identity(), request.tenant, root, request.tenant_name));
+  AFI_TRY(RequestIdentity identity, identify_inputs(request, engine, std::move(space), wall));
+  identity.question = question_of(request, identity.prints, identity.space, identity.root, options);
+  return identity;
 }
 
 }  // namespace afterimage

@@ -254,7 +254,7 @@ KvUse Plan::kv_use(const KvOrigin& origin) {
                 .rows_to = length,
                 .snapshots = state_->leader->snapshots()};
   use.on_captured = [state = state_.get()](KvSlice kv) { state->commit_prefix(std::move(kv)); };
-  if (state_->identity->request->conversation == ContinuationHint::kEnds) return use;
+  if (state_->identity->request->hints.conversation == ContinuationHint::kEnds) return use;
   use.end_from = state_->capture_from(length);
   use.on_end = [state = state_.get()](KvSlice kv, std::span<const TokenId> fed_back) {
     state->commit_end(std::move(kv), fed_back);

@@ -30,7 +30,7 @@ void Plan::add_media(const Sequence& prompt) {
   const RequestIdentity& identity = *state_->identity;
   state_->is_split = false;
   state_->splits.clear();
-  state_->media = state_->reuse->plan_media(identity.prints, identity.request->agent,
+  state_->media = state_->reuse->plan_media(identity.prints, identity.request->hints.agent,
                                             covered_media(prompt, resume()), state_->facts);
 }
 
@@ -58,7 +58,7 @@ Result<void> Plan::add_media(const Sequence& prompt, const Engine& engine) {
     memory->remember(key, parts[i]);
   }
   state_->is_split = std::ranges::any_of(parts, [](const auto& some) { return !some.empty(); });
-  state_->media = state_->reuse->plan_media(identity.prints, identity.request->agent, covered,
+  state_->media = state_->reuse->plan_media(identity.prints, identity.request->hints.agent, covered,
                                             state_->facts, parts);
   return {};
 }

@@ -247,9 +247,7 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
     if (state->shares != nullptr) answer_options.owner_of = AnswerOwners(root);
     AFI_TRY(state->answer_cache,
             AnswerCache::create(std::move(answer_options), state->budget, clock));
-    if (options.answers->in_serve) {
-      state->answer_once = std::make_unique<AnswerOnce>(*state->answer_cache, clock);
-    }
+    state->answer_once = std::make_unique<AnswerOnce>(*state->answer_cache, clock);
     state->shared.join(*state->answer_cache);
   }
   if (pressure.gauge != nullptr) {
@@ -279,10 +277,10 @@ std::chrono::sys_days first_day_kept(std::chrono::days age, const WallClock& wal
 }
 
 WorkflowStepId Reuse::begin_step(const Request& request) {
-  if (request.workflow.workflow.empty()) return kNoStep;
+  if (request.hints.workflow.workflow.empty()) return kNoStep;
   const std::string& owner =
       request.tenant_name.empty() ? request.tenant.text() : request.tenant_name;
-  return state_->workflows->begin(state_->labels.tenant(owner), request.workflow);
+  return state_->workflows->begin(state_->labels.tenant(owner), request.hints.workflow);
 }
 
 void Reuse::note_space(const NamespaceId& root, const Namespace& space) {

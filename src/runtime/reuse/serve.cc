@@ -254,17 +254,25 @@ Result<Served> serve_exactly(const RequestIdentity& identity, const RequestFacts
                           stop, /*may_move=*/false);
 }
 
-}  // namespace
+/// What only a cache of answers looks up is not made for others.
+Result<RequestIdentity> identity_of(const Request& request, const Engine& engine, Reuse& reuse,
+                                    const GenerateOptions& options) {
+  if (reuse.answers() != nullptr) {
+    return identify(request, engine, reuse.secret(), options, &reuse.wall_clock());
+  }
+  AFI_TRY(Namespace space,
+          Namespace::of(engine.identity(), request.tenant, reuse.secret(), request.tenant_name));
+  return identify_inputs(request, engine, std::move(space), &reuse.wall_clock());
+}
 
-Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
-                     const GenerateOptions& options, const std::stop_token& stop) {
+Result<Served> serve_identified(const RequestIdentity& identity, const Engine& engine, Reuse& reuse,
+                                const GenerateOptions& options, Duration arrived,
+                                const std::stop_token& stop) {
   const Clock& clock = reuse.clock();
-  const Duration arrived = clock.now();
-  AFI_TRY(RequestIdentity identity,
-          identify(request, engine, reuse.secret(), options, &reuse.wall_clock()));
+  const Request& request = *identity.request;
   const RequestFacts facts{.now = arrived,
                            .kind = turn_kind(request),
-                           .hint = request.conversation,
+                           .hint = request.hints.conversation,
                            .step = reuse.begin_step(request)};
   Sequence prompt;
   AFI_TRY(Plan plan, reuse.plan(identity, facts, stop));
@@ -294,9 +302,23 @@ Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
                                                               .root = identity.root,
                                                               .prompt = std::move(prompt)});
   }
-  served.prints = std::move(identity.prints);
+  served.prints = identity.prints;
   served.total = clock.now() - arrived;
   return served;
+}
+
+}  // namespace
+
+Result<Served> serve(const RequestIdentity& identity, const Engine& engine, Reuse& reuse,
+                     const GenerateOptions& options, const std::stop_token& stop) {
+  return serve_identified(identity, engine, reuse, options, reuse.clock().now(), stop);
+}
+
+Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
+                     const GenerateOptions& options, const std::stop_token& stop) {
+  const Duration arrived = reuse.clock().now();
+  AFI_TRY(const RequestIdentity identity, identity_of(request, engine, reuse, options));
+  return serve_identified(identity, engine, reuse, options, arrived, stop);
 }
 
 Result<Served> serve_without_reuse(const Request& request, const Engine& engine, const Clock& clock,

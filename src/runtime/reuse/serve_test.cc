@@ -77,9 +77,9 @@ TEST(Serve, APictureThatKvCoversIsAUseOfItsAgent) {
   const Fixture f;
   for (const char* const agent : {"auditor", "analyst", "designer", "analyst"}) {
     Request request = f.conversation(1, 1);
-    request.agent = agent;
+    request.hints.agent = agent;
     const Served served = f.ask(request);
-    const bool is_first = request.agent == "auditor";
+    const bool is_first = request.hints.agent == "auditor";
     EXPECT_EQ(served.sources.front(), is_first ? MediaSource::kEncoded : MediaSource::kCovered);
   }
   const std::vector<EncoderEntryInfo> entries = f.reuse->encoder().most_shared(9);
@@ -259,7 +259,7 @@ TEST(Serve, ConversationHintsDecideWhichKvIsEvictedFirst) {
     const SecondsEngine engine(*f.engine, clock);
     const auto reuse = Reuse::create({}, Secret{}, clock).value();
     const auto resumed = [&](const std::string& asked, ContinuationHint hint) {
-      Request request{.tenant = TenantId("tenant"), .conversation = hint};
+      Request request{.tenant = TenantId("tenant"), .hints = {.conversation = hint}};
       request.messages.push_back(says(Role::kUser, asked));
       const GenerateOptions one{.max_tokens = TokenCount(1)};
       return serve(request, engine, *reuse, one).value().completion.resumed_from;
@@ -594,6 +594,21 @@ TEST(Serve, ARequestWithoutAQuestionIsComputed) {
     EXPECT_FALSE(served.answered);
     EXPECT_TRUE(served.match_steps.empty());
   }
+}
+
+// Whoever has looked the answer up already, as the gateway has, passes on an identity without a question.
+TEST(Serve, AnIdentityWithoutAQuestionIsComputedEachTime) {
+  AnswerFixture f;
+  const Request request = f.about(1, "What is in the middle?");
+  const Namespace space = f.reuse->space(f.talker.identity(), request.tenant).value();
+  const RequestIdentity identity = identify_inputs(request, f.talker, space).value();
+  for (int i = 0; i < 2; ++i) {
+    const Served served = serve(identity, f.talker, *f.reuse, f.options).value();
+    EXPECT_FALSE(served.answered);
+    EXPECT_TRUE(served.match_steps.empty());
+    EXPECT_EQ(served.sources.front(), i == 0 ? MediaSource::kEncoded : MediaSource::kCovered);
+  }
+  EXPECT_EQ(f.reuse->stats().answers.entries, EntryCount(0));
 }
 
 TEST(Serve, ConcurrentIdenticalQuestionsShareOneAnswer) {

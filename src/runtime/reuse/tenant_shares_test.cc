@@ -29,7 +29,7 @@ struct Tenants {
   bool ask(const std::string& tenant, std::uint32_t picture, const std::string& words = "What?",
            WorkflowHint hint = {}) {
     Request request{.id = RequestId("r"), .tenant = TenantId(tenant)};
-    request.workflow = std::move(hint);
+    request.hints.workflow = std::move(hint);
     request.messages.push_back(
         {.role = Role::kUser,
          .parts = {testing::media_item(Modality::kImage,

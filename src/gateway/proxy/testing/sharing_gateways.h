@@ -138,8 +138,7 @@ class SharingGateway {
         log_({.level = LogLevel::kOff}, world.wall, [](std::string_view) { return true; }),
         cell_(world.servers),
         list_(cell_, kSecret),
-        reuse_(Reuse::create({.budget = 16_MiB, .answers = AnswerReuse{.in_serve = false}}, kSecret,
-                             world.still)
+        reuse_(Reuse::create({.budget = 16_MiB, .answers = AnswerReuse()}, kSecret, world.still)
                    .value()),
         archive_(AnswerArchive::open({.tier = world.tier,
                                       .transfer = transfer_,
