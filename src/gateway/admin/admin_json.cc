@@ -307,7 +307,7 @@ json decision_json(const Decision& decision) {
       {"model", decision.model},
       {"outcome", to_string(decision.outcome)},
       {"rung", decision.rung},
-      {"reason", decision.reason},
+      {"reason", to_string(decision.reason)},
       {"stored", decision.stored.has_value() ? json(is_stored) : json()},
       {"not_stored", decision.stored.has_value() && !is_stored ? to_string(*decision.stored) : ""},
       {"miss", decision.miss.has_value() ? to_string(*decision.miss) : ""},

@@ -4,14 +4,27 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace afterimage {
+namespace {
 
-std::string_view to_string(MissReason reason) {
-  constexpr std::array<std::string_view, 5> kNames{"never_seen", "not_stored", "expired", "gone",
-                                                   "not_servable"};
-  return kNames[static_cast<std::size_t>(reason)];
+MissReason reason_of(std::span<const MatchStep> steps,
+                     const std::optional<AnswerHistory::Entry>& known, Duration now) {
+  const auto any = [&](Verdict verdict) {
+    return std::ranges::any_of(steps,
+                               [&](const MatchStep& step) { return step.verdict == verdict; });
+  };
+  if (any(Verdict::kTooOld)) return MissReason::kTooOld;
+  if (any(Verdict::kNotAllowed)) return MissReason::kNotAllowed;
+  if (any(Verdict::kExpired)) return MissReason::kExpired;
+  if (!known.has_value()) return MissReason::kNeverSeen;
+  if (known->result != StoreResult::kStored) return MissReason::kNotStored;
+  const bool has_expired = known->expires.has_value() && *known->expires <= now;
+  return has_expired ? MissReason::kExpired : MissReason::kGone;
 }
+
+}  // namespace
 
 AnswerHistory::Key AnswerHistory::key_of(const Question& question) {
   // The first two have one length each, so no two questions give the same bytes.
@@ -51,30 +64,10 @@ std::size_t AnswerHistory::size() const {
 
 MissExplanation explain_miss(std::span<const MatchStep> steps,
                              const std::optional<AnswerHistory::Entry>& known, Duration now) {
-  const auto any = [&](Verdict verdict) {
-    return std::ranges::any_of(steps,
-                               [&](const MatchStep& step) { return step.verdict == verdict; });
-  };
-  if (any(Verdict::kTooOld)) {
-    return {MissReason::kNotServable,
-            "an answer is stored, and the request's max-age or min-fresh wants a fresher one"};
-  }
-  if (any(Verdict::kNotAllowed)) {
-    return {MissReason::kNotServable,
-            "an answer to similar words is stored, and may not be served"};
-  }
-  if (any(Verdict::kExpired)) return {MissReason::kExpired, "the stored answer has expired"};
-  if (!known.has_value()) {
-    return {MissReason::kNeverSeen, "this gateway has not seen this question before"};
-  }
-  if (known->result != StoreResult::kStored) {
-    return {MissReason::kNotStored, "this was asked before, and the answer was not stored: " +
-                                        std::string(explain(known->result))};
-  }
-  if (known->expires.has_value() && *known->expires <= now) {
-    return {MissReason::kExpired, "the stored answer has expired"};
-  }
-  return {MissReason::kGone, "the stored answer was evicted or invalidated"};
+  const MissReason reason = reason_of(steps, known, now);
+  std::string why(explain(reason));
+  if (reason == MissReason::kNotStored) why += explain(known->result);
+  return {reason, std::move(why)};
 }
 
 }  // namespace afterimage

@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -15,21 +14,10 @@
 #include "afterimage/question.h"
 #include "afterimage/units.h"
 #include "foundation/platform/mutex.h"
-#include "gateway/proxy/store_result.h"
+#include "gateway/proxy/reasons.h"
 #include "storage/memory/checksum.h"
 
 namespace afterimage {
-
-/// Why a look-up found nothing, as far as this process knows.
-enum class MissReason : unsigned char {
-  kNeverSeen,    // not asked before, or longer ago than the history goes back
-  kNotStored,    // asked before, and the answer was not stored
-  kExpired,      // stored, and its time is over
-  kGone,         // stored, then evicted or invalidated
-  kNotServable,  // stored; this request wants a fresher answer, or a stricter match
-};
-/// "never_seen", "not_stored", "expired", "gone", "not_servable".
-std::string_view to_string(MissReason reason);
 
 /// What became of the answers to the questions that were asked last, so that a miss can say why.
 ///

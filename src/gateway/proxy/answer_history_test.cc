@@ -64,8 +64,7 @@ TEST(AnswerHistory, AMissIsExplainedByTheLookUpOrByWhatIsRemembered) {
        "evicted or invalidated"},
       {"never expires", step(Verdict::kMissed), Entry{}, MissReason::kGone, "evicted"},
       {"expired just now", step(Verdict::kExpired), Entry{}, MissReason::kExpired, "expired"},
-      {"too old for this request", step(Verdict::kTooOld), Entry{}, MissReason::kNotServable,
-       "max-age"},
+      {"too old for this request", step(Verdict::kTooOld), Entry{}, MissReason::kTooOld, "max-age"},
   };
   for (const auto& c : kCases) {
     const MissExplanation said = explain_miss(c.steps, c.known, 10s);

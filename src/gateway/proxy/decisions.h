@@ -18,8 +18,8 @@
 #include "foundation/platform/mutex.h"
 #include "gateway/access/cache_control.h"
 #include "gateway/proxy/answer_history.h"
+#include "gateway/proxy/reasons.h"
 #include "gateway/proxy/route.h"
-#include "gateway/proxy/store_result.h"
 
 namespace afterimage {
 
@@ -67,9 +67,9 @@ struct Decision {
   std::string protocol = "openai";  // or "messages", "responses": translated to the operation
   std::string model;
   Outcome outcome = Outcome::kError;
-  std::string rung;    // of the ladder that served; empty: none
-  std::string reason;  // one token: "served", "no-seed", …
-  std::string why;     // a sentence for a person
+  std::string rung;  // of the ladder that served; empty: none
+  Reason reason = Reason::kNone;
+  std::string why;  // a sentence for a person
   Duration took{0};
   Duration first_byte{0};
   Duration saved{0};

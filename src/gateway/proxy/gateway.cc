@@ -85,12 +85,12 @@ Workers::OnException told_by(Log& log) {
 
 DenialWords words_of(const AccessDenied& denied) {
   if (denied.code != ErrorCode::kLimitExceeded) {
-    return {.status = 401, .type = "authentication_error", .code = "invalid_api_key"};
+    return {.status = 401, .type = "authentication_error", .code = Reason::kInvalidKey};
   }
   if (denied.is_budget) {
-    return {.status = 429, .type = "insufficient_quota", .code = "insufficient_quota"};
+    return {.status = 429, .type = "insufficient_quota", .code = Reason::kBudgetSpent};
   }
-  return {.status = 429, .type = "rate_limit_error", .code = "rate_limit_exceeded"};
+  return {.status = 429, .type = "rate_limit_error", .code = Reason::kTooManyRequests};
 }
 
 Gateway::Gateway(GatewayParts parts, std::unique_ptr<KeyStore> own_keys,
@@ -208,7 +208,8 @@ void Gateway::handle_report(const HttpRequest& request, const Responder& respond
   const auto tenant = identify(*config()->tenants, request.headers, "");
   if (!tenant.has_value()) {
     const DenialWords words = words_of(tenant.error());
-    HttpReply reply = error_reply(words.status, tenant.error().message, words.type, words.code);
+    HttpReply reply =
+        error_reply(words.status, tenant.error().message, words.type, to_string(words.code));
     add_retry_after(reply.headers, tenant.error().retry_after);
     return responder.reply(std::move(reply));
   }

@@ -167,7 +167,7 @@ class Gateway {
 struct DenialWords {
   unsigned status;
   std::string_view type;
-  std::string_view code;
+  Reason code;
 };
 [[nodiscard]] DenialWords words_of(const AccessDenied& denied);
 

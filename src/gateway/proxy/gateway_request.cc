@@ -73,23 +73,24 @@ GatewayRequest::GatewayRequest(Gateway& gateway, std::optional<ApiOperation> ope
                                std::shared_ptr<Translation> translation)
     : gateway_(gateway),
       config_(gateway.config()),
-      operation_(operation),
       request_(std::move(request)),
       responder_(std::move(responder)),
       translation_(std::move(translation)),
       arrived_(gateway.parts().clock.now()),
-      body_(request_.body) {
+      storing_(gateway, *config_, asked_),
+      spans_(gateway, request_, arrived_) {
+  asked_.operation = operation;
+  asked_.body = request_.body;
   decision_.at = gateway.parts().ids.clock().now();
   decision_.operation = operation.has_value() ? to_string(*operation) : "other";
   if (translation_ != nullptr) decision_.protocol = translation_->name();
   decision_.request_id = given_id(request_.headers).value_or("");
   if (decision_.request_id.empty()) decision_.request_id = gateway.parts().ids.request();
-  begin_trace();
 }
 
 void GatewayRequest::advance(RequestStage next) {
   AFI_CHECK(may_follow(stage_, next));
-  if (trace_ != nullptr) trace_stage(next);
+  spans_.end_stage(stage_, next, stage_ == RequestStage::kWaitingForBackend && leads_);
   if (is_restart(stage_, next)) ++restarts_;
   AFI_CHECK(restarts_ <= kMaxRestarts);
   stage_ = next;
@@ -134,18 +135,19 @@ GatewayRequest::Next GatewayRequest::handle(RequestStage stage) {
 
 void GatewayRequest::begin() {
   gateway_.counts().began();
+  spans_.begin(config_->settings.telemetry.sample_ratio, decision_);
   responder_->on_disconnect([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->client_left();
+    if (const auto self = weak.lock()) self->client_.leave();
   });
   if (const Next next = handle(stage_)) resume(*next);
 }
 
 GatewayRequest::Next GatewayRequest::on_received() {
   if (const auto refusal = admit(Counting::kCounts)) return refuse(*refusal);
-  if (!operation_.has_value()) {
-    bypass("not-cacheable", "only chat, completions and embeddings are reused");
-    if (const auto refusal = check_price()) return refuse(*refusal);
-    return forward();
+  if (!asked_.operation.has_value()) {
+    const Stop uncached = bypass(Reason::kNotCacheable);
+    const auto refusal = path_price_refusal(asked_, request_.method);
+    return stop(refusal.has_value() ? Stop{refusal} : uncached);
   }
   if (request_.body->size() <= kReadHere && !names_stored_content(*request_.body)) {
     return RequestStage::kReading;
@@ -154,55 +156,64 @@ GatewayRequest::Next GatewayRequest::on_received() {
     self->on_worker([&] { self->resume(RequestStage::kReading); });
   });
   if (posted) return std::nullopt;
-  return refuse(
-      {503, "too many large requests are waiting; try again soon", "server_error", "overloaded"});
+  return refuse({503, std::string(afterimage::explain(Reason::kOverloaded)), "server_error",
+                 Reason::kOverloaded});
 }
 
-std::optional<GatewayRequest::Refusal> GatewayRequest::admit(Counting counting) {
+std::optional<Refusal> GatewayRequest::admit(Counting counting) {
   const HttpHeaders& headers = request_.headers;
   // The body's cache object is not known at first; with its namespace this is done again.
-  auto directives = cache_directives(headers, api_ == nullptr ? std::nullopt : api_->cache);
+  auto directives =
+      cache_directives(headers, asked_.api == nullptr ? std::nullopt : asked_.api->cache);
   if (!directives.has_value()) {
-    return Refusal{400, directives.error().message, "invalid_request_error", "invalid_header"};
+    return refused(400, Reason::kInvalidHeader, directives.error().message);
   }
-  directives_ = *std::move(directives);
-  auto tenant = identify(*config_->tenants, headers, directives_.name_space, counting);
+  asked_.directives = *std::move(directives);
+  auto tenant = identify(*config_->tenants, headers, asked_.directives.name_space, counting);
   if (!tenant.has_value()) {
     decision_.tenant = "refused";
     const DenialWords words = words_of(tenant.error());
     return Refusal{words.status, tenant.error().message, words.type, words.code,
                    tenant.error().retry_after};
   }
-  tenant_ = *std::move(tenant);
-  decision_.tenant = tenant_.name;
-  decision_.cache_namespace = tenant_.cache_namespace.text();
+  asked_.tenant = *std::move(tenant);
+  decision_.tenant = asked_.tenant.name;
+  decision_.cache_namespace = asked_.tenant.cache_namespace.text();
   return std::nullopt;
 }
 
 GatewayRequest::Next GatewayRequest::on_reading() {
-  if (const auto refusal = translate_body()) return refuse(*refusal);
-  const auto read = read_body();
-  if (!read.has_value()) {
-    if (translation_ != nullptr || !gateway_.parts().backend.takes_anything()) {
-      return refuse({400, read.error().message, "invalid_request_error", "invalid_body"});
-    }
-    bypass("unreadable", read.error().message);
-    if (const auto refusal = check_price()) return refuse(*refusal);
-    return forward();
-  }
-  if (read->has_value()) return refuse(**read);
-  if (const auto refusal = check_price()) return refuse(*refusal);
-  const bool all_here =
-      std::ranges::all_of(api_->media, [](const ApiMedia& item) { return item.bytes != nullptr; });
-  if (all_here) return RequestStage::kLookingUp;
-  const auto may = may_fetch(api_->media, config_->settings.media);
+  if (const auto stopped = read()) return stop(*stopped);
+  if (has_all_media()) return RequestStage::kLookingUp;
+  const auto may = may_fetch(asked_.api->media, config_->settings.media);
   if (may.has_value()) return RequestStage::kFetchingMedia;
   if (!gateway_.parts().backend.takes_anything()) {
-    return refuse({400, may.error().message, "invalid_request_error", "media_not_allowed"});
+    return refuse(refused(400, Reason::kMediaNotAllowed, may.error().message));
   }
-  bypass("media-by-address",
-         "media by address can only be identified once they are fetched: " + may.error().message);
-  return forward();
+  const std::string why(afterimage::explain(Reason::kMediaByAddress));
+  return stop(bypass(Reason::kMediaByAddress, why + ": " + may.error().message));
+}
+
+std::optional<GatewayRequest::Stop> GatewayRequest::read() {
+  if (const auto refusal = translate_body()) return Stop{refusal};
+  const auto body = read_body();
+  if (!body.has_value()) {
+    const std::string& why = body.error().message;
+    if (translation_ != nullptr || !gateway_.parts().backend.takes_anything()) {
+      return Stop{refused(400, Reason::kInvalidBody, why)};
+    }
+    const Stop uncached = bypass(Reason::kUnreadable, why);
+    const auto refusal = price_refusal(asked_, config_->prices, why);
+    return refusal.has_value() ? Stop{refusal} : uncached;
+  }
+  if (body->has_value()) return Stop{*body};
+  if (const auto refusal = price_refusal(asked_, config_->prices)) return Stop{refusal};
+  return std::nullopt;
+}
+
+bool GatewayRequest::has_all_media() const {
+  return std::ranges::all_of(asked_.api->media,
+                             [](const ApiMedia& item) { return item.bytes != nullptr; });
 }
 
 /// A file within a request of another API may be a text of the chat.
@@ -210,73 +221,78 @@ void GatewayRequest::note_texts(std::string_view body) {
   if (!body.contains(R"("document")") && !body.contains(R"("input_file")")) return;
   JsonReader reader;
   const auto root = reader.read(body);
-  if (root.has_value()) add_attached(*root, texts_);
+  if (root.has_value()) add_attached(*root, asked_.texts);
 }
 
-std::optional<GatewayRequest::Refusal> GatewayRequest::translate_body() {
-  const FileLookup files = [this, find = gateway_.files_of(tenant_)](std::string_view id) {
+/// nullopt: the body is what it was.
+Result<std::optional<std::string>> GatewayRequest::translated_body() {
+  const FileLookup files = [this, find = gateway_.files_of(asked_.tenant)](std::string_view id) {
     auto file = find(id);
-    if (file.has_value()) texts_.push_back({sha256(std::as_bytes(std::span(*file->bytes)))});
+    if (file.has_value()) {
+      asked_.texts.push_back({sha256(std::as_bytes(std::span(*file->bytes)))});
+    }
     return file;
   };
-  const auto translate = [&]() -> Result<std::optional<std::string>> {
-    if (translation_ != nullptr) {
-      return translation_->request(*request_.body, {.tenant = tenant_.id, .files = files});
-    }
-    const bool may_name_files = operation_ == ApiOperation::kChat && gateway_.files().is_enabled();
-    if (!may_name_files) return std::nullopt;
-    return with_uploaded_files(*request_.body, files);
-  };
-  auto chat = translate();
-  if (chat.has_value()) {
-    const Bytes most = config_->settings.limits.body;
-    if (chat->has_value() && Bytes((*chat)->size()) > most) {
-      return Refusal{413,
-                     "with its files and earlier messages the request is larger than limits.body",
-                     "invalid_request_error", "request_too_large"};
-    }
-    if (translation_ != nullptr) note_texts(*request_.body);
-    if (chat->has_value()) {
-      body_ = request_.body = std::make_shared<const std::string>(**std::move(chat));
-    }
-    return std::nullopt;
+  if (translation_ != nullptr) {
+    return translation_->request(*request_.body, {.tenant = asked_.tenant.id, .files = files});
   }
-  const Error& error = chat.error();
-  if (error.code == ErrorCode::kLimitExceeded) {
-    return Refusal{413, error.message, "invalid_request_error", "request_too_large"};
-  }
-  if (error.code == ErrorCode::kNotFound) {
-    return Refusal{404, error.message, "invalid_request_error", "not_found"};
-  }
-  return Refusal{400, error.message, "invalid_request_error",
-                 error.code == ErrorCode::kUnsupported ? "unsupported" : "invalid_body"};
+  const bool may_name_files =
+      asked_.operation == ApiOperation::kChat && gateway_.files().is_enabled();
+  if (!may_name_files) return std::nullopt;
+  return with_uploaded_files(*request_.body, files);
 }
 
-Result<std::optional<GatewayRequest::Refusal>> GatewayRequest::read_body() {
-  const ApiReader reader =
-      gateway_.parts().backend.takes_anything() ? ApiReader::kOtherServer : ApiReader::kEngine;
-  AFI_TRY(ApiRequest read, read_api_request(*operation_, *request_.body, reader));
-  if (read.model.empty()) read.model = gateway_.parts().backend.name();
-  hash_media(read.media);
-  api_ = std::make_shared<const ApiRequest>(std::move(read));
-  decision_.model = api_->model;
-  decision_.question = shown(api_->question);
-  if (!api_->cache.has_value()) return std::nullopt;
-  const std::string before = directives_.name_space;
-  auto directives = cache_directives(request_.headers, api_->cache);
-  if (!directives.has_value()) {
-    return Refusal{400, directives.error().message, "invalid_request_error",
-                   "invalid_cache_directives"};
+std::optional<Refusal> GatewayRequest::translate_body() {
+  auto chat = translated_body();
+  if (!chat.has_value()) {
+    const Error& error = chat.error();
+    switch (error.code) {
+      case ErrorCode::kLimitExceeded:
+        return refused(413, Reason::kTooLarge, error.message);
+      case ErrorCode::kNotFound:
+        return refused(404, Reason::kNotFound, error.message);
+      case ErrorCode::kUnsupported:
+        return refused(400, Reason::kUnsupported, error.message);
+      default:
+        return refused(400, Reason::kInvalidBody, error.message);
+    }
   }
-  directives_ = *std::move(directives);
-  return directives_.name_space == before ? std::nullopt : admit(Counting::kDoesNotCount);
+  const Bytes most = config_->settings.limits.body;
+  if (chat->has_value() && Bytes((*chat)->size()) > most) {
+    return refused(413, Reason::kTooLarge, std::string(afterimage::explain(Reason::kTooLarge)));
+  }
+  if (translation_ != nullptr) note_texts(*request_.body);
+  if (chat->has_value()) {
+    asked_.body = request_.body = std::make_shared<const std::string>(**std::move(chat));
+  }
+  return std::nullopt;
+}
+
+Result<std::optional<Refusal>> GatewayRequest::read_body() {
+  const Backend& backend = gateway_.parts().backend;
+  const ApiReader reader = backend.takes_anything() ? ApiReader::kOtherServer : ApiReader::kEngine;
+  AFI_TRY(ApiRequest read, read_api_request(*asked_.operation, *request_.body, reader));
+  if (read.model.empty()) read.model = backend.name();
+  hash_media(read.media);
+  asked_.api = std::make_shared<const ApiRequest>(std::move(read));
+  asked_.attached = attached_tags(asked_);
+  decision_.model = asked_.api->model;
+  decision_.question = shown(asked_.api->question);
+  if (!asked_.api->cache.has_value()) return std::nullopt;
+  const std::string before = asked_.directives.name_space;
+  auto directives = cache_directives(request_.headers, asked_.api->cache);
+  if (!directives.has_value()) {
+    return refused(400, Reason::kInvalidCacheDirectives, directives.error().message);
+  }
+  asked_.directives = *std::move(directives);
+  return asked_.directives.name_space == before ? std::nullopt : admit(Counting::kDoesNotCount);
 }
 
 GatewayRequest::Next GatewayRequest::on_fetching_media() {
   IoThreads& threads = gateway_.parts().threads;
   threads.post(threads.here_or_next(), [self = shared_from_this()] {
     self->gateway_.media().fetch(
-        self->tenant_.id, self->api_->media, self->config_->settings.media,
+        self->asked_.tenant.id, self->asked_.api->media, self->config_->settings.media,
         [self](Result<std::vector<ApiMedia>> fetched) { self->media_fetched(std::move(fetched)); });
   });
   return std::nullopt;
@@ -284,15 +300,15 @@ GatewayRequest::Next GatewayRequest::on_fetching_media() {
 
 void GatewayRequest::media_fetched(Result<std::vector<ApiMedia>> fetched) {
   if (!fetched.has_value()) {
-    refuse({400, fetched.error().message, "invalid_request_error", "media_not_fetched"});
+    refuse(refused(400, Reason::kMediaNotFetched, fetched.error().message));
     return resume(RequestStage::kDone);
   }
   // The backend gets what was identified, and not what the address holds by then.
-  body_ = std::make_shared<const std::string>(with_fetched_media(*request_.body, *fetched));
-  auto with = std::make_shared<ApiRequest>(*api_);
+  asked_.body = std::make_shared<const std::string>(with_fetched_media(*request_.body, *fetched));
+  auto with = std::make_shared<ApiRequest>(*asked_.api);
   with->media = *std::move(fetched);
   hash_media(with->media);
-  api_ = std::move(with);
+  asked_.api = std::move(with);
   resume(RequestStage::kLookingUp);
 }
 
@@ -304,14 +320,20 @@ void GatewayRequest::on_worker(const std::function<void()>& work) {
     if (stage_ >= RequestStage::kJoining) throw;
     gateway_.parts().log.error("exception",
                                {{"request_id", decision_.request_id}, {"why", error.what()}});
-    refuse({500, "an error of the gateway; its log has the reason", "server_error", "internal"});
+    refuse({500, std::string(afterimage::explain(Reason::kInternal)), "server_error",
+            Reason::kInternal});
     resume(RequestStage::kDone);
   }
 }
 
+GatewayRequest::Next GatewayRequest::stop(const Stop& stop) {
+  return stop.refusal.has_value() ? refuse(*stop.refusal) : forward();
+}
+
 GatewayRequest::Next GatewayRequest::forward() {
-  if (directives_.only_if_cached && operation_.has_value()) {
-    return refuse({504, "this is not reused: " + decision_.why, "cache_miss", "only_if_cached"});
+  if (asked_.directives.only_if_cached && asked_.operation.has_value()) {
+    return refuse(
+        {504, "this is not reused: " + decision_.why, "cache_miss", Reason::kOnlyIfCached});
   }
   start_forwarding();
   return RequestStage::kWaitingForBackend;
@@ -321,26 +343,33 @@ GatewayRequest::Next GatewayRequest::on_done() {
   charge_joined();
   unsubscribe();
   record_decision();
-  end_trace();
+  spans_.end(asked_, decision_);
   return std::nullopt;
 }
 
-void GatewayRequest::bypass(std::string_view reason, std::string why) {
-  decision_.outcome = Outcome::kBypass;
+void GatewayRequest::decide(Outcome outcome, Reason reason) {
+  decision_.outcome = outcome;
   decision_.reason = reason;
-  decision_.why = std::move(why);
+  decision_.why = afterimage::explain(reason);
+}
+
+GatewayRequest::Stop GatewayRequest::bypass(Reason reason, std::string why) {
+  decide(Outcome::kBypass, reason);
+  if (!why.empty()) decision_.why = std::move(why);
+  return {};
 }
 
 GatewayRequest::Next GatewayRequest::refuse(const Refusal& refusal) {
   decision_.outcome = Outcome::kError;
-  if (decision_.reason.empty()) decision_.reason = refusal.code;
+  if (decision_.reason == Reason::kNone) decision_.reason = refusal.code;
   decision_.why = refusal.message;
-  HttpReply made = error_reply(refusal.status, refusal.message, refusal.type, refusal.code);
+  HttpReply made =
+      error_reply(refusal.status, refusal.message, refusal.type, code_of(refusal.code));
   if (refusal.status == 401) made.headers.add("WWW-Authenticate", "Bearer");
   add_retry_after(made.headers, refusal.retry_after);
   if (refusal.is_final) made.headers.add(std::string(kShouldRetry), "false");
   reply(refusal.status, std::move(made.headers), std::move(made.body),
-        {.outcome = CacheOutcome::kBypass, .detail = decision_.reason});
+        {.outcome = CacheOutcome::kBypass, .detail = std::string(to_string(decision_.reason))});
   return RequestStage::kDone;
 }
 
@@ -348,8 +377,8 @@ void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
                            const CacheReport& report, bool lasts) {
   decision_.status = status;
   if (!hides_hits()) add_cache_headers(headers, report);
-  if (api_ != nullptr && status < 400)
-    add_ignored(headers, gateway_.parts().backend.ignored(*api_));
+  if (asked_.api != nullptr && status < 400)
+    add_ignored(headers, gateway_.parts().backend.ignored(*asked_.api));
   headers.set("X-Request-Id", decision_.request_id);
   if (!responder_.has_value()) return;
   HttpReply made{.status = status, .headers = std::move(headers), .body = std::move(body)};
@@ -364,54 +393,37 @@ void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
 
 void GatewayRequest::record_decision() {
   if (std::exchange(recorded_, true) || !responder_.has_value()) return;
-  if (may_reuse_ && question_.has_value()) {
-    Answered answered{.asked = *question_, .stored_as = question_->text()};
+  if (terms_.has_value()) {
+    Answered answered{.asked = *asked_.question, .stored_as = asked_.question->text()};
     if (found_.has_value()) answered.stored_as = found_->lookup.steps.back().candidate;
     if (found_.has_value() && found_->lookup.by_similarity) answered.similar = similar_;
     decision_.answered = std::make_shared<const Answered>(std::move(answered));
   }
   decision_.took = gateway_.parts().clock.now() - arrived_;
   if (decision_.first_byte == Duration(0)) decision_.first_byte = decision_.took;
+  decision_.stored = storing_.result();
   gateway_.counts().ended(decision_);
-  Log& log = gateway_.parts().log;
-  const bool logged = config_->settings.log.requests && log.wants(LogLevel::kInfo);
-  // After a hit only the log and the trace still read it; keep() needs other decisions.
-  const bool is_last_use = found_.has_value() && !logged && trace_ == nullptr;
-  {
-    const MutexLock lock(mutex_);
-    decision_.stored = stored_;
-    decided_as_ = gateway_.decisions().add(is_last_use ? std::move(decision_) : decision_);
-  }
-  if (!logged) return;
-  log.info("request",
-           {{"request_id", decision_.request_id},
-            {"trace_id", decision_.trace_id},
-            {"tenant", decision_.tenant},
-            {"operation", decision_.operation},
-            {"protocol", decision_.protocol},
-            {"model", decision_.model},
-            {"outcome", to_string(decision_.outcome)},
-            {"reason", decision_.reason},
-            {"rung", decision_.rung},
-            {"stored", decision_.stored.has_value() ? to_string(*decision_.stored) : ""},
-            {"status", static_cast<std::uint64_t>(decision_.status)},
-            {"took_ms", std::chrono::duration<double, std::milli>(decision_.took).count()}});
+  const bool logged = config_->settings.log.requests && gateway_.parts().log.wants(LogLevel::kInfo);
+  // After a hit only the log and the trace still read it; what is stored needs other decisions.
+  const bool is_last_use = found_.has_value() && !logged && !spans_.is_traced();
+  storing_.record(is_last_use ? std::move(decision_) : decision_);
+  if (logged) log_decision();
 }
 
-bool GatewayRequest::has_left() {
-  const MutexLock lock(mutex_);
-  return left_;
-}
-
-/// A client that leaves takes its part of the response with it, and no other's.
-void GatewayRequest::client_left() {
-  std::shared_ptr<SharedResponse::Subscriber> subscriber;
-  {
-    const MutexLock lock(mutex_);
-    left_ = true;
-    subscriber = leaving_subscriber_;
-  }
-  if (subscriber != nullptr) subscriber->leave();
+void GatewayRequest::log_decision() {
+  gateway_.parts().log.info(
+      "request", {{"request_id", decision_.request_id},
+                  {"trace_id", decision_.trace_id},
+                  {"tenant", decision_.tenant},
+                  {"operation", decision_.operation},
+                  {"protocol", decision_.protocol},
+                  {"model", decision_.model},
+                  {"outcome", to_string(decision_.outcome)},
+                  {"reason", to_string(decision_.reason)},
+                  {"rung", decision_.rung},
+                  {"stored", decision_.stored.has_value() ? to_string(*decision_.stored) : ""},
+                  {"status", static_cast<std::uint64_t>(decision_.status)},
+                  {"took_ms", std::chrono::duration<double, std::milli>(decision_.took).count()}});
 }
 
 }  // namespace afterimage

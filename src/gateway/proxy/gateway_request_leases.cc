@@ -31,13 +31,8 @@ class HeldLease final : public Lease {
 bool GatewayRequest::uses_leases() const {
   const AnswerArchive* const archive = gateway_.parts().archive;
   return archive != nullptr && archive->has_leases() &&
-         config_->settings.answers.coalesce_timeout > Duration(0) && !directives_.no_cache &&
-         !directives_.no_store && rules_.max_age != Duration(0) && !hides_hits();
-}
-
-std::string_view GatewayRequest::form() const {
-  if (!api_->stream) return "whole";
-  return api_->include_usage ? "stream-usage" : "stream";
+         config_->settings.answers.coalesce_timeout > Duration(0) && !asked_.directives.no_cache &&
+         !asked_.directives.no_store && terms_->rules.max_age != Duration(0) && !hides_hits();
 }
 
 GatewayRequest::Next GatewayRequest::on_leasing() {
@@ -55,19 +50,19 @@ void GatewayRequest::claim_lease() {
   if (!response().wanted()) {
     abandon_response();
     decision_.status = 499;
-    decision_.reason = "client-left";
+    decision_.reason = Reason::kClientLeft;
     return resume(RequestStage::kDone);
   }
   AnswerArchive& archive = *gateway_.parts().archive;
   const auto claim = [&] {
-    auto claimed = archive.claim(*question_, form());
+    auto claimed = archive.claim(*asked_.question, form_of(*asked_.api));
     if (claimed.lease != nullptr) {
       claimed.lease = std::make_unique<HeldLease>(gateway_.hold(std::move(claimed.lease)));
     }
     return claimed;
   };
   const auto look = [&]() -> Result<LeaseLoop::Found> {
-    auto found = archive.restore_uncached(*question_, rules_, quota());
+    auto found = archive.restore_uncached(*asked_.question, terms_->rules, quota_of(asked_.tenant));
     if (!found.has_value()) return LeaseLoop::Found::kNothing;
     const MatchStep step = found->steps.back();
     if (!take_found(*found)) return LeaseLoop::Found::kNothing;
@@ -123,7 +118,7 @@ void GatewayRequest::wait_for_lease_holder() {
 void GatewayRequest::abandon_response() {
   const std::shared_ptr<SharedResponse> abandoned = response().shared_from_this();
   unsubscribe();
-  gateway_.responses().remove(coalescing_key(), abandoned.get());
+  gateway_.responses().remove(coalescing_key(asked_, config_->settings.answers), abandoned.get());
   abandoned->abandon();
 }
 

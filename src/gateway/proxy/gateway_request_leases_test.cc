@@ -61,7 +61,7 @@ TEST_F(AnswerLeases, WaitsForTheGatewayThatIsAskingTheSame) {
   EXPECT_THAT(second.said().header("Cache-Status"), HasSubstr("collapsed"));
   const Decision decision = other.decision();
   EXPECT_EQ(decision.outcome, Outcome::kJoined);
-  EXPECT_EQ(decision.reason, "answered-elsewhere");
+  EXPECT_EQ(decision.reason, Reason::kAnsweredElsewhere);
   EXPECT_EQ(decision.rung, "text:exact");
   until([&] { return world.turns.held() == 0; });
   EXPECT_EQ(world.model.asked(), 1U);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// What a request asks, and whether its answer is stored.
+// Whether the answer to a request is stored, and may be served.
 #include <algorithm>
 #include <utility>
 
@@ -12,12 +12,7 @@ namespace {
 
 constexpr const char* kNotKnown =
     "the servers did not say whether another gateway has invalidated the answer";
-
-std::string lowered(std::string_view name) {
-  std::string lower(name);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  return lower;
-}
+constexpr const char* kSimilarServed = "a similar question was answered before";
 
 /// The proposal that was judged, or else the one that came closest to it.
 const Proposal& shown_of(const SimilarityLookup& found) {
@@ -44,32 +39,25 @@ SimilarStep step_of(const SimilarityLookup& found) {
   return step;
 }
 
-bool is_of_the_api(std::string_view header) {
-  static constexpr std::string_view kPrefix = "openai-";
-  return same_header(header.substr(0, kPrefix.size()), kPrefix);
-}
-
 }  // namespace
 
 GatewayRequest::Next GatewayRequest::on_looking_up() {
-  if (!question_.has_value()) {
-    if (!identify_request()) return forward();
-    decide_eligibility();
+  if (!terms_.has_value()) {
+    if (const auto stopped = identify_request()) return stop(*stopped);
   }
-  if (!may_reuse_) return forward();
   // Whether an answer is stored is what is hidden.
-  if (hides_hits() && directives_.only_if_cached) return nothing_to_serve();
+  if (hides_hits() && asked_.directives.only_if_cached) return nothing_to_serve();
   completed_before_ = gateway_.responses().completed();
-  if (directives_.no_cache) {
-    note_refresh();
+  if (asked_.directives.no_cache) {
+    decide(Outcome::kRefresh, Reason::kNoCache);
     return RequestStage::kJoining;
   }
   AnswerCache& cache = *gateway_.parts().reuse.answer_cache();
   AnswerArchive* const archive = gateway_.parts().archive;
   const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
-  LookupRules sharing = rules_;
+  LookupRules sharing = terms_->rules;
   sharing.share = true;
-  AnswerLookup found = cache.find(*question_, sharing);
+  AnswerLookup found = cache.find(*asked_.question, sharing);
   decision_.ladder = found.steps;
   if (!found.answer.has_value()) {
     return archive == nullptr ? look_up_failed() : RequestStage::kLookingUpArchive;
@@ -85,7 +73,7 @@ GatewayRequest::Next GatewayRequest::on_looking_up() {
 GatewayRequest::Next GatewayRequest::on_looking_up_archive() {
   AnswerArchive* const archive = gateway_.parts().archive;
   const auto look_up = [this, archive] {
-    auto found = archive->restore(*question_, rules_, quota());
+    auto found = archive->restore(*asked_.question, terms_->rules, quota_of(asked_.tenant));
     if (!found.has_value()) return resume(*look_up_failed());
     const MatchStep step = found->steps.back();
     if (!take_found(*found)) return resume(*look_up_failed());
@@ -104,7 +92,7 @@ GatewayRequest::Next GatewayRequest::look_up_failed() {
 
 /// Once: after a restart the evidence is the same.
 bool GatewayRequest::may_use_similar() const {
-  return similarity_allowed_ && gateway_.parts().similar != nullptr && !similar_.has_value();
+  return terms_->similarity && gateway_.parts().similar != nullptr && !similar_.has_value();
 }
 
 GatewayRequest::Next GatewayRequest::on_looking_up_similar() {
@@ -119,9 +107,9 @@ GatewayRequest::Next GatewayRequest::on_looking_up_similar() {
 GatewayRequest::Next GatewayRequest::look_up_similar() {
   AnswerArchive* const archive = gateway_.parts().archive;
   const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
-  similar_ = gateway_.parts().similar->find(*question_, rules_);
+  similar_ = gateway_.parts().similar->find(*asked_.question, terms_->rules);
   if (!similar_.has_value()) {
-    similarity_allowed_ = false;
+    terms_->similarity = false;
     return nothing_to_serve();
   }
   const SimilarityLookup& found = similar_->found;
@@ -134,7 +122,7 @@ GatewayRequest::Next GatewayRequest::look_up_similar() {
 bool GatewayRequest::take_similar(const SimilarityLookup& found) {
   if (!found.answer.has_value()) return false;
   auto record = ApiRecord::parse(found.answer->record);
-  if (!record.has_value() || !fits(*record, MatchLevel::kNear)) return false;
+  if (!record.has_value() || !fits(*asked_.api, *record, MatchLevel::kNear)) return false;
   AnswerLookup lookup{
       .answer = found.answer, .steps = {}, .saved = found.saved, .by_similarity = true};
   lookup.steps.push_back({.rung = MatchLevel::kNear,
@@ -146,113 +134,43 @@ bool GatewayRequest::take_similar(const SimilarityLookup& found) {
 }
 
 GatewayRequest::Next GatewayRequest::nothing_to_serve() {
-  if (directives_.only_if_cached) {
-    decision_.reason = "only-if-cached";
-    return refuse({504, "no stored answer may be served to this", "cache_miss", "only_if_cached"});
+  if (asked_.directives.only_if_cached) {
+    decision_.reason = Reason::kOnlyIfCached;
+    return refuse(
+        {504, std::string(afterimage::explain(decision_.reason)), "cache_miss", decision_.reason});
   }
   decision_.outcome = Outcome::kMiss;
-  decision_.reason = "uri-miss";
+  decision_.reason = Reason::kMissed;
   if (decision_.why.empty()) explain_miss();
   return RequestStage::kJoining;
 }
 
 void GatewayRequest::explain_miss() {
   auto [reason, why] = afterimage::explain_miss(
-      decision_.ladder, gateway_.history().find(*question_), gateway_.parts().clock.now());
+      decision_.ladder, gateway_.history().find(*asked_.question), gateway_.parts().clock.now());
   decision_.miss = reason;
   decision_.why = std::move(why);
 }
 
-bool GatewayRequest::identify_request() {
-  std::vector<ContentDigest> contents;
-  decision_.media.clear();
-  for (const ApiMedia& media : api_->media) {
-    contents.push_back(*media.digest);
+std::optional<GatewayRequest::Stop> GatewayRequest::identify_request() {
+  const ApiRequest& api = *asked_.api;
+  const Backend& backend = gateway_.parts().backend;
+  for (const ApiMedia& media : api.media) {
     decision_.media.push_back({.modality = media.modality,
-                               .digest = contents.back().hex(),
+                               .digest = media.digest->hex(),
                                .bytes = Bytes(media.bytes->size())});
   }
-  auto space = gateway_.spaces().of(gateway_.parts().backend.identity(api_->model),
-                                    tenant_.cache_namespace, tenant_.owner);
-  if (!space.has_value()) {
-    bypass("unidentified", space.error().message);
-    return false;
-  }
-  space_ = *std::move(space);
-  Scope scope = scope_of(*api_, contents, space_->inputs);
-  scope.other["afterimage.operation"] = to_string(api_->operation);
-  scope.other["afterimage.model"] = api_->model;
-  // The limit that may truncate the answer is part of the request's identity.
-  const auto limit = gateway_.parts().backend.default_max_tokens();
-  if (!api_->max_tokens.has_value() && limit.has_value()) {
-    scope.other["afterimage.max_tokens"] = std::to_string(*limit);
-  }
-  // Parameters of the query change the answer: Azure's api-version, for one.
-  const std::size_t query = request_.target.find('?');
-  if (query != std::string::npos) scope.other["afterimage.query"] = request_.target.substr(query);
-  // So do headers such as OpenAI-Beta and OpenAI-Organization.
-  for (const auto& [name, value] : request_.headers) {
-    if (is_of_the_api(name)) scope.other["afterimage.header." + lowered(name)] += value + "\n";
-  }
-  question_.emplace(identify(scope, space_->name_space, space_->answers), api_->question);
-  decision_.scope = question_->scope().key.hex();
-  return true;
-}
-
-void GatewayRequest::decide_eligibility() {
-  const AnswerSettings& settings = config_->settings.answers;
-  const auto none = [&](std::string_view reason, std::string why) {
-    bypass(reason, std::move(why));
-  };
-  if (!settings.enabled || gateway_.parts().reuse.answer_cache() == nullptr) {
-    return none("disabled", "answers.enabled is false");
-  }
-  if (directives_.off) return none("off", "the request switched the cache off");
-  const bool is_verbose = config_->settings.engine.verbose;
-  if (api_->engine != nullptr && (is_verbose || api_->engine->details.any())) {
-    return none("details", is_verbose ? "engine.verbose is true"
-                                      : "the request asks how its answer is computed");
-  }
-  SamplingFacts facts = api_->sampling;
-  const bool unstated = !facts.temperature.has_value() && !facts.seeded &&
-                        api_->operation != ApiOperation::kEmbedding;
-  const bool assumes_greedy =
-      settings.assume_greedy_when_unset && !gateway_.parts().backend.samples_by_default();
-  if (api_->operation == ApiOperation::kEmbedding || (unstated && assumes_greedy)) {
-    facts.temperature = 0;
-  }
-  if (unstated && !assumes_greedy) {
-    return none("no-temperature",
-                "the request names no temperature, and the server's own is seldom 0: send "
-                "temperature 0, or set answers.assume_greedy_when_unset");
-  }
-  const Eligibility eligible = eligibility(facts, api_->question);
-  if (eligible.limit == ReuseLimit::kNothing) {
-    return none("not-deterministic", std::string(eligible.why));
-  }
-  may_reuse_ = true;
-  MatchLevel loosest = tenant_.max_match.value_or(settings.max_match);
-  if (directives_.ceiling.has_value()) loosest = std::min(loosest, *directives_.ceiling);
-  // Canonical forms fold how people word questions; they say nothing of a prompt to complete.
-  if (eligible.limit == ReuseLimit::kExact || unstated || *operation_ != ApiOperation::kChat ||
-      api_->question.empty()) {
-    loosest = MatchLevel::kExact;
-  } else {
-    // Who allows exact matches only wants no looser ones.
-    similarity_allowed_ =
-        loosest > MatchLevel::kExact && tenant_.similarity && !directives_.ceiling.has_value();
-  }
-  rules_ = {.serve = loosest,
-            .watch = loosest,
-            .max_age = directives_.max_age,
-            .min_fresh = directives_.min_fresh};
-}
-
-/// What is partial serves the very same words only, whatever wrote it down.
-bool GatewayRequest::fits(const ApiRecord& record, MatchLevel rung) const {
-  const bool is_whole = record.finish_reason() == "stop" && !record.calls_tools();
-  if (!is_whole && rung != MatchLevel::kExact) return false;
-  return api_->stream ? record.can_be_streamed(api_->include_usage) : record.has_body();
+  auto space = gateway_.spaces().of(backend.identity(api.model), asked_.tenant.cache_namespace,
+                                    asked_.tenant.owner);
+  if (!space.has_value()) return bypass(Reason::kUnidentified, space.error().message);
+  asked_.space = *std::move(space);
+  asked_.question = question_of(api, request_, *asked_.space, backend.default_max_tokens());
+  decision_.scope = asked_.question->scope().key.hex();
+  if (gateway_.parts().reuse.answer_cache() == nullptr) return bypass(Reason::kDisabled);
+  const auto terms = serving_terms(asked_, config_->settings, backend.samples_by_default());
+  if (!terms.has_value()) return bypass(terms.error().reason, terms.error().why);
+  terms_ = *terms;
+  return std::nullopt;
 }
 
 bool GatewayRequest::take_found(AnswerLookup& found) {
@@ -260,42 +178,40 @@ bool GatewayRequest::take_found(AnswerLookup& found) {
                     ? ApiRecord::parse(found.answer->record)
                     : gateway_.records().parse(
                           std::shared_ptr<const std::string>(found.shared, &found.shared->record));
-  if (!record.has_value() || !fits(*record, found.steps.back().rung)) return false;
+  if (!record.has_value() || !fits(*asked_.api, *record, found.steps.back().rung)) return false;
   found_ = Found{.lookup = std::move(found), .record = *std::move(record)};
   return true;
 }
 
 GatewayRequest::Next GatewayRequest::respond_from_cache() {
   const auto& [lookup, record] = *found_;
-  const bool by_similarity = lookup.by_similarity;
   const MatchStep& step = lookup.steps.back();
   const bool elsewhere = answered_elsewhere_;
-  decision_.outcome = elsewhere ? Outcome::kJoined : Outcome::kHit;
-  decision_.rung = by_similarity ? "similarity" : to_string(step.rung);
-  decision_.reason = elsewhere ? "answered-elsewhere" : "served";
-  decision_.why = elsewhere       ? "another gateway was asking the same"
-                  : by_similarity ? "a similar question was answered before"
-                                  : "the same was answered before";
+  decide(elsewhere ? Outcome::kJoined : Outcome::kHit,
+         elsewhere ? Reason::kAnsweredElsewhere : Reason::kServed);
+  decision_.rung = lookup.by_similarity ? "similarity" : to_string(step.rung);
+  if (lookup.by_similarity && !elsewhere) decision_.why = kSimilarServed;
   const Duration delay = hides_hits() ? hit_delay(lookup.saved) : Duration(0);
   const Duration took = gateway_.parts().clock.now() - arrived_ + delay;
   decision_.saved = std::max(Duration(0), lookup.saved - took);
   decision_.saved_prompt_tokens = lookup.answer->prompt_tokens.value();
   decision_.saved_output_tokens = lookup.answer->output_tokens.value();
-  charge_saved(decision_.saved_prompt_tokens, decision_.saved_output_tokens);
+  usage().charge_saved(decision_.saved_prompt_tokens, decision_.saved_output_tokens);
   decision_.first_byte = took;
   HttpHeaders headers;
   headers.reserve(8);
   headers.add("Content-Type",
-              api_->stream ? "text/event-stream; charset=utf-8" : "application/json");
-  if (api_->stream) headers.add("Cache-Control", "no-cache");
-  const ResponseStamp stamp = gateway_.parts().ids.answer(*operation_);
+              asked_.api->stream ? "text/event-stream; charset=utf-8" : "application/json");
+  if (asked_.api->stream) headers.add("Cache-Control", "no-cache");
+  const ResponseStamp stamp = gateway_.parts().ids.answer(*asked_.operation);
   HttpBody body = cached_body(record, stamp);
   if (step.rung != MatchLevel::kExact) verify_later(lookup, record);
-  const CacheReport report{.outcome = elsewhere ? CacheOutcome::kJoined : CacheOutcome::kHit,
-                           .detail = elsewhere ? decision_.reason : decision_.rung,
-                           .stored = false,
-                           .age = step.age,
-                           .ttl = lookup.left};
+  const CacheReport report{
+      .outcome = elsewhere ? CacheOutcome::kJoined : CacheOutcome::kHit,
+      .detail = elsewhere ? std::string(to_string(decision_.reason)) : decision_.rung,
+      .stored = false,
+      .age = step.age,
+      .ttl = lookup.left};
   if (delay <= Duration(0)) {
     reply(200, std::move(headers), std::move(body), report);
     return RequestStage::kDone;
@@ -314,17 +230,12 @@ GatewayRequest::Next GatewayRequest::respond_from_cache() {
 /// as a whole is needed as a whole.
 HttpBody GatewayRequest::cached_body(const ApiRecord& record, const ResponseStamp& stamp) const {
   ApiRecord shared = found_->lookup.shared != nullptr ? record : gateway_.records().share(record);
-  RecordText text =
-      api_->stream ? shared.events_text(stamp, api_->include_usage) : shared.body_text(stamp);
-  if (text.size() <= RecordSource::kPiece || (translation_ != nullptr && !api_->stream)) {
+  RecordText text = asked_.api->stream ? shared.events_text(stamp, asked_.api->include_usage)
+                                       : shared.body_text(stamp);
+  if (text.size() <= RecordSource::kPiece || (translation_ != nullptr && !asked_.api->stream)) {
     return text.next(text.size());
   }
   return std::make_shared<RecordSource>(std::move(shared), std::move(text));
-}
-
-bool GatewayRequest::hides_hits() const {
-  const std::string& floor = config_->settings.answers.timing_protection;
-  return operation_.has_value() && (floor == "all" || (floor == "shared" && tenant_.shares));
 }
 
 Duration GatewayRequest::hit_delay(Duration saved) const {
@@ -333,77 +244,55 @@ Duration GatewayRequest::hit_delay(Duration saved) const {
 }
 
 Decision GatewayRequest::explain() {
-  explain_answer();
+  if (const auto stopped = explain_request(); stopped.has_value()) {
+    if (stopped->refusal.has_value()) refuse(*stopped->refusal);
+  } else if (asked_.directives.no_cache) {
+    decide(Outcome::kRefresh, Reason::kNoCache);
+  } else {
+    explain_lookup();
+  }
   const bool asks = decision_.outcome == Outcome::kMiss || decision_.outcome == Outcome::kBypass ||
                     decision_.outcome == Outcome::kRefresh;
   if (asks) decision_.route = gateway_.parts().backend.route(backend_request());
   return decision_;
 }
 
-void GatewayRequest::explain_answer() {
-  if (const auto refusal = admit(Counting::kDoesNotCount)) {
-    refuse(*refusal);
-    return;
-  }
-  if (const auto refusal = translate_body()) {
-    refuse(*refusal);
-    return;
-  }
-  const auto read = read_body();
-  if (!read.has_value()) {
-    bypass("unreadable", read.error().message);
-    return;
-  }
-  if (read->has_value()) {
-    refuse(**read);
-    return;
-  }
-  if (std::ranges::any_of(api_->media, [](const auto& item) { return item.bytes == nullptr; })) {
-    bypass("media-by-address", "media by address can only be identified once they are fetched");
-    return;
-  }
-  if (!identify_request()) return;
-  decide_eligibility();
-  if (!may_reuse_) return;
-  if (directives_.no_cache) {
-    note_refresh();
-    return;
-  }
-  const AnswerLookup found = gateway_.parts().reuse.answer_cache()->peek(*question_, rules_);
+/// The stages before the look-up. Media by address are not fetched.
+std::optional<GatewayRequest::Stop> GatewayRequest::explain_request() {
+  if (const auto refusal = admit(Counting::kDoesNotCount)) return Stop{refusal};
+  if (const auto stopped = read()) return stopped;
+  if (!has_all_media()) return bypass(Reason::kMediaByAddress);
+  return identify_request();
+}
+
+void GatewayRequest::explain_lookup() {
+  const AnswerLookup found =
+      gateway_.parts().reuse.answer_cache()->peek(*asked_.question, terms_->rules);
   decision_.ladder = found.steps;
   AnswerArchive* const archive = gateway_.parts().archive;
   const bool known = archive == nullptr || archive->stats().may_serve;
   const bool hit = known && found.answer.has_value();
-  decision_.outcome = hit ? Outcome::kHit : Outcome::kMiss;
-  decision_.reason = hit ? "served" : "uri-miss";
+  decide(hit ? Outcome::kHit : Outcome::kMiss, hit ? Reason::kServed : Reason::kMissed);
   if (hit) {
-    decision_.why = "the same was answered before";
+    decision_.rung = to_string(found.steps.back().rung);
   } else if (found.answer.has_value()) {
     decision_.why = kNotKnown;
   } else {
     explain_miss();
     explain_similar();
   }
-  if (hit) decision_.rung = to_string(found.steps.back().rung);
   decision_.saved = found.saved;
 }
 
 void GatewayRequest::explain_similar() {
   if (!may_use_similar()) return;
-  const auto lookup = gateway_.parts().similar->peek(*question_, rules_);
+  const auto lookup = gateway_.parts().similar->peek(*asked_.question, terms_->rules);
   if (!lookup.has_value()) return;
   decision_.similar = step_of(lookup->found);
   if (lookup->found.verdict != Verdict::kServed) return;
-  decision_.outcome = Outcome::kHit;
-  decision_.reason = "served";
+  decide(Outcome::kHit, Reason::kServed);
   decision_.rung = "similarity";
-  decision_.why = "a similar question was answered before";
-}
-
-void GatewayRequest::note_refresh() {
-  decision_.outcome = Outcome::kRefresh;
-  decision_.reason = "no-cache";
-  decision_.why = "the request asks for a new answer";
+  decision_.why = kSimilarServed;
 }
 
 }  // namespace afterimage

@@ -39,9 +39,10 @@ std::optional<Tenant> admitted(Gateway& gateway, const HttpRequest& request,
   auto tenant = identify(*gateway.config()->tenants, request.headers, "");
   if (tenant.has_value()) return *std::move(tenant);
   const DenialWords words = words_of(tenant.error());
-  HttpReply reply = form == ApiForm::kAnthropic
-                        ? route_error(form, words.status, tenant.error().message, words.code)
-                        : error_reply(words.status, tenant.error().message, words.type, words.code);
+  HttpReply reply =
+      form == ApiForm::kAnthropic
+          ? route_error(form, words.status, tenant.error().message, to_string(words.code))
+          : error_reply(words.status, tenant.error().message, words.type, to_string(words.code));
   add_retry_after(reply.headers, tenant.error().retry_after);
   responder.reply(std::move(reply));
   return std::nullopt;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/answer_storing.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "gateway/proxy/store_result.h"
+
+namespace afterimage {
+
+bool lacks_record(const Result<ApiRecord>& record) {
+  return !record.has_value() && record.error().code != ErrorCode::kUnsupported;
+}
+
+void AnswerStoring::fold(Question question) {
+  for (const MatchLevel rung : kMatchLevels) static_cast<void>(question.form(rung));
+  const MutexLock lock(mutex_);
+  folded_ = std::move(question);
+}
+
+void AnswerStoring::keep(Answered answered) {
+  const auto ttl = ttl_of(asked_.directives, config_.settings.answers);
+  const StoreResult stored = store(std::move(answered), ttl);
+  AnswerHistory::Entry entry{.result = stored};
+  if (ttl.has_value()) entry.expires = gateway_.parts().clock.now() + *ttl;
+  gateway_.history().record(*asked_.question, entry, /*replaces=*/!asked_.directives.no_cache);
+  if (stored != StoreResult::kStored) gateway_.counts().not_stored(stored);
+  const MutexLock lock(mutex_);
+  result_ = stored;
+  if (decision_ != 0) gateway_.decisions().set_stored(decision_, stored);
+}
+
+std::optional<StoreResult> AnswerStoring::result() const {
+  const MutexLock lock(mutex_);
+  return result_;
+}
+
+void AnswerStoring::record(Decision decision) {
+  const MutexLock lock(mutex_);
+  decision.stored = result_;
+  decision_ = gateway_.decisions().add(std::move(decision));
+}
+
+/// With the forms that were made ahead, if they were.
+Question AnswerStoring::folded_question() {
+  const MutexLock lock(mutex_);
+  return std::exchange(folded_, std::nullopt).value_or(*asked_.question);
+}
+
+StoreResult AnswerStoring::why_without_record(const Answered& answered) const {
+  const Error& error = answered.record.error();
+  const StoreResult why = result_without_record(error, answered.response.status());
+  const bool unexpected = why == StoreResult::kNotRecorded && lacks_record(answered.record);
+  if (unexpected || why == StoreResult::kTooLarge) {
+    gateway_.parts().log.warn(
+        "answer_not_stored",
+        {{"request_id", answered.request_id}, {"reason", to_string(why)}, {"why", error.message}});
+  }
+  return why;
+}
+
+AnswerFacts AnswerStoring::facts(Duration took, std::optional<Duration> ttl) const {
+  const Tenant& tenant = asked_.tenant;
+  AnswerFacts facts{.cost = took,
+                    .ttl = ttl,
+                    .tags = asked_.directives.tags,
+                    .owner = tenant.cache_namespace,
+                    .quota = quota_of(tenant),
+                    .keep_partial = true};
+  facts.tags.push_back("model:" + asked_.api->model);
+  facts.tags.push_back("tenant:" + tenant.name);
+  if (tenant.owner != tenant.name) facts.tags.push_back("tenant:" + tenant.owner);  // its group
+  for (const ApiMedia& media : asked_.api->media) {
+    facts.tags.push_back("media:" + media.digest->hex());
+  }
+  std::ranges::copy(asked_.attached, std::back_inserter(facts.tags));
+  return facts;
+}
+
+/// That the answer to this question is the model's, beside what was found of similar ones.
+void AnswerStoring::learn(const Question& question, const Answered& answered) const {
+  const auto learn = [similar = gateway_.parts().similar, question, lookup = *answered.similar,
+                      said = answered.record->text(),
+                      cost = answered.took] { similar->learn(question, lookup, said, cost); };
+  if (!gateway_.parts().similar->waits()) return learn();
+  // What the workers have no time for is not learnt.
+  static_cast<void>(gateway_.disk_workers().post(learn));
+}
+
+StoreResult AnswerStoring::store(Answered answered, std::optional<Duration> ttl) {
+  if (!answered.record.has_value()) return why_without_record(answered);
+  if (asked_.directives.no_store) return StoreResult::kNoStore;
+  const AnswerSettings& settings = config_.settings.answers;
+  const ApiRecord& record = *answered.record;
+  const bool limit_is_known = asked_.api->max_tokens.has_value() ||
+                              gateway_.parts().backend.default_max_tokens().has_value();
+  const StoreResult may = what_may_be_stored(record, {.tool_calls = settings.tool_calls,
+                                                      .cache_truncated = settings.cache_truncated,
+                                                      .limit_is_known = limit_is_known});
+  if (may != StoreResult::kStored) return may;
+  const AnswerFacts known = facts(answered.took, ttl);
+  const Answer answer{.text = {},
+                      .finish_reason = record.calls_tools() ? "tool_calls" : record.finish_reason(),
+                      .model = record.model(),
+                      .prompt_tokens = record.prompt_tokens(),
+                      .output_tokens = record.output_tokens(),
+                      .record = record.serialize()};
+  Question question = folded_question();
+  AnswerArchive* const archive = gateway_.parts().archive;
+  const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
+  const auto kept = archive == nullptr
+                        ? gateway_.parts().reuse.answer_cache()->insert(question, answer, known)
+                        : archive->insert_into_cache(question, answer, known, before);
+  if (!kept.has_value()) {
+    gateway_.parts().log.debug(
+        "answer_not_stored", {{"request_id", answered.request_id}, {"why", kept.error().message}});
+    return result_of_insert(kept.error());
+  }
+  const bool is_whole = !record.calls_tools() && record.finish_reason() == "stop";
+  if (answered.similar.has_value() && is_whole) learn(question, answered);
+  if (archive != nullptr) {
+    // What the disk is too slow for is kept in memory alone.
+    static_cast<void>(gateway_.disk_workers().post(
+        [archive, question, answer, known, before, lease = std::move(answered.lease)]() mutable {
+          archive->keep(question, answer, known, before);
+        }));
+  }
+  return StoreResult::kStored;
+}
+
+}  // namespace afterimage

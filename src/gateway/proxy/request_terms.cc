@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/request_terms.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "foundation/text/ascii.h"
+#include "runtime/reuse/document_pages.h"
+
+namespace afterimage {
+namespace {
+
+bool is_of_the_api(std::string_view header) {
+  static constexpr std::string_view kPrefix = "openai-";
+  return same_header(header.substr(0, kPrefix.size()), kPrefix);
+}
+
+/// The loosest rung that the settings, the tenant and the request allow.
+MatchLevel loosest_of(const RequestSubject& asked, const AnswerSettings& settings) {
+  const MatchLevel allowed = asked.tenant.max_match.value_or(settings.max_match);
+  return std::min(allowed, asked.directives.ceiling.value_or(allowed));
+}
+
+}  // namespace
+
+Question question_of(const ApiRequest& api, const HttpRequest& request, const TenantSpace& space,
+                     std::optional<std::uint32_t> default_limit) {
+  std::vector<ContentDigest> contents;
+  for (const ApiMedia& media : api.media) contents.push_back(*media.digest);
+  Scope scope = scope_of(api, contents, space.inputs);
+  scope.other["afterimage.operation"] = to_string(api.operation);
+  scope.other["afterimage.model"] = api.model;
+  // The limit that may truncate the answer is part of the request's identity.
+  if (!api.max_tokens.has_value() && default_limit.has_value()) {
+    scope.other["afterimage.max_tokens"] = std::to_string(*default_limit);
+  }
+  // Parameters of the query change the answer: Azure's api-version, for one.
+  const std::size_t query = request.target.find('?');
+  if (query != std::string::npos) scope.other["afterimage.query"] = request.target.substr(query);
+  // So do headers such as OpenAI-Beta and OpenAI-Organization.
+  for (const auto& [name, value] : request.headers) {
+    if (is_of_the_api(name)) {
+      scope.other["afterimage.header." + ascii::lowered(name)] += value + "\n";
+    }
+  }
+  return {identify(scope, space.name_space, space.answers), api.question};
+}
+
+std::expected<ServingTerms, Bypass> serving_terms(const RequestSubject& asked,
+                                                  const Settings& settings, bool samples) {
+  const auto none = [](Reason reason, std::string_view why = {}) {
+    return std::unexpected(Bypass{reason, std::string(why.empty() ? explain(reason) : why)});
+  };
+  const ApiRequest& api = *asked.api;
+  if (!settings.answers.enabled) return none(Reason::kDisabled);
+  if (asked.directives.off) return none(Reason::kOff);
+  if (api.engine != nullptr && settings.engine.verbose) {
+    return none(Reason::kDetails, "engine.verbose is true");
+  }
+  if (api.engine != nullptr && api.engine->details.any()) return none(Reason::kDetails);
+  const bool is_embedding = api.operation == ApiOperation::kEmbedding;
+  const bool unset = !api.sampling.temperature.has_value() && !api.sampling.seeded && !is_embedding;
+  const bool is_assumed = settings.answers.assume_greedy_when_unset && !samples;
+  if (unset && !is_assumed) return none(Reason::kNoTemperature);
+  SamplingFacts facts = api.sampling;
+  if (unset || is_embedding) facts.temperature = 0;
+  const Eligibility eligible = eligibility(facts, api.question);
+  if (eligible.limit == ReuseLimit::kNothing) return none(Reason::kNotDeterministic, eligible.why);
+  MatchLevel loosest = loosest_of(asked, settings.answers);
+  // Canonical forms fold how people word questions; they say nothing of a prompt to complete.
+  const bool is_exact = eligible.limit == ReuseLimit::kExact || unset ||
+                        api.operation != ApiOperation::kChat || api.question.empty();
+  if (is_exact) loosest = MatchLevel::kExact;
+  // Who allows exact matches only wants no looser ones.
+  const bool similarity = loosest > MatchLevel::kExact && asked.tenant.similarity &&
+                          !asked.directives.ceiling.has_value();
+  return ServingTerms{.rules = {.serve = loosest,
+                                .watch = loosest,
+                                .max_age = asked.directives.max_age,
+                                .min_fresh = asked.directives.min_fresh},
+                      .similarity = similarity};
+}
+
+/// What is partial serves the very same words only, whatever wrote it down.
+bool fits(const ApiRequest& api, const ApiRecord& record, MatchLevel rung) {
+  const bool is_whole = record.finish_reason() == "stop" && !record.calls_tools();
+  if (!is_whole && rung != MatchLevel::kExact) return false;
+  return api.stream ? record.can_be_streamed(api.include_usage) : record.has_body();
+}
+
+bool hides_hits(const RequestSubject& asked, const AnswerSettings& settings) {
+  const std::string& protected_from = settings.timing_protection;
+  return asked.operation.has_value() &&
+         (protected_from == "all" || (protected_from == "shared" && asked.tenant.shares));
+}
+
+std::string_view form_of(const ApiRequest& api) {
+  if (!api.stream) return "whole";
+  return api.include_usage ? "stream-usage" : "stream";
+}
+
+std::string coalescing_key(const RequestSubject& asked, const AnswerSettings& settings) {
+  const ScopeId& scope = asked.question->scope();
+  std::string key;
+  key.reserve(asked.question->text().size() + 68);
+  const auto add = [&](const auto& bytes) {
+    key.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  add(scope.space.bytes);
+  add(scope.key.bytes);
+  key += asked.api->stream ? 's' : 'w';
+  key += asked.api->include_usage ? 'u' : '-';
+  key += asked.directives.no_cache ? 'n' : '-';
+  // Joining takes less time than asking, which would tell that somebody else asks the same.
+  const std::string& tenant = asked.tenant.name;
+  if (hides_hits(asked, settings)) {
+    key.append(std::to_string(tenant.size())).append(":" + tenant);
+  }
+  return key + asked.question->text();
+}
+
+std::vector<std::string> attached_tags(const RequestSubject& asked) {
+  std::vector<std::string> tags;
+  for (const auto* digests : {&asked.api->attached, &asked.texts}) {
+    for (const ContentDigest& digest : *digests) tags.push_back("media:" + digest.hex());
+  }
+  return tags;
+}
+
+std::vector<std::string> backend_tags(const RequestSubject& asked) {
+  std::vector<std::string> tags = asked.directives.tags;
+  // An entry has so many labels: erasing any media item erases it then.
+  if (tags.size() + asked.attached.size() > EntryLabels::kMaxTags) {
+    tags.emplace_back(kAnyMediaTag);
+  } else {
+    std::ranges::copy(asked.attached, std::back_inserter(tags));
+  }
+  return tags;
+}
+
+std::optional<Duration> ttl_of(const CacheDirectives& directives, const AnswerSettings& settings) {
+  const std::optional<Duration> ttl = directives.ttl.has_value() ? directives.ttl : settings.ttl;
+  if (!settings.max_ttl.has_value()) return ttl;
+  return std::min(ttl.value_or(*settings.max_ttl), *settings.max_ttl);
+}
+
+AnswerQuota quota_of(const Tenant& tenant) {
+  AnswerQuota quota{.bytes = tenant.max_bytes, .entries = {}};
+  if (tenant.max_entries.has_value()) quota.entries = EntryCount(*tenant.max_entries);
+  return quota;
+}
+
+}  // namespace afterimage

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <expected>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "afterimage/answer_cache.h"
+#include "foundation/http/message.h"
+#include "gateway/access/cache_control.h"
+#include "gateway/access/tenants.h"
+#include "gateway/config/settings.h"
+#include "gateway/openai/record.h"
+#include "gateway/openai/request.h"
+#include "gateway/proxy/reasons.h"
+#include "gateway/proxy/spaces.h"
+
+namespace afterimage {
+
+/// What a request is: who asks, and what. Filled while it is read; nothing changes it afterwards.
+struct RequestSubject {
+  std::optional<ApiOperation> operation;    // nullopt: whatever else the API has
+  std::shared_ptr<const std::string> body;  // as it is forwarded
+  Tenant tenant;
+  CacheDirectives directives;
+  std::shared_ptr<const ApiRequest> api;     // nullptr: it was not read
+  std::vector<ContentDigest> texts;          // of files that became texts of the chat
+  std::vector<std::string> attached;         // tags of these, and of bytes that are no media
+  std::shared_ptr<const TenantSpace> space;  // nullptr: it was not identified
+  std::optional<Question> question;          // with `space`
+};
+
+// What a request may be served by, and what may be stored of its answer: functions of the request and
+// the settings alone, for the state machine and for explain().
+
+/// By which its answer is found. `default_limit`: of its tokens, if the request names none.
+[[nodiscard]] Question question_of(const ApiRequest& api, const HttpRequest& request,
+                                   const TenantSpace& space,
+                                   std::optional<std::uint32_t> default_limit);
+
+/// How far its answer may come from the cache.
+struct ServingTerms {
+  LookupRules rules = {};
+  bool similarity = false;  // also answers to similar questions
+};
+/// The request is neither looked up nor stored.
+struct Bypass {
+  Reason reason;
+  std::string why;
+};
+/// `samples`: the backend samples where no temperature is named. Requires that the subject was read.
+[[nodiscard]] std::expected<ServingTerms, Bypass> serving_terms(const RequestSubject& asked,
+                                                                const Settings& settings,
+                                                                bool samples);
+
+/// Whether an answer that was found on this rung has all fields that the request asks for.
+[[nodiscard]] bool fits(const ApiRequest& api, const ApiRecord& record, MatchLevel rung);
+
+/// Whether neither time nor headers may tell this client what others asked.
+[[nodiscard]] bool hides_hits(const RequestSubject& asked, const AnswerSettings& settings);
+
+/// What one response serves: "whole", "stream" or "stream-usage".
+[[nodiscard]] std::string_view form_of(const ApiRequest& api);
+
+/// Requests with the same key may share one response.
+[[nodiscard]] std::string coalescing_key(const RequestSubject& asked,
+                                         const AnswerSettings& settings);
+
+/// Of the bytes that it carries besides its media, and of files that became text.
+[[nodiscard]] std::vector<std::string> attached_tags(const RequestSubject& asked);
+/// Of what the backend makes of it: at most EntryLabels::kMaxTags.
+[[nodiscard]] std::vector<std::string> backend_tags(const RequestSubject& asked);
+
+/// How long its answer is stored; nullopt: until it is evicted.
+[[nodiscard]] std::optional<Duration> ttl_of(const CacheDirectives& directives,
+                                             const AnswerSettings& settings);
+[[nodiscard]] AnswerQuota quota_of(const Tenant& tenant);
+
+}  // namespace afterimage
