@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "bench/replay/replay.h"
 #include "foundation/platform/random.h"
-#include "lab/replay/replay.h"
 
 namespace afterimage {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "lab/load/answer_timing.h"
+#include "bench/load/answer_timing.h"
 
 using namespace afterimage;
 

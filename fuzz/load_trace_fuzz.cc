@@ -8,7 +8,7 @@
 #include <string>
 
 #include "afterimage/check.h"
-#include "lab/load/load_trace.h"
+#include "bench/load/load_trace.h"
 
 using namespace afterimage;
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "afterimage/check.h"
-#include "lab/workload/trace.h"
+#include "bench/workload/trace.h"
 
 using namespace afterimage;
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "lab/workload/media_loader.h"
-#include "lab/workload/workload.h"
+#include "bench/workload/media_loader.h"
+#include "bench/workload/workload.h"
 
 using namespace afterimage;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "lab/replay/replay.h"
+#include "bench/replay/replay.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -8,9 +8,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "afterimage/clock.h"
+#include "bench/workload/trace.h"
 #include "bindings.h"
 #include "foundation/platform/files.h"
-#include "lab/workload/trace.h"
 
 namespace afterimage::python {
 

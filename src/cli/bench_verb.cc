@@ -11,17 +11,17 @@
 #include <thread>
 #include <vector>
 
+#include "bench/load/load_report.h"
+#include "bench/load/load_run.h"
+#include "bench/load/load_trace.h"
+#include "bench/load/load_traffic.h"
+#include "bench/load/request_bodies.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "foundation/http/url.h"
 #include "foundation/platform/environment.h"
 #include "foundation/platform/terminal.h"
 #include "foundation/text/quantities.h"
-#include "lab/load/load_report.h"
-#include "lab/load/load_run.h"
-#include "lab/load/load_trace.h"
-#include "lab/load/load_traffic.h"
-#include "lab/load/request_bodies.h"
 
 namespace afterimage {
 namespace {

@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
+#include "bench/run/explain.h"
 #include "cli/engine_args.h"
 #include "cli/verbs.h"
 #include "cli/workload_args.h"
-#include "lab/run/explain.h"
 
 namespace afterimage {
 namespace {

@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
+#include "bench/replay/replay.h"
+#include "bench/replay/replay_page.h"
+#include "bench/replay/replay_report.h"
+#include "bench/workload/trace.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "foundation/platform/terminal.h"
-#include "lab/replay/replay.h"
-#include "lab/replay/replay_page.h"
-#include "lab/replay/replay_report.h"
-#include "lab/workload/trace.h"
 
 namespace afterimage {
 namespace {

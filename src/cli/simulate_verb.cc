@@ -13,12 +13,12 @@
 #include <thread>
 #include <vector>
 
+#include "bench/workload/trace.h"
 #include "cli/output.h"
 #include "cli/settings_args.h"
 #include "cli/verbs.h"
 #include "foundation/platform/terminal.h"
 #include "lab/simulation/simulation_report.h"
-#include "lab/workload/trace.h"
 
 namespace afterimage {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <span>
 
+#include "bench/workload/media_loader.h"
 #include "foundation/platform/terminal.h"
-#include "lab/workload/media_loader.h"
 
 namespace afterimage {
 

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "afterimage/result.h"
+#include "bench/run/run.h"
+#include "bench/workload/workload.h"
 #include "cli/verbs.h"
-#include "lab/run/run.h"
-#include "lab/workload/workload.h"
 
 /// Loading, progress and reports for the verbs that run a workload through an engine.
 namespace afterimage {

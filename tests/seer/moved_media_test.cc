@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "bench/workload/media_loader.h"
+#include "bench/workload/workload.h"
 #include "engines/llama/llama_engine.h"
 #include "foundation/platform/files.h"
 #include "lab/certify/certify.h"
-#include "lab/workload/media_loader.h"
-#include "lab/workload/workload.h"
 #include "testing/forwarding_engine.h"
 
 /// What trained weights lose if they use the KV of images at other positions, and what certify says of a

@@ -13,11 +13,11 @@
 #include <variant>
 
 #include "afterimage/clock.h"
+#include "bench/run/run.h"
+#include "bench/workload/media_loader.h"
+#include "bench/workload/workload.h"
 #include "engines/llama/llama_engine.h"
 #include "foundation/platform/files.h"
-#include "lab/run/run.h"
-#include "lab/workload/media_loader.h"
-#include "lab/workload/workload.h"
 
 /// The small model that sees answers the questions of examples/scenes.jsonl. Wrong reuse shows in what it says.
 namespace afterimage {

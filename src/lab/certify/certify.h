@@ -12,7 +12,7 @@
 #include "afterimage/clock.h"
 #include "afterimage/engine.h"
 #include "afterimage/result.h"
-#include "lab/workload/workload.h"
+#include "bench/workload/workload.h"
 #include "runtime/certificate/moved_certificate.h"
 
 namespace afterimage {

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "bench/report/chart.h"
 #include "lab/experiment/experiment_report.h"
 #include "lab/experiment/spec.h"
-#include "lab/report/chart.h"
 
 namespace afterimage {
 namespace {

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "bench/report/chart.h"
 #include "caches/language/vetoes.h"
 #include "caches/similarity/acceptance.h"
 #include "caches/similarity/dot.h"
-#include "lab/report/chart.h"
 
 namespace afterimage {
 namespace {

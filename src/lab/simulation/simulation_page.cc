@@ -7,8 +7,8 @@
 #include <functional>
 #include <span>
 
+#include "bench/report/chart.h"
 #include "foundation/text/quantities.h"
-#include "lab/report/chart.h"
 #include "lab/simulation/simulation_report.h"
 
 namespace afterimage {

@@ -10,10 +10,10 @@
 #include <string>
 
 #include "afterimage/eviction_policy.h"
+#include "bench/workload/zipf.h"
 #include "lab/simulation/policy_shelf.h"
 #include "lab/simulation/remote_shards.h"
 #include "lab/simulation/segment_shelf.h"
-#include "lab/workload/zipf.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

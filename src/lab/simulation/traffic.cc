@@ -8,8 +8,8 @@
 #include <queue>
 #include <tuple>
 
+#include "bench/workload/zipf.h"
 #include "foundation/platform/random.h"
-#include "lab/workload/zipf.h"
 
 namespace afterimage {
 namespace {

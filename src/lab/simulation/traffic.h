@@ -9,7 +9,7 @@
 #include "afterimage/eviction_policy.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
-#include "lab/workload/trace.h"
+#include "bench/workload/trace.h"
 
 namespace afterimage {
 
