@@ -50,6 +50,13 @@ build: install-deps $(asked_llama) ## build the release, in build/release
 	$(release) -DAFTERIMAGE_VERBS=all
 	$(program)
 
+lab: install-deps $(asked_llama) ## build afterimage-lab (experiments, simulations, pressure scripts), in build/release
+	$(release)
+	cmake --build build/release -j $(JOBS) --target afterimage_lab
+
+docs: lab
+.PHONY: lab
+
 # The first time, only the verb `run` is built: the table is there sooner.
 run: install-deps $(asked_llama) ## run the example workload without and with reuse, compare outputs, print savings (DISK=DIR: cache on disk)
 	$(release) $(if $(wildcard build/release/CMakeCache.txt),,-DAFTERIMAGE_VERBS=run)

@@ -5,7 +5,7 @@
 
     bench/cross_encoder.py pairs.jsonl build/cross-encoder
 
-The pairs ({"a", "b", "duplicate"}, one a line, as for `afterimage pairs`) are split into folds so that no question is in two of them.
+The pairs ({"a", "b", "duplicate"}, one a line, as for `afterimage-lab pairs`) are split into folds so that no question is in two of them.
 For each fold all-MiniLM-L6-v2 is trained on the others, as a model that reads both questions at once. A fifth of these other pairs is
 kept from training, to choose the threshold: the lowest score above which 95 % of the kept pairs are right. The fold itself is only scored.
 
@@ -28,8 +28,8 @@ OUT_DIR gets for each fold:
 
 Prints precision and coverage of the cross-encoder alone, with 95 % intervals (Wilson). With vetoes and the other rungs:
 
-    afterimage pairs build/cross-encoder/fold-0.kept.jsonl --verifier build/cross-encoder/fold-0.gguf     # choose a score
-    afterimage pairs build/cross-encoder/fold-0.jsonl --verifier build/cross-encoder/fold-0.gguf --verifier-threshold SCORE
+    afterimage-lab pairs build/cross-encoder/fold-0.kept.jsonl --verifier build/cross-encoder/fold-0.gguf     # choose a score
+    afterimage-lab pairs build/cross-encoder/fold-0.jsonl --verifier build/cross-encoder/fold-0.gguf --verifier-threshold SCORE
 
 Needs the packages torch, transformers, tokenizers and safetensors. One core without AVX-512 takes a quarter of an hour for an epoch of
 20,000 pairs, a GPU a few seconds. Weights that are trained on the questions of Quora are subject to its terms: do not distribute them.

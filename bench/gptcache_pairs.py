@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""GPTCache's own benchmark of similar sentences: its published hits and errors beside those of `afterimage experiment`.
+"""GPTCache's own benchmark of similar sentences: its published hits and errors beside those of `afterimage-lab experiment`.
 
-    bench/gptcache_pairs.py mock_data.json build/release/afterimage --encoder build/models/all-minilm-l6-v2.gguf
+    bench/gptcache_pairs.py mock_data.json build/release/afterimage-lab --encoder build/models/all-minilm-l6-v2.gguf
 
 mock_data.json is examples/benchmark/mock_data.json of https://github.com/zilliztech/GPTCache: 999 sentences, each with one that says
 the same. All sentences are cached, then the others are looked up: a hit is right if it is the answer to its own sentence. GPTCache's

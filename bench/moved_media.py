@@ -3,9 +3,9 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """How much sooner does an answer begin if images' KV is used at other positions? Agents with their own system prompts show the same three pictures in different orders.
 
-    bench/moved_media.py [build/release/afterimage] [--agents 60]
+    bench/moved_media.py [build/release/afterimage-lab] [--agents 60]
 
-Prints the table of `afterimage certify` for the built-in model with one layer and with four, and a line of JSON for each: the best column that turns keys
+Prints the table of `afterimage-lab certify` for the built-in model with one layer and with four, and a line of JSON for each: the best column that turns keys
 and computes tokens of each picture anew. Goals: the first token at least 5 times sooner, at most 10 % of the pictures' tokens computed, and the tokens of the
 answers are surely (95 %) the same but for 1 %. Weights are random: what a trained model loses is in docs/moved-media.md.
 """
@@ -50,7 +50,7 @@ def workload(folder, agents):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("program", nargs="?", default=str(SOURCE / "build" / "release" / "afterimage"))
+    arguments.add_argument("program", nargs="?", default=str(SOURCE / "build" / "release" / "afterimage-lab"))
     arguments.add_argument("--agents", type=int, default=60)
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="afterimage-moved-") as name:
@@ -60,7 +60,7 @@ def main():
             done = subprocess.run([given.program, "certify", "--workload", path, "--size", size, "--max-tokens", "8", "--json", folder / "out.json",
                                    *(word for count in [0, 1, 2, 4] for word in ("--recomputed", str(count)))], stdout=subprocess.PIPE, text=True)
             if done.returncode not in (0, 1):
-                sys.exit("afterimage certify failed")
+                sys.exit("afterimage-lab certify failed")
             print(done.stdout, flush=True)
             columns = [column for column in json.loads((folder / "out.json").read_text())["columns"] if column["turned"] and column["recomputed"] > 0]
             best = max(columns, key=lambda column: column["first_token_times_quicker"])

@@ -255,14 +255,14 @@ def rows_semantic(results):
 def unsafe(build, peer):
     """Unsafe answers: which share of the served answers does not answer the question?"""
     progress("counting unsafe answers")
-    done = subprocess.run([str(build / "afterimage"), "experiment", "--json"], capture_output=True, text=True)
+    done = subprocess.run([str(build / "afterimage-lab"), "experiment", "--json"], capture_output=True, text=True)
     ours = json.loads(done.stdout)
     print("\nServed of 12,000 generated questions, and how many of them unsafe\n")
     for rung in ours["rungs"] + [{"rung": "text", **ours["similarity"], "wrong": ours["similarity"]["unsafe"]}]:
         print(f"{rung['rung']:<44}{rung['served']:>10}{rung['wrong']:>10}")
     rows = {"afterimage": ours["rungs"], "similarity": ours["similarity"]}
     with tempfile.TemporaryDirectory(dir=build) as folder:
-        subprocess.run([str(build / "afterimage"), "experiment", "--write-gqa", folder], check=True, capture_output=True)
+        subprocess.run([str(build / "afterimage-lab"), "experiment", "--write-gqa", folder], check=True, capture_output=True)
         done = subprocess.run([peer, str(HERE / "peers" / "answers_faiss.py"), folder], capture_output=True, text=True)
     if done.returncode == 0:
         theirs = json.loads(done.stdout)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Compares the predictions of `afterimage simulate` with real processes that share a Redis server.
+"""Compares the predictions of `afterimage-lab simulate` with real processes that share a Redis server.
 
     bench/simulate_check.py build/release/afterimage [--processes 2,4,6] [--requests 240] [--json FILE]
 
@@ -186,7 +186,7 @@ def simulated(program, folder, trace, count, rates, duration, extra):
     for i, request in enumerate(requests):  # in the order in which the processes take them
         request["timestamp"] = round(1e3 * ((i // count) * duration) + 1e-3 * (i % count), 3)
     (folder / "dealt.jsonl").write_text("\n".join(json.dumps(line) for line in [header, *requests]) + "\n")
-    call = [program, "simulate", "--trace", str(folder / "dealt.jsonl"), "--nodes", str(count), "--shards", "1",
+    call = [program + "-lab", "simulate", "--trace", str(folder / "dealt.jsonl"), "--nodes", str(count), "--shards", "1",
             "--route", "round-robin", "--memory", "4GiB", "--disk", "0", "--warm-up", "0", "--json", "-",
             "--kv-bytes", str(max(1, round(rates["kv_bytes"]))), "--encoder-bytes", str(round(rates["encoder_bytes"])),
             "--prefill-rate", f"{rates['prefill_rate']:.0f}", "--round-trip", f"{1e3 * rates['round_trip']:.4f}",

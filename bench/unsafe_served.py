@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 r"""How often is an answer that was served to a similar question wrong, and is a trap ever served?
 
-    bench/unsafe_served.py build/release/afterimage                    # three seeds of 300,000 questions, about two minutes
+    bench/unsafe_served.py build/release/afterimage-lab                    # three seeds of 300,000 questions, about two minutes
 
 Generated questions with known answers go through all rungs of the answer cache, and traps among them: questions that look like an
 earlier one and have another answer. An engine that is always right answers what the cache does not, so every wrong answer is caused
@@ -19,7 +19,7 @@ second behind `serve`, which encodes each picture once and prefills each prompt 
     for seed in 1 2 3; do models/write_questions.py build/similar-$seed --seed $seed --pictures 190 --once --skills attribute position count; done
     printf '[answers]\nenabled = false\n' > build/no-answers.toml
     build/release/afterimage serve --config build/no-answers.toml --engine llama --model build/models/seer.gguf --mmproj build/models/seer.mmproj.gguf
-    bench/unsafe_served.py build/release/afterimage --seeds 0 --engine http://127.0.0.1:8080/v1 --model seer \
+    bench/unsafe_served.py build/release/afterimage-lab --seeds 0 --engine http://127.0.0.1:8080/v1 --model seer \
         --index-encoder build/models/all-minilm-l6-v2.gguf --data build/similar-1 build/similar-2 build/similar-3
 
 Each run has --limit seconds.

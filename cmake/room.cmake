@@ -1,7 +1,7 @@
 # afterimage_room(SOURCES … [PUBLIC …] [DEPENDS room …] [LIBRARIES …] [PUBLIC_LIBRARIES …]
 #                 [TESTS …] [TESTS_ALONE …] [TEST_DEPENDS target …] [HOT])
 #
-# Declares one room: the folder src/<group>/<room> and a static library `afterimage_<room>`. Its headers
+# Declares one room: the folder src/<group>/<room>, or lab/<room>, and a static library `afterimage_<room>`. Its headers
 # are in the same folder and are included as "<group>/<room>/x.h". The compiler finds that path through
 # the room's own symbolic link (build/rooms/<room>/<group>/<room> -> src/<group>/<room>), which only rooms
 # that DEPEND on this one see: an include of a room above, or of an undeclared neighbour, does not compile.
@@ -15,7 +15,15 @@
 function(afterimage_room)
   cmake_parse_arguments(
     ROOM "HOT" "" "SOURCES;PUBLIC;DEPENDS;LIBRARIES;PUBLIC_LIBRARIES;TESTS;TESTS_ALONE;TEST_DEPENDS" ${ARGN})
-  file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}/src" "${CMAKE_CURRENT_SOURCE_DIR}")
+  set(tree "${PROJECT_SOURCE_DIR}/src")
+  set(rooms AFTERIMAGE_ROOMS)  # installed
+  set(lab "${PROJECT_SOURCE_DIR}/lab")
+  cmake_path(IS_PREFIX lab "${CMAKE_CURRENT_SOURCE_DIR}" in_lab)
+  if(in_lab)
+    set(tree "${PROJECT_SOURCE_DIR}")
+    set(rooms AFTERIMAGE_LAB_ROOMS)
+  endif()
+  file(RELATIVE_PATH folder "${tree}" "${CMAKE_CURRENT_SOURCE_DIR}")
   get_filename_component(group "${folder}" DIRECTORY)
   get_filename_component(room "${folder}" NAME)
   set(target afterimage_${room})
@@ -45,7 +53,7 @@ function(afterimage_room)
   endforeach()
   target_link_libraries(${target} PUBLIC ${ROOM_PUBLIC_LIBRARIES}
                         PRIVATE ${ROOM_LIBRARIES} $<BUILD_INTERFACE:afterimage_warnings>)
-  set_property(GLOBAL APPEND PROPERTY AFTERIMAGE_ROOMS ${target})
+  set_property(GLOBAL APPEND PROPERTY ${rooms} ${target})
 
   if(AFTERIMAGE_TESTS AND ROOM_TESTS)
     add_executable(${room}_test ${ROOM_TESTS} ${ROOM_TESTS_ALONE})

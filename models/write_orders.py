@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Writes requests that show the same pictures in different orders, for `afterimage certify` (docs/moved-media.md).
+"""Writes requests that show the same pictures in different orders, for `afterimage-lab certify` (docs/moved-media.md).
 
     models/write_orders.py build/seer-orders
-    afterimage certify --workload build/seer-orders/requests.jsonl --engine llama --model build/models/seer.gguf \\
+    afterimage-lab certify --workload build/seer-orders/requests.jsonl --engine llama --model build/models/seer.gguf \\
         --mmproj build/models/seer.mmproj.gguf --context 512
 
 Questions about one picture and about two have an "expected" answer. Those with three pictures have none: Seer was trained on two at

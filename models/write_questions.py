@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Writes questions about Seer's pictures in the layout of GQA, for `afterimage experiment` and `sweep`.
+"""Writes questions about Seer's pictures in the layout of GQA, for `afterimage-lab experiment` and `sweep`.
 
     models/write_questions.py build/seer-questions --pictures 100 --questions 60
-    afterimage experiment --dataset gqa --data build/seer-questions --engine build/models/seer.gguf --cache-mode live \\
+    afterimage-lab experiment --dataset gqa --data build/seer-questions --engine build/models/seer.gguf --cache-mode live \\
         --chunk-source question --prompt-template {question} --similarity learned --max-samples -1
 
 Of each picture many questions are asked: the same again, in other words, and about something else in nearly the same words (another

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Prints each room of src/ with its lines, its lines of code (neither blank nor comment; both without tests), and the rooms
+"""Prints each room of src/ and lab/ with its lines, its lines of code (neither blank nor comment; both without tests), and the rooms
 it depends on."""
 
 import re
 from pathlib import Path
 
 SRC = Path(__file__).resolve().parent.parent / "src"
+LISTS = [*SRC.glob("**/CMakeLists.txt"), *(SRC.parent / "lab").glob("*/CMakeLists.txt")]
 
 
 def dependencies(room: Path) -> list[str]:
@@ -21,7 +22,7 @@ def dependencies(room: Path) -> list[str]:
             reading = False
         elif reading or word.startswith("afterimage_") and room.name == "cli":
             found.append(word.removeprefix("afterimage_"))
-    known = {path.parent.name for path in SRC.glob("**/CMakeLists.txt")}
+    known = {path.parent.name for path in LISTS}
     return sorted({name for name in found if name in known} - {room.name})
 
 
@@ -34,12 +35,13 @@ def lines(room: Path) -> tuple[int, int]:
 def main() -> None:
     rooms = total_lines = total_code = total_edges = 0
     print(f"{'room':26}{'lines':>6}{'code':>7}  depends on")
-    for room in sorted(path.parent for path in SRC.glob("**/CMakeLists.txt")):
+    for room in sorted(path.parent for path in LISTS):
         if not list(room.glob("*.cc")) and not list(room.glob("*.h")):
             continue
         below = dependencies(room)
         count, code = lines(room)
-        print(f"{str(room.relative_to(SRC)):26}{count:6}{code:7}  {', '.join(below)}")
+        name = str(room.relative_to(SRC.parent)).removeprefix("src/")
+        print(f"{name:26}{count:6}{code:7}  {', '.join(below)}")
         rooms, total_lines, total_code, total_edges = rooms + 1, total_lines + count, total_code + code, total_edges + len(below)
     headers = len(list((SRC.parent / "include" / "afterimage").glob("*.h")))
     print(f"{rooms} rooms, {total_lines} lines ({total_code} of code), {total_edges} dependencies; {headers} installed headers")

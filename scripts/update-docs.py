@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Writes the program's own output into the documentation: help texts, and the marked blocks of README.md and docs/.
 
-    scripts/update-docs.py build/release/afterimage
+    scripts/update-docs.py build/release/afterimage     # and afterimage-lab beside it
 """
 import pathlib
 import re
@@ -11,18 +11,20 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-VERBS = ["", "run", "serve", "bench", "explain", "replay", "simulate", "advise", "pressure", "experiment", "sweep", "pairs", "certify", "fingerprint", "disk", "disk inspect", "disk verify", "disk purge",
+VERBS = ["", "run", "serve", "bench", "explain", "replay", "advise", "fingerprint", "disk", "disk inspect", "disk verify", "disk purge",
          "admin", "admin stats", "admin media", "admin invalidate", "admin erase", "admin wrong",
          "admin keys", "admin keys list", "admin keys make", "admin keys rotate", "admin keys disable", "admin keys enable", "admin keys budgets", "admin reload", "admin drain"]
 
-# Page, name of the mark, arguments of the program.
+LAB_VERBS = ["", "experiment", "sweep", "pairs", "simulate", "pressure", "certify"]
+
+# Page, name of the mark, arguments of the program that has the verb.
 BLOCKS = [
     ("README.md", "results", ["run", "--workload", "examples/agents.jsonl"]),
     ("docs/explain.md", "explanation", ["explain", "--workload", "examples/agents.jsonl", "--request", "designer-poster-2"]),
-    ("docs/experiments.md", "answers", ["experiment", "--questions", "60000"]),
+    ("docs/lab/experiments.md", "answers", ["experiment", "--questions", "60000"]),
     ("docs/moved-media.md", "certified", ["certify", "--workload", "examples/shared_images.jsonl", "--size", "flat-mrope", "--max-loss", "0.02", "--recomputed", "0", "--recomputed", "4"]),
     ("docs/moved-media.md", "refused", ["certify", "--workload", "examples/scenes.jsonl", "--size", "full-mrope", "--recomputed", "0", "--recomputed", "4", "--max-tokens", "4"]),
-    ("docs/simulate.md", "simulation", ["simulate", "--nodes", "1,4,16", "--requests", "60000", "--lose-shard", "60"]),
+    ("docs/lab/simulate.md", "simulation", ["simulate", "--nodes", "1,4,16", "--requests", "60000", "--lose-shard", "60"]),
 ]
 
 # Of these outputs a page shows only the lines that begin so, and the empty line before each kept paragraph.
@@ -69,11 +71,14 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     program = str(pathlib.Path(sys.argv[1]).resolve())
+    lab = program + "-lab"
     for verb in VERBS:
         text = output_of(program, *verb.split(), "--help")
         write(ROOT / "tests" / "cli" / "help" / f"{verb.replace(' ', '_') or 'afterimage'}.txt", text)
+    for verb in LAB_VERBS:
+        write(ROOT / "lab" / "cli" / "help" / f"{verb or 'afterimage-lab'}.txt", output_of(lab, *verb.split(), "--help"))
     for page, name, arguments in BLOCKS:
-        replace_block(page, name, arguments, program)
+        replace_block(page, name, arguments, lab if arguments[0] in LAB_VERBS else program)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@
 namespace afterimage {
 
 ExitCode report_error(std::string_view verb, const Error& error, ExitCode code) {
-  fmt::print(stderr, "afterimage {}: {}\n", verb, error.message);
+  fmt::print(stderr, AFTERIMAGE_PROGRAM " {}: {}\n", verb, error.message);
   return code;
 }
 

@@ -6,12 +6,12 @@
 #include <string_view>
 
 #include "afterimage/result.h"
-#include "cli/verbs.h"
+#include "cli/world.h"
 #include "foundation/platform/files.h"
 
 namespace afterimage {
 
-/// Prints "afterimage <verb>: <message>" on standard error and returns `code`.
+/// Prints "<program> <verb>: <message>" on standard error and returns `code`.
 ExitCode report_error(std::string_view verb, const Error& error, ExitCode code);
 
 /// Writes a report to a file. Does nothing if `path` is empty (not wanted) or "-" (standard output,

@@ -7,7 +7,7 @@
 #include "afterimage/result.h"
 #include "bench/run/run.h"
 #include "bench/workload/workload.h"
-#include "cli/verbs.h"
+#include "cli/world.h"
 
 /// Loading, progress and reports for the verbs that run a workload through an engine.
 namespace afterimage {

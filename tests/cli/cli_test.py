@@ -2,88 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """End-to-end tests of the program: help texts, every verb, and usage errors."""
-import csv
 import fcntl
 import gzip
 import hashlib
-import http.server
 import json
 import os
 import pathlib
-import random
-import re
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
-import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "golden"))
 import disk_segments  # noqa: E402
-
-PROGRAM = os.environ["AFTERIMAGE"]
-SOURCE = pathlib.Path(os.environ["AFTERIMAGE_SOURCE"])
-EXAMPLES = SOURCE / "examples"
-
-
-def call(*arguments, cwd=None):
-    return subprocess.run([PROGRAM, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=240)
-
-
-def png(width, height, rgb=(200, 30, 30), claimed=None):
-    """A single-colour PNG; `claimed` writes a different size into the header than the body has."""
-    def chunk(kind, body):
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-    rows = b"".join(b"\0" + bytes(rgb) * width for _ in range(height))
-    header = struct.pack(">IIBBBBB", *(claimed or (width, height)), 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
-
-
-def request(name, *parts, **fields):
-    return {"id": name, "messages": [{"role": "user", "content": list(parts)}], **fields}
-
-
-def image(name):
-    return {"type": "image_url", "image_url": {"url": name}}
-
-
-def audio(name, form="wav"):
-    return {"type": "input_audio", "input_audio": {"data": name, "format": form}}
-
-
-TEXT = {"type": "text", "text": "What is this?"}
-
-
-class Folder(unittest.TestCase):
-    """A fresh folder with a valid image in it."""
-
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="afterimage-cli-"))
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.write("good.png", png(64, 48))
-
-    def write(self, name, content):
-        (self.folder / name).write_bytes(content)
-
-    def workload(self, *lines):
-        text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
-        self.write("w.jsonl", text.encode())
-        return self.folder / "w.jsonl"
-
-    def run_tiny(self, *lines, more=()):
-        out = self.folder / "out.json"
-        done = call("run", "--size", "tiny", "--max-tokens", "2", "--workload", self.workload(*lines), "--json", out, *more)
-        report = json.loads(out.read_text()) if out.exists() else None
-        return done, report
+from program import EXAMPLES, Folder, PROGRAM, SOURCE, TEXT, audio, call, image, png, request  # noqa: E402
 
 
 class Help(unittest.TestCase):
     def test_help_texts_match_the_snapshots(self):
-        for verb in ["", "run", "serve", "bench", "explain", "replay", "advise", "pressure", "experiment", "sweep", "pairs", "certify", "fingerprint",
+        for verb in ["", "run", "serve", "bench", "explain", "replay", "advise", "fingerprint",
                      "disk", "disk inspect", "disk verify", "disk purge", "admin", "admin stats", "admin media", "admin invalidate", "admin erase", "admin wrong",
                      "admin keys", "admin keys list", "admin keys make", "admin keys rotate", "admin keys disable", "admin keys enable", "admin keys budgets",
                      "admin reload", "admin drain"]:
@@ -107,6 +46,11 @@ class Help(unittest.TestCase):
             done = call(*arguments)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn(said, done.stderr + done.stdout, arguments)
+
+    def test_verbs_of_the_lab_name_its_program(self):
+        for verb in ["experiment", "sweep", "pairs", "simulate", "pressure", "certify"]:
+            done = call(verb, "--json")
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", f"afterimage: this is `afterimage-lab {verb}` now\n"))
 
 
 class MainJob(unittest.TestCase):
@@ -146,60 +90,6 @@ class MainJob(unittest.TestCase):
             shown = json.loads(done.stdout)[0]
             self.assertEqual(shown["sha256"], hashlib.sha256(file.read_bytes()).hexdigest())
         self.assertEqual(json.loads(call("fingerprint", "--json", EXAMPLES / "media" / "clock.webp").stdout)[0]["frames"], 12)
-
-
-class SimulateSettings(Folder):
-    def test_printed_settings_round_trip_and_flags_override_them(self):
-        with tempfile.TemporaryDirectory() as name:
-            file = pathlib.Path(name) / "cluster.toml"
-            file.write_text(call("simulate", "--print-config").stdout)
-            printed = call("simulate", "--config", str(file), "--print-config").stdout  # sizes as bytes
-            file.write_text(printed)
-            self.assertEqual(call("simulate", "--config", str(file), "--print-config").stdout, printed)
-            small = ["--config", str(file), "--nodes", "2", "--requests", "300", "--disk-read", "3000000000"]
-            self.assertEqual(call("simulate", *small).stdout, call("simulate", *small[2:]).stdout)
-            file.write_text("[node]\nengines = -1\n[traffic]\nrequests = 300\n")
-            refused = call("simulate", "--config", str(file))
-            self.assertEqual(refused.returncode, 2)
-            self.assertIn("cluster.toml:2: node.engines: ", refused.stderr)
-
-    def settings(self, text, *more):
-        """The printed settings for a settings file and flags, by key; and the completed process."""
-        with tempfile.TemporaryDirectory() as name:
-            file = pathlib.Path(name) / "cluster.toml"
-            file.write_text(text)
-            done = call("simulate", "--config", str(file), *more, "--print-config")
-        return {line.split(" = ")[0]: line.split(" = ")[1] for line in done.stdout.splitlines() if " = " in line}, done
-
-    def test_flags_lists_and_unset_settings(self):
-        for text, more, always, leases in [("", [], "false", "false"),
-                                           ("[node]\nload_always = true\n", [], "true", "false"),
-                                           ("[node]\nload_always = false\n", [], "false", "false"),
-                                           ("[node]\nload_always = false\n", ["--load-always"], "true", "false"),
-                                           ("[node]\nload_always = true\n", ["--load-always=false"], "false", "false"),
-                                           ("[node]\nload_always = 1\n", ["--no-leases=true"], "true", "true"),
-                                           ("[node]\nload_always = true\n[remote]\nno_leases = true\n", [], "true", "true")]:
-            with self.subTest(text=text, more=more):
-                shown, _ = self.settings(text, *more)
-                self.assertEqual((shown["load_always"], shown["no_leases"]), (always, leases))
-        shown, _ = self.settings("[cluster]\nnodes = [3, 4]\npolicy = 'lru'\n[traffic]\nskew = 0.5\n[remote]\nlose_shard = 60\n")
-        self.assertEqual((shown["nodes"], shown["policy"], shown["skew"], shown["lose_shard"]), ("[3, 4]", '["lru"]', "0.5", "60"))
-        self.assertEqual(shown["# add_shard"], "…")
-        shown, _ = self.settings("[cluster]\nnodes = [3, 4]\n", "--nodes", "5,6")
-        self.assertEqual(shown["nodes"], "[5, 6]")
-
-    def test_all_problems_of_a_settings_file_are_reported(self):
-        for text, said in [("[node]\nengines = -1\n[traffic]\nturns = 'x'\n", ["2: node.engines: ", "4: traffic.turns: "]),
-                           ("[cluster]\nnodes = 'many'\n", ["2: cluster.nodes: "]),
-                           ("[traffic]\nrequests = [1, 2]\n", ["2: traffic.requests: "]),
-                           ("[node]\nload_always = 'maybe'\n", ["2: node.load_always: "]),
-                           ("[node]\nload-always = true\n", ["2: node.load-always: unknown key"]),
-                           ("jobs = 1\n", ["1: jobs: unknown section; the sections are cluster node remote traffic"])]:
-            with self.subTest(text=text):
-                _, done = self.settings(text)
-                self.assertEqual(done.returncode, 2, done.stdout)
-                for one in said:
-                    self.assertIn("cluster.toml:" + one, done.stderr)
 
 
 class Bench(Folder):
@@ -531,332 +421,6 @@ class Explain(Folder):
         done = self.explain("a", request("a", TEXT), more=["--json", "/no/such/folder/out.json"])
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("/no/such/folder/out.json", done.stderr)
-
-
-class Experiment(unittest.TestCase):
-    def test_no_trap_among_generated_questions_is_served(self):
-        done = call("experiment", "--questions", "2000", "--seed", "5", "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        report = json.loads(done.stdout)
-        self.assertEqual((report["questions"], report["unsafe"]), (2000, 0))
-        self.assertGreater(sum(trap["asked"] for trap in report["traps"]), 200)
-        self.assertEqual([trap for trap in report["traps"] if trap["served"]], [])
-        self.assertTrue(all(rung["served"] > 0 and rung["wrong"] == 0 for rung in report["rungs"]))
-        exact = json.loads(call("experiment", "--questions", "2000", "--serve", "exact", "--json").stdout)
-        self.assertEqual([rung["served"] > 0 for rung in exact["rungs"]], [True, False, False])
-
-
-class GqaExperiment(Folder):
-    """experiment on data sets in files, and on the six synthetic questions."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.data = pathlib.Path(tempfile.mkdtemp(prefix="afterimage-gqa-"))
-        cls.addClassCleanup(shutil.rmtree, cls.data)
-        done = call("experiment", "--write-gqa", cls.data, "--questions", "1000")
-        assert done.returncode == 0, done.stderr
-
-    def test_the_synthetic_set_prints_the_original_summary(self):
-        done = call("experiment", "--preset", "internvl3.5-2b", "--dataset", "synthetic", "--cache-mode", "live")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        line = re.compile(r"\[synthetic-embedding-2\] hit \(embedding:prompt\) \| latency=\d+\.\d{3}s \| answer match=True")
-        self.assertRegex(done.stdout, line)
-        for said in ["Loaded 6 prompts from synthetic.", "Chunk-key uniqueness: 5 unique keys / 6 prompts (20.0% reused >=2x)",
-                     "Cache hits: 3 (50.0%)", "Answer match rate: 100.0% (n=6)", "  text:exact: 1 (16.7%)", "  text: 1 (16.7%)",
-                     "  exact_text: hit=1 miss=5 skip=0", "is not run", "expects: 3 of 3"]:
-            self.assertIn(said, done.stdout)
-        self.assertEqual(done.stderr, "")
-
-    def test_a_cache_folder_is_kept_for_the_next_run(self):
-        kept = self.folder / "kept"
-        command = ["experiment", "--dataset", "gqa", "--data", self.data, "--max-samples", "20", "--cache-mode", "live", "--cache-dir", kept]
-        first = call(*command)
-        self.assertIn("the caches start empty", first.stdout)
-        again = call(*command)
-        self.assertRegex(again.stdout, r"the caches start with \d+ answers, \d+ questions with vectors")
-        self.assertIn("Cache hits: 20 (100.0%)", again.stdout)
-        content = bytearray((kept / "experiment.cache").read_bytes())
-        content[len(content) // 2] ^= 1
-        (kept / "experiment.cache").write_bytes(content)
-        damaged = call(*command)
-        self.assertEqual(damaged.returncode, first.returncode, damaged.stderr)
-        self.assertIn("is not used, and will be replaced", damaged.stderr)
-        self.assertIn("the caches start empty", damaged.stdout)
-        self.assertIn("the caches start with", call(*command).stdout)
-
-    def test_a_written_gqa_data_set_runs_with_its_images(self):
-        table, lines, summary = (self.folder / name for name in ["t.csv", "s.jsonl", "all.csv"])
-        for _ in range(2):
-            done = call("experiment", "--dataset", "gqa", "--data", self.data, "--max-samples", "100", "--cache-mode", "live",
-                        "--disable-semantic-cache", "--log-csv", table, "--samples-jsonl", lines, "--summary-log", summary)
-            self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("Images attached: 100 of 100", done.stdout)
-        self.assertIn("Served wrong: 0 of ", done.stdout)
-        rows = list(csv.DictReader(table.read_text().splitlines(keepends=True)))
-        self.assertEqual(len(rows), 100)
-        self.assertEqual(list(rows[0])[:13], ["dataset_id", "image_id", "question", "prompt", "chunk_text", "response", "reference",
-                                              "is_correct", "latency_seconds", "cache_hit", "cache_source", "techniques_json", "metadata_json"])
-        samples = [json.loads(line) for line in lines.read_text().splitlines()]
-        self.assertEqual([row["cache_hit"] == "True" for row in rows], [sample["hit"] for sample in samples])
-        self.assertGreater(sum(sample["hit"] for sample in samples), 5)
-        self.assertTrue(all(sample["is_correct"] for sample in samples))
-        both = list(csv.DictReader(summary.read_text().splitlines(keepends=True)))
-        self.assertEqual(len(both), 2)
-        self.assertEqual(both[0]["data_hash"], both[1]["data_hash"])
-        self.assertRegex(both[0]["timestamp"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
-
-    def test_served_wrong_answers_exit_1(self):
-        done = call("experiment", "--dataset", "gqa", "--data", self.data, "--chunk-source", "image", "--cache-mode", "live", "--json")
-        self.assertEqual(done.returncode, 1, done.stderr)
-        report = json.loads(done.stdout)
-        self.assertGreater(report["wrong_served"], 0)
-        self.assertEqual(report["served"], report["cache_hits"])
-
-    def test_flags_override_the_preset_even_with_the_default(self):
-        done = call("experiment", "--dataset", "synthetic", "--preset", "qwen3-vl-2b", "--embedding-hook", "none", "--json",
-                    "--prompt-template", "<image>\nOne line\n{question}")
-        report = json.loads(done.stdout)
-        self.assertEqual(report["embedding_hook"], "none")
-        self.assertEqual(report["prompt_template"], "<image>\\nOne line\\n{question}")
-        self.assertEqual(report["embedding_layers"], "prompt:384:0.82,vision:512:0.85")
-
-    def test_image_roots_come_from_the_environment(self):
-        records = self.folder / "val_balanced_questions.json"
-        shutil.copy(self.data / "val_balanced_questions.json", records)
-        arguments = ["experiment", "--dataset", "gqa", "--data", records, "--max-samples", "20"]
-        self.assertIn("Images attached: 0 of 20", call(*arguments).stdout)
-        for name in ["SEMANTIC_CACHE_IMAGE_ROOT", "GQA_IMAGE_ROOT", "LLAVA_IMAGE_ROOT"]:
-            done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=240,
-                                  env={**os.environ, name: str(self.data / "images")})
-            self.assertIn("Images attached: 20 of 20", done.stdout, name)
-
-    def test_usage_errors_exit_2_and_say_why(self):
-        for arguments, said in [(["--dataset", "gqa"], "--data"), (["--dataset", "gqa", "--data", "no/such.json"], "no/such.json"),
-                                (["--dataset", "gqa", "--data", self.folder], "val_balanced_questions.json"),
-                                (["--dataset", "synthetic", "--embedding-layer", "prompt"], "NAME:DIMENSIONS"),
-                                (["--dataset", "synthetic", "--embedding-layer", "prompt:4", "--embedding-hook", "prompt"], "prompt"),
-                                (["--dataset", "synthetic", "--embedding-hook", "clip"], "clip"),
-                                (["--dataset", "synthetic", "--prompt-template", "<image>"], "{question}"),
-                                (["--dataset", "gqa", "--data", self.data, "--split", "val[9]"], "val[9]"),
-                                (["--dataset", "llava150k", "--llava-data-url", "https://x/y.json"], "nothing is fetched")]:
-            done = call("experiment", *arguments)
-            self.assertEqual(done.returncode, 2, arguments)
-            self.assertIn(said, done.stderr, arguments)
-
-
-class Sweep(Folder):
-    """The 32 runs of the ablation, also when the process is killed."""
-
-    def setUp(self):
-        super().setUp()
-        self.data = self.folder / "gqa"
-        done = call("experiment", "--write-gqa", self.data, "--questions", "300")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.specs = SOURCE / "examples" / "experiments" / "ablation.json"
-        self.names = [one["name"] for one in json.loads(self.specs.read_text())["experiments"]]
-
-    def arguments(self, *more):
-        return ["sweep", "--specs", self.specs, "--data", self.data, "--log-file", "log.csv", "--samples-dir", "samples", *more]
-
-    def rows(self):
-        with open(self.folder / "log.csv", newline="") as file:
-            return list(csv.DictReader(file))
-
-    def test_the_32_runs_of_the_ablation(self):
-        done = call(*self.arguments("--purge-cache-between-runs", "--report", "page.html"), cwd=self.folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stderr, "", "no progress in a pipe")
-        self.assertIn("=== Running experiment: qwen-exact-only ===", done.stdout)
-        self.assertRegex(done.stdout, r"\[done\] internvl-embed-p0.9-v0.9: prompts=\d+ hits=0 \(0.0%\) accuracy=1.000")
-        self.assertIn("fusion serves nothing", done.stdout)
-        rows = {row["experiment"]: row for row in self.rows()}
-        self.assertEqual(list(rows), self.names)
-        self.assertEqual(rows["qwen-exact-only"]["match_rate"], rows["qwen-fusion-only"]["match_rate"])
-        self.assertGreater(float(rows["qwen-semantic-0.5"]["match_rate"]), float(rows["qwen-exact-only"]["match_rate"]))
-        for name in self.names:
-            lines = (self.folder / "samples" / f"{name}.jsonl").read_text().splitlines()
-            self.assertEqual(len(lines), int(rows[name]["total_prompts"]), name)
-        page = (self.folder / "page.html").read_text()
-        self.assertIn("qwen-semantic-0.5", page)
-        self.assertNotIn("<script", page)
-        self.assertEqual(os.listdir(self.folder / "kv_chunks_ablation"), [".afterimage-cache"])
-        again = call(*self.arguments("--resume"), cwd=self.folder)
-        self.assertIn("[skip] Experiment 'qwen-exact-only' already logged.", again.stdout)
-        self.assertIn("0 experiments run, 32 skipped, 0 failed", again.stdout)
-
-    def test_layers_are_an_engines_own_states(self):
-        def run(vision):
-            rows = [
-                {"name": "vision", "embedding_layers": [vision], "embedding_hook": "engine"},
-                {"name": "fusion", "enable_fusion_cache": True, "similarity_threshold": -1},
-                {"name": "again", "enable_fusion_cache": True, "similarity_threshold": -1},
-            ]
-            defaults = {"model": "m", "engine": "reference", "max_samples": 5, "max_tokens": 2, "images": "similar", "vetoes": False,
-                        "enable_semantic_text_cache": False, "enable_exact_text_cache": False}  # fmt: skip
-            self.write("states.json", json.dumps({"defaults": defaults, "experiments": rows}).encode())
-            log = self.folder / "states.csv"
-            log.unlink(missing_ok=True)
-            return call("sweep", "--specs", self.folder / "states.json", "--data", self.data, "--log-file", log), log
-
-        wrong, _ = run("vision:7:0.9")
-        self.assertEqual(wrong.returncode, 1)
-        dimensions = re.search(r"write vision:(\d+)", wrong.stdout)[1]
-        done, log = run(f"vision:{dimensions}:-1")
-        self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn("the same outcome: fusion = again\n", done.stdout)
-        with log.open(newline="") as file:
-            rows = {row["experiment"]: row for row in csv.DictReader(file)}
-        self.assertIn("embedding:vision", rows["vision"]["match_breakdown"])
-        self.assertIn("fusion", rows["fusion"]["match_breakdown"])
-        self.assertGreater(int(rows["vision"]["wrong_matched"]), 0, "answers about other images are wrong")
-
-    def test_a_killed_sweep_resumes_without_lost_or_duplicate_rows(self):
-        random.seed(os.environ.get("AFTERIMAGE_TEST_SEED", "5"))
-        for _ in range(6):
-            process = subprocess.Popen([PROGRAM, *map(str, self.arguments("--resume"))], cwd=self.folder, stdout=subprocess.DEVNULL)
-            time.sleep(random.uniform(0.05, 1.2))
-            process.kill()
-            process.wait()
-            for row in self.rows() if (self.folder / "log.csv").exists() else []:
-                if row["data_hash"] is not None and len(row["data_hash"]) == 64:
-                    self.assertTrue((self.folder / "samples" / f"{row['experiment']}.jsonl").exists())
-        done = call(*self.arguments("--resume"), cwd=self.folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual([row["experiment"] for row in self.rows()], self.names)
-        for row in self.rows():
-            lines = (self.folder / "samples" / f"{row['experiment']}.jsonl").read_text().splitlines()
-            self.assertEqual(len([json.loads(line) for line in lines]), int(row["total_prompts"]))
-
-    def test_a_torn_row_is_truncated(self):
-        log = self.folder / "log.csv"
-        one = self.folder / "one.json"
-        one.write_text(json.dumps([{"name": "a", "model": "m", "max_samples": 5}]))
-        arguments = ["sweep", "--specs", one, "--data", self.data, "--log-file", log]
-        self.assertEqual(call(*arguments).returncode, 0)
-        whole = log.read_bytes()
-        log.write_bytes(whole[:-7])
-        done = call(*arguments, "--resume")
-        self.assertIn("1 experiments run", done.stdout)
-        self.assertEqual(len(self.rows()), 1)
-
-    def test_usage_errors_exit_2_and_run_nothing(self):
-        (self.folder / "log.csv").write_text("some,other,columns\r\n")
-        done = call(*self.arguments(), cwd=self.folder)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("column 1", done.stderr)
-        self.assertFalse((self.folder / "samples").exists())
-        self.write("bad.json", b'[{"name": "a", "model": "m", "treshold": 1}]')
-        done = call("sweep", "--specs", self.folder / "bad.json")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("treshold", done.stderr)
-
-    def test_an_unmarked_folder_is_not_purged(self):
-        theirs = self.folder / "theirs"
-        theirs.mkdir()
-        (theirs / "thesis.txt").write_text("years of work")
-        self.write("one.json", json.dumps([{"name": "a", "model": "m", "max_samples": 5, "cache_dir": str(theirs), "fusion_cache_dir": "/"}]).encode())
-        done = call("sweep", "--specs", self.folder / "one.json", "--data", self.data, "--purge-cache-between-runs", cwd=self.folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("has no marker file", done.stdout)
-        self.assertIn("'/' cannot be a cache folder", done.stdout)
-        self.assertEqual((theirs / "thesis.txt").read_text(), "years of work")
-
-
-class Pairs(Folder):
-    def test_precision_and_coverage_of_labelled_pairs(self):
-        path = self.folder / "pairs.jsonl"
-        path.write_text('{"a": "What is  a cat?", "b": "what is a cat", "duplicate": true}\n'
-                        '{"a": "Where can I buy lamps?", "b": "Where can I buy lamp?", "duplicate": false}\n'
-                        '{"a": "Is this a dog?", "b": "Is this not a dog?", "duplicate": false}\n')
-        done = call("pairs", path, "--json")
-        self.assertEqual(done.returncode, 0)
-        report = json.loads(done.stdout)
-        self.assertEqual([rung["matched"] for rung in report["rungs"]], [0, 1, 1])
-        self.assertAlmostEqual(report["safe"]["precision"], 0.5)
-        self.assertAlmostEqual(report["safe"]["coverage"], 2 / 3)
-        self.assertIn("Where can I buy lamp?", call("pairs", path, "--show", "5").stdout)
-
-    def test_a_verifier_reads_similar_pairs_only(self):
-        asked = []
-
-        class Rerank(http.server.BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                asked.append(body)
-                town = lambda text: text.rstrip("?").split()[-1]
-                scores = [4.5 if town(text) == town(body["query"]) else -4.5 for text in body["documents"]]
-                said = json.dumps({"results": [{"index": i, "relevance_score": score} for i, score in enumerate(scores)]}).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(said)))
-                self.end_headers()
-                self.wfile.write(said)
-
-            def log_message(self, *_):
-                pass
-
-        path = self.folder / "pairs.jsonl"
-        lines = [("Who is the mayor of Riga?", "Who is mayor now of Riga?", True), ("Who is the mayor of Riga?", "Who is the mayor of Oulu?", False),
-                 ("Who is the mayor of Riga?", "who is the mayor of  Riga", True), ("Who is the mayor of Riga?", "What do cats eat at night?", False)]
-        path.write_text("".join(json.dumps({"a": a, "b": b, "duplicate": duplicate}) + "\n" for a, b, duplicate in lines))
-        with http.server.HTTPServer(("127.0.0.1", 0), Rerank) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            url = f"http://127.0.0.1:{server.server_port}/v1/rerank"
-            done = call("pairs", path, "--verifier", url, "--verifier-model", "m", "--verifier-threshold", "0", "--json")
-            table = call("pairs", path, "--verifier", url, "--verifier-threshold=-9")
-            server.shutdown()
-        self.assertEqual(done.returncode, 0, done.stderr)
-        (curve,) = json.loads(done.stdout)["curves"]
-        self.assertEqual((curve["verified_at"]["matched"], curve["verified_at"]["duplicates"]), (2, 2))
-        self.assertEqual(asked[0], {"model": "m", "query": lines[0][1], "documents": [lines[0][0]], "top_n": 1})
-        self.assertNotIn(lines[3][1], [body["query"] for body in asked], "not similar")
-        self.assertIn("verified (95 %)", table.stdout)
-        self.assertEqual(call("pairs", path, "--verifier", "http://127.0.0.1:1/v1/rerank").returncode, 1)
-
-    def test_invalid_pairs_are_reported(self):
-        path = self.folder / "pairs.jsonl"
-        path.write_text('{"a": "x", "b": "y", "duplicate": true}\n{"a": "x"}\n')
-        done = call("pairs", path)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("line 2", done.stdout)
-        path.write_text("nothing\n")
-        done = call("pairs", path)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn('"duplicate": true}', done.stderr)
-        self.assertEqual(call("pairs", self.folder / "gone").returncode, 2)
-
-
-class Pressure(Folder):
-    def script(self, text):
-        self.write("s.txt", text.encode())
-        return self.folder / "s.txt"
-
-    def test_the_governor_meets_the_example_scripts_and_the_seed_fails(self):
-        seeds = {}
-        for script in sorted((EXAMPLES / "pressure").glob("*.txt")):
-            done = call("pressure", "--script", script, "--json")
-            self.assertEqual(done.returncode, 0, f"{script.name}\n{done.stdout}{done.stderr}")
-            report = json.loads(done.stdout)
-            self.assertTrue(report["fine"] and report["expectations"], script.name)
-            self.assertEqual((report["governor"]["oom"], report["governor"]["violations"]), (0, 0), script.name)
-            self.assertTrue(report["governor"]["admission_open"], script.name)
-            seeds[script.stem] = report["seed"]
-        self.assertGreater(seeds["bursts"]["oom"], 0)
-        self.assertGreater(seeds["hover"]["transitions"], 20, "flaps")
-        self.assertEqual(seeds["hog"]["entries"], 0, "everything evicted under steady pressure")
-        self.assertFalse(seeds["sticky"]["admission_open"], "admission stays closed")
-
-    def test_a_missed_expectation_exits_1(self):
-        done = call("pressure", "--script", self.script("run 1s\nexpect entries >= 1000000\n"))
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("NOT MET  expect entries >= 1000000", done.stdout)
-
-    def test_invalid_scripts_exit_2_with_the_line(self):
-        for text, said in [("run 1s\nmemory lots", "line 2"), ("governor cap 0B", "the cap is 0")]:
-            done = call("pressure", "--script", self.script(text))
-            self.assertEqual(done.returncode, 2)
-            self.assertIn(said, done.stderr)
-            self.assertEqual(done.stdout, "")
-        self.assertEqual(call("pressure", "--script", self.folder / "gone.txt").returncode, 2)
 
 
 class Photos(Folder):

@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Images' KV at other positions, through the whole process: certified, served, marked, never cached; exact without a certificate that holds.
 
-Environment: AFTERIMAGE_PROGRAM; AFTERIMAGE_SEER: the small model that sees, as GGUF, to test llama.cpp's engine instead of the built-in one.
+Environment: AFTERIMAGE_PROGRAM; AFTERIMAGE_LAB, the lab's program; AFTERIMAGE_SEER: the small model that sees, as GGUF, to test llama.cpp's engine instead of the built-in one.
 """
 import base64
 import json
@@ -20,6 +20,7 @@ import urllib.request
 import gateway_under_test
 
 PROGRAM = os.environ["AFTERIMAGE_PROGRAM"]
+LAB = os.environ["AFTERIMAGE_LAB"]
 SCENES = gateway_under_test.SOURCE / "examples/scenes"
 SIZE = "flat-mrope"
 SEER = os.environ.get("AFTERIMAGE_SEER", "")
@@ -46,7 +47,7 @@ def certify(folder, size=SIZE, limit="1" if SEER else "0.2"):
     lines = [{"id": f"r{i}", "messages": [{"role": "user", "content": content([1 + i % 5, 6][: 1 + i % 2], f"Question {i}?")}]} for i in range(QUESTIONS)]
     workload.write_text("".join(json.dumps(line) + "\n" for line in lines))
     path = pathlib.Path(folder, "certificate.txt")
-    done = subprocess.run([PROGRAM, "certify", "--workload", str(workload), *engine_of(size), "--certificate", str(path), "--recomputed", "1",
+    done = subprocess.run([LAB, "certify", "--workload", str(workload), *engine_of(size), "--certificate", str(path), "--recomputed", "1",
                            "--max-loss", limit, "--max-divergence", "100"],
                           capture_output=True, text=True, timeout=280)
     return path, done

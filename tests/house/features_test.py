@@ -67,7 +67,7 @@ class Features(unittest.TestCase):
             self.assertTrue(not anchor or anchor in anchors_of(path), link)
 
     def test_the_flags_and_settings_exist(self):
-        help_texts = "".join(path.read_text() for path in (ROOT / "tests" / "cli" / "help").iterdir())
+        help_texts = "".join(path.read_text() for folder in ("tests", "lab") for path in (ROOT / folder / "cli" / "help").iterdir())
         settings = (ROOT / "deploy" / "afterimage.toml").read_text()
         headers = (ROOT / "docs" / "serve-headers.md").read_text()
         for _, surface, _, _ in self.rows:

@@ -27,7 +27,7 @@ class OneName(unittest.TestCase):
 
     def test_every_type_name_is_unique(self):
         where = collections.defaultdict(list)
-        for folder in ("include", "src"):
+        for folder in ("include", "src", "lab"):
             for path in sorted((ROOT / folder).rglob("*")):
                 if path.suffix in (".h", ".cc") and not path.name.endswith("_test.cc"):
                     for name in types_of(path.read_text()):

@@ -8,10 +8,10 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
-FOLDERS = ("src", "tests", "fuzz", "python", "include")
+FOLDERS = ("src", "lab", "tests", "fuzz", "python", "include")
 CPP_TEST = re.compile(r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
 PYTHON_TEST = re.compile(r"^\s*def (test_\w+)\(", re.MULTILINE)
-FUZZ = re.compile(r"^afterimage_fuzz\((\w+) ", re.MULTILINE)
+FUZZ = re.compile(r"^ *afterimage_fuzz\((\w+) ", re.MULTILINE)
 NAMED = re.compile(r"`((?:[A-Z]\w+\.[\w*]+)|(?:test_\w+)|(?:fuzz:\w+)|(?:house:\w+))`")
 
 # Calls that turn bytes into code or arbitrary objects; not `re.compile` and the like.

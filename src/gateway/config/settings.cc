@@ -263,7 +263,7 @@ void check_moved_media(SettingsReader& reader) {
   if (settings.moved_media.mode == "off") return;
   if (settings.moved_media.certificate.empty()) {
     reader.complain("moved_media.mode",
-                    "it needs moved_media.certificate: make one with `afterimage certify`");
+                    "it needs moved_media.certificate: make one with `afterimage-lab certify`");
   }
   if (settings.upstream.is_set()) {
     reader.complain("moved_media.mode", "an upstream computes: its KV is not here");

@@ -99,7 +99,7 @@ struct MemorySettings {
 /// KV of media at other positions than where it was computed: bounded answers instead of exact ones.
 struct MovedMediaSettings {
   std::string mode = "off";         // "off"; "certified": with a certificate that meets max_loss
-  std::string certificate;          // a file that `afterimage certify` wrote for this model
+  std::string certificate;          // a file that `afterimage-lab certify` wrote for this model
   double max_loss = 0.01;           // allowed share of answer tokens that differ
   std::uint32_t sample_every = 50;  // one bounded answer in so many is compared with an exact one
   Bytes capacity = 256_MiB;         // of items' KV, out of memory.budget

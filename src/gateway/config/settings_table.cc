@@ -324,7 +324,7 @@ void add_moved_media(std::vector<Setting<Settings>>& table) {
        "KV of images at other positions: off; certified: bounded answers, marked and not cached."},
       moved(&MovedMediaSettings::mode), one_of({"off", "certified"}));
   add({"moved_media.certificate",
-       "File that `afterimage certify` wrote for this model (absolute path); required for it."},
+       "File that `afterimage-lab certify` wrote for this model (absolute path); required for it."},
       moved(&MovedMediaSettings::certificate), or_empty(check_absolute));
   add({"moved_media.max_loss",
        "Share of answer tokens, 0 to 1, that may differ; the certificate must exclude more."},

@@ -56,7 +56,7 @@ class Lines {
   [[nodiscard]] std::unexpected<Error> wrong(const std::string& what) const {
     return fail(
         ErrorCode::kCorruption,
-        fmt::format("line {} of the certificate: {}; make a new one with `afterimage certify`",
+        fmt::format("line {} of the certificate: {}; make a new one with `afterimage-lab certify`",
                     number_, what));
   }
   Result<std::uint64_t> count(std::string_view text, std::uint64_t most = kMaxCount) const {
@@ -224,7 +224,8 @@ Result<void> check_certificate(const MovedCertificate& certificate, const KvOrig
   if (certificate.origin != origin) {
     return fail(ErrorCode::kInvalidArgument,
                 "the certificate is of another model, or of this one with other options (" +
-                    certificate.engine + "); run `afterimage certify` with the model served here");
+                    certificate.engine +
+                    "); run `afterimage-lab certify` with the model served here");
   }
   const double bound = certificate.tokens.share().high;
   if (bound <= max_loss) return {};

@@ -47,8 +47,8 @@ struct TaskLoss {
   bool operator==(const TaskLoss&) const = default;
 };
 
-/// What `afterimage certify` found out about one model: moving KV of images, with this many tokens
-/// of each computed anew, changed so much and not more.
+/// What `afterimage-lab certify` found out about one model: moving KV of images, with this many
+/// tokens of each computed anew, changed so much and not more.
 ///
 /// Shape    Lines of text, in this order: "afterimage moved media 1"; "origin" and 64 hex digits;
 ///          "engine" and a text; "recomputed", "requests", "same", "other" and a number each;

@@ -94,7 +94,7 @@ TEST(MovedCertificate, SaysWhatToDo) {
   ASSERT_FALSE(parsed.has_value());
   EXPECT_EQ(parsed.error().code, ErrorCode::kCorruption);
   EXPECT_NE(parsed.error().message.find("line 1"), std::string::npos) << parsed.error().message;
-  EXPECT_NE(parsed.error().message.find("afterimage certify"), std::string::npos);
+  EXPECT_NE(parsed.error().message.find("afterimage-lab certify"), std::string::npos);
 }
 
 TEST(MovedCertificate, HoldsForItsModelAndItsBound) {
