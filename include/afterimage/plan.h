@@ -29,7 +29,7 @@ namespace afterimage {
 
 class Reuse;
 
-/// Everything that identifies one request, derived once, by whoever read it. Refers to the request, which
+/// Everything that identifies one request, derived once, by the reader of it. Refers to the request, which
 /// outlives it.
 struct RequestIdentity {
   const Request* request;

@@ -66,7 +66,7 @@ void Workers::run_contained(std::function<void()> work) const {
   } catch (...) {
     why = "an exception without a text";
   }
-  work = nullptr;  // whoever waits for it learns first
+  work = nullptr;  // those that wait for it learn first
   on_exception_(why.c_str());
 }
 

@@ -53,7 +53,7 @@ TEST(Workers, AnExceptionEndsItsWorkOnly) {
   });
   ASSERT_TRUE(workers.post([held] { throw std::runtime_error("no memory"); }));
   EXPECT_EQ(heard.get_future().get(), "no memory");
-  EXPECT_TRUE(was_destroyed) << "whoever waits for it learns first";
+  EXPECT_TRUE(was_destroyed) << "those that wait for it learn first";
   std::promise<void> done;
   ASSERT_TRUE(workers.post([&] { done.set_value(); }));
   done.get_future().get();

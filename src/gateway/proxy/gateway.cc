@@ -76,7 +76,7 @@ unsigned workers_for(const AnswerArchive* archive) {
   return archive->stats().shared ? kRemoteWorkers : kDiskWorkers;
 }
 
-/// Whoever asked gets 500, because the work is dropped with its Responder.
+/// The client gets 500, because the work is dropped with its Responder.
 Workers::OnException told_by(Log& log) {
   return [&log](const char* why) { log.error("exception", {{"why", why}}); };
 }

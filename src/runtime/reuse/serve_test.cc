@@ -596,7 +596,7 @@ TEST(Serve, ARequestWithoutAQuestionIsComputed) {
   }
 }
 
-// Whoever has looked the answer up already, as the gateway has, passes on an identity without a question.
+// A caller that has looked the answer up already, as the gateway has, passes on an identity without a question.
 TEST(Serve, AnIdentityWithoutAQuestionIsComputedEachTime) {
   AnswerFixture f;
   const Request request = f.about(1, "What is in the middle?");
