@@ -16,7 +16,7 @@ def tests_of_the_project():
     for folder in ("src", "lab", "tests"):
         for path in (ROOT / folder).rglob("*_test.cc"):
             names.update(f"{suite}.{name}" for suite, name in re.findall(r"\bTEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\s*\)", path.read_text()))
-    for folder in ("python/tests", "tests/cli", "tests/gateway", "tests/remote"):
+    for folder in ("python/tests", "lab", "tests/cli", "tests/gateway", "tests/remote"):
         for path in (ROOT / folder).rglob("*.py"):
             names.update(re.findall(r"^\s*(?:async )?def (test_\w+)\(", path.read_text(), re.M))
     return names

@@ -599,7 +599,9 @@ TEST(HttpServer, DrainEndsIdleConnectionsThatSendNothing) {
   RawClient client(served.port());
   client.send(kGet);
   ASSERT_TRUE(client.read_until("200 OK"));
-  { const Busy after(served.threads); }  // the connection is idle then
+  {
+    const Busy after(served.threads);
+  }  // the connection is idle then
   EXPECT_TRUE(served.server->drain(10s));
   EXPECT_TRUE(client.closed());
 }
