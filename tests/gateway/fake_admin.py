@@ -190,6 +190,11 @@ class Gateway:
             sums[outcome] += n
         return sums
 
+    @staticmethod
+    def bypasses(outcomes):
+        return [{"reason": "no-temperature", "requests": outcomes["bypass"], "why": "the request names no temperature",
+                 "remedy": "set answers.assume_greedy_when_unset = true"}] if outcomes["bypass"] else []
+
     def bound(self):
         checked, wrong = self.unsafe["checked"], self.unsafe["wrong"]
         return (None, None) if not checked else (wrong / checked, min(1.0, (wrong + 3.0 + 1.6 * wrong ** 0.5) / checked))
@@ -206,7 +211,8 @@ class Gateway:
             kept[e["tenant"]].update(entries=1, bytes=e["bytes"])
         return {
             "version": VERSION, "uptime_s": time.time() - self.began, "engine": {"kind": "upstream", "name": "http://127.0.0.1:8000"}, "draining": self.draining,
-            "requests": {"total": sum(outcomes.values()), "in_flight": random.randint(0, 4) if outcomes else 0, "by_outcome": dict(outcomes)},
+            "requests": {"total": sum(outcomes.values()), "in_flight": random.randint(0, 4) if outcomes else 0, "by_outcome": dict(outcomes),
+                         "bypasses": self.bypasses(outcomes)},
             "rungs": [{"rung": rung, "served": c["served"], "matched_not_used": c["matched_not_used"], "missed": c["missed"]} for rung, c in self.rungs.items()],
             "answers": {"entries": len(self.entries), "bytes": sum(e["bytes"] for e in self.entries.values()), "insertions": self.answers["insertions"],
                         "evictions": 0, "expired": 0, "erased": self.answers["erased"]},

@@ -247,6 +247,18 @@ json engine_json(const Gateway& gateway) {
   return engine;
 }
 
+/// Why requests were not answered from the cache, and what would change that.
+json bypasses_json(const Counts::Snapshot& counts) {
+  json bypasses = json::array();
+  for (const auto& [reason, requests] : counts.bypasses) {
+    bypasses.push_back({{"reason", to_string(reason)},
+                        {"requests", requests},
+                        {"why", explain(reason)},
+                        {"remedy", remedy(reason)}});
+  }
+  return bypasses;
+}
+
 json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
                 std::span<const NamedTier> tiers) {
   const Counts::Snapshot counts = gateway.counts().snapshot();
@@ -265,7 +277,11 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
       {"uptime_s", seconds(uptime)},
       {"engine", engine_json(gateway)},
       {"draining", gateway.draining()},
-      {"requests", {{"total", total}, {"in_flight", counts.in_flight}, {"by_outcome", outcomes}}},
+      {"requests",
+       {{"total", total},
+        {"in_flight", counts.in_flight},
+        {"by_outcome", outcomes},
+        {"bypasses", bypasses_json(counts)}}},
       {"rungs", rungs_json(gateway, reuse)},
       {"answers",
        {{"entries", reuse.answers.entries.value()},

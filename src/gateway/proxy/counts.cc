@@ -91,6 +91,14 @@ Counts::Counts(Metrics& metrics)
         "afterimage_answers_not_stored_total", "Answers of the model that were not stored",
         {{"reason", std::string(to_string(static_cast<StoreResult>(i)))}}));
   }
+  for (std::size_t i = 0; i < static_cast<std::size_t>(Reason::kCount); ++i) {
+    const auto reason = static_cast<Reason>(i);
+    if (!is_bypass(reason)) continue;
+    bypasses_.emplace(
+        reason, metrics.counter("afterimage_bypasses_total",
+                                "Requests that were not looked up in the cache and not stored",
+                                {{"reason", std::string(to_string(reason))}}));
+  }
 }
 
 MetricCounter Counts::requests(const Decision& decision) {
@@ -112,7 +120,7 @@ void Counts::count_protocol(const Decision& decision) {
   if (decision.protocol == "responses") responses_.add();
 }
 
-void Counts::ended(const Decision& decision) {
+std::uint64_t Counts::ended(const Decision& decision) {
   --in_flight_;
   ++outcomes_[static_cast<std::size_t>(decision.outcome)];
   requests(decision).add();
@@ -131,6 +139,9 @@ void Counts::ended(const Decision& decision) {
     saved_output_.add(static_cast<double>(decision.saved_output_tokens));
   }
   count_tenant(decision);
+  if (decision.outcome != Outcome::kBypass || !is_bypass(decision.reason)) return 0;
+  bypasses_.at(decision.reason).add();
+  return ++bypassed_[static_cast<std::size_t>(decision.reason)];
 }
 
 void Counts::count_tenant(const Decision& decision) {
@@ -181,6 +192,7 @@ void Counts::upstream_failed(std::string_view kind) {
 
 Counts::Snapshot Counts::snapshot() const {
   Snapshot shot{.outcomes = {},
+                .bypasses = {},
                 .in_flight = in_flight_,
                 .saved = Duration(saved_ns_.load()),
                 .saved_prompt_tokens = prompt_,
@@ -189,6 +201,11 @@ Counts::Snapshot Counts::snapshot() const {
                 .wrong = wrong_,
                 .tenants = {}};
   for (std::size_t i = 0; i < kOutcomes; ++i) shot.outcomes[i] = outcomes_[i];
+  for (std::size_t i = 0; i < bypassed_.size(); ++i) {
+    if (bypassed_[i] > 0) shot.bypasses.emplace_back(static_cast<Reason>(i), bypassed_[i]);
+  }
+  std::ranges::sort(shot.bypasses, std::ranges::greater(),
+                    &std::pair<Reason, std::uint64_t>::second);
   const MutexLock lock(mutex_);
   for (const auto& [name, counts] : tenants_) shot.tenants.push_back(counts);
   return shot;

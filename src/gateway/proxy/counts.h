@@ -9,11 +9,13 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "foundation/platform/mutex.h"
 #include "foundation/telemetry/metrics.h"
 #include "gateway/proxy/decisions.h"
+#include "gateway/proxy/reasons.h"
 
 namespace afterimage {
 
@@ -58,7 +60,9 @@ class Counts {
   explicit Counts(Metrics& metrics);
 
   void began() { ++in_flight_; }
-  void ended(const Decision& decision);
+  /// Returns how many requests bypassed the cache for the same reason, this one included; 0: it did
+  /// not.
+  std::uint64_t ended(const Decision& decision);
   /// A served answer was compared with a new one of the model.
   void compared(bool same);
   /// Somebody says that an answer was wrong. `rung`: which served it; empty: the model did.
@@ -70,6 +74,7 @@ class Counts {
 
   struct Snapshot {
     std::array<std::uint64_t, kOutcomes> outcomes{};
+    std::vector<std::pair<Reason, std::uint64_t>> bypasses;  // the most frequent first
     std::uint64_t in_flight = 0;
     Duration saved{0};
     std::uint64_t saved_prompt_tokens = 0;
@@ -100,9 +105,11 @@ class Counts {
   MetricCounter responses_;                // and from OpenAI's /v1/responses
   std::vector<MetricCounter> leases_;      // by LeaseOutcome
   std::vector<MetricCounter> not_stored_;  // by StoreResult, without kStored
+  std::map<Reason, MetricCounter> bypasses_;
   Spread hits_;
   Spread misses_;
   std::array<std::atomic<std::uint64_t>, kOutcomes> outcomes_{};
+  std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Reason::kCount)> bypassed_{};
   std::atomic<std::uint64_t> in_flight_ = 0;
   std::atomic<std::int64_t> saved_ns_ = 0;
   std::atomic<std::uint64_t> prompt_ = 0;

@@ -59,6 +59,13 @@ void hash_media(std::vector<ApiMedia>& media) {
   }
 }
 
+/// 100, 1,000, 10,000, …: an operator learns of what is frequent, and the log does not grow with it.
+bool is_worth_a_line(std::uint64_t bypasses) {
+  if (bypasses < 100) return false;
+  while (bypasses % 10 == 0) bypasses /= 10;
+  return bypasses == 1;
+}
+
 }  // namespace
 
 HttpReply error_reply(unsigned status, std::string_view message, std::string_view type,
@@ -402,7 +409,13 @@ void GatewayRequest::record_decision() {
   decision_.took = gateway_.parts().clock.now() - arrived_;
   if (decision_.first_byte == Duration(0)) decision_.first_byte = decision_.took;
   decision_.stored = storing_.result();
-  gateway_.counts().ended(decision_);
+  if (const std::uint64_t bypasses = gateway_.counts().ended(decision_);
+      is_worth_a_line(bypasses)) {
+    gateway_.parts().log.info("bypasses", {{"reason", to_string(decision_.reason)},
+                                           {"requests", bypasses},
+                                           {"why", afterimage::explain(decision_.reason)},
+                                           {"remedy", remedy(decision_.reason)}});
+  }
   const bool logged = config_->settings.log.requests && gateway_.parts().log.wants(LogLevel::kInfo);
   // After a hit only the log and the trace still read it; what is stored needs other decisions.
   const bool is_last_use = found_.has_value() && !logged && !spans_.is_traced();

@@ -159,6 +159,25 @@ TEST(Gateway, ABypassSaysWhy) {
   EXPECT_EQ(running.model.asked(), 8);
 }
 
+// "My cache never hits, and nobody says why."
+TEST(Gateway, TheOperatorLearnsWhyRequestsBypassTheCache) {
+  Running running;
+  const std::string sampled = R"({"model":"m","messages":[{"role":"user","content":"x"}]})";
+  for (int i = 0; i < 100; ++i) running.chat(sampled);
+  running.chat(question("x"), "X-Afterimage-Cache: off\r\n");
+  running.chat(question("x"));
+  const std::string stats = ask(running.service->admin_port(), "GET", "/admin/api/stats", "").body;
+  const json bypasses = json::parse(stats)["requests"]["bypasses"];
+  ASSERT_EQ(bypasses.size(), 2U) << stats;
+  EXPECT_EQ(bypasses[0]["reason"], "no-temperature");
+  EXPECT_EQ(bypasses[0]["requests"], 100);
+  EXPECT_THAT(bypasses[0]["remedy"].get<std::string>(),
+              HasSubstr("answers.assume_greedy_when_unset"));
+  EXPECT_EQ(bypasses[1]["reason"], "off");
+  EXPECT_THAT(ask(running.service->admin_port(), "GET", "/metrics", "").body,
+              HasSubstr("afterimage_bypasses_total{reason=\"no-temperature\"} 100"));
+}
+
 // The model has no clock. Pasted documents and code speak of time more often than not.
 TEST(Gateway, WordsOfTimeAreNotInTheWayOfTheSameQuestion) {
   Running running;

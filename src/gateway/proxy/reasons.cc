@@ -113,6 +113,27 @@ std::string_view explain(Reason reason) {
   return kReasons[static_cast<std::size_t>(reason)].sentence;
 }
 
+std::string_view remedy(Reason reason) {
+  switch (reason) {
+    case Reason::kMediaByAddress:
+      return "list their hosts in media.hosts";
+    case Reason::kUnidentified:
+      return "have clients name a model, or set upstream.epoch";
+    case Reason::kDisabled:
+      return "set answers.enabled = true";
+    case Reason::kOff:
+      return "have clients leave the header out that switches the cache off";
+    case Reason::kDetails:
+      return "set engine.verbose = false, or have clients leave verbose out";
+    case Reason::kNoTemperature:
+      return "set answers.assume_greedy_when_unset = true, or have clients send temperature 0";
+    case Reason::kNotDeterministic:
+      return "have clients send temperature 0, or a seed";
+    default:
+      return "";
+  }
+}
+
 std::string code_of(Reason reason) {
   std::string code(to_string(reason));
   std::ranges::replace(code, '-', '_');

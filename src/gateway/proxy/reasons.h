@@ -59,6 +59,12 @@ enum class Reason : unsigned char {
 std::string_view to_string(Reason reason);
 /// A sentence for a person, unless the request's own circumstances make a better one.
 std::string_view explain(Reason reason);
+/// Why a request bypassed the cache: it was not looked up, and its answer was not stored.
+constexpr bool is_bypass(Reason reason) {
+  return reason >= Reason::kNotCacheable && reason <= Reason::kNotDeterministic;
+}
+/// What an operator or a client may change so that such requests no longer bypass the cache; "": nothing.
+std::string_view remedy(Reason reason);
 /// As the errors of the API say it: with "_" between words.
 std::string code_of(Reason reason);
 
