@@ -25,6 +25,8 @@ struct HttpLimits {
   Duration body_timeout = std::chrono::seconds(60);    // for the whole body
   Duration idle_timeout = std::chrono::seconds(75);    // between two requests of a connection
   Duration write_timeout = std::chrono::seconds(60);   // without the client reading anything
+
+  bool operator==(const HttpLimits&) const = default;
 };
 
 /// Counters cover the server's whole life.

@@ -240,7 +240,7 @@ void check_answers(SettingsReader& reader) {
   if (answers.max_answer > settings.memory.budget) {
     reader.complain("answers.max_answer", "it exceeds memory.budget");
   }
-  if (settings.limits.body > settings.limits.bodies) {
+  if (settings.limits.http.body > settings.limits.http.bodies) {
     reader.complain("limits.body", "it exceeds limits.bodies, the total for all requests");
   }
 }

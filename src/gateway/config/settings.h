@@ -12,6 +12,7 @@
 #include "afterimage/canonical_text.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
+#include "foundation/http/server.h"
 
 namespace afterimage {
 
@@ -196,20 +197,12 @@ struct ResponseSettings {
 };
 
 struct LimitSettings {
-  Bytes body = 64_MiB;   // of one request
-  Bytes bodies = 1_GiB;  // total of all requests being read or answered
-  Bytes headers = 32_KiB;
-  Bytes unread = 256_MiB;  // total of responses that clients do not read
-  std::uint32_t connections = 10'000;
+  HttpLimits http;
   std::uint32_t threads = 0;  // 0: one per core, at most 8
   /// For how long an I/O thread polls before it sleeps, while work keeps coming; 0: never. Not beside a
   /// built-in engine, which needs the cores.
   Duration busy_poll = std::chrono::microseconds(200);
-  Duration header_timeout = std::chrono::seconds(10);
-  Duration body_timeout = std::chrono::seconds(60);
-  Duration idle_timeout = std::chrono::seconds(75);   // between two requests of a connection
-  Duration write_timeout = std::chrono::seconds(60);  // for a client that does not read
-  Duration drain = std::chrono::seconds(30);          // for running requests at shutdown
+  Duration drain = std::chrono::seconds(30);  // for running requests at shutdown
 
   bool operator==(const LimitSettings&) const = default;
 };

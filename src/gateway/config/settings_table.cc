@@ -397,6 +397,9 @@ void add_files_and_responses(std::vector<Setting<Settings>>& table) {
 void add_limits(std::vector<Setting<Settings>>& table) {
   const auto media = [](auto member) { return at(&Settings::media, member); };
   const auto limits = [](auto member) { return at(&Settings::limits, member); };
+  const auto http = [](auto member) {
+    return [member](auto& settings) -> auto& { return settings.limits.http.*member; };
+  };
   const auto add = [&](Text text, TakesEffect effect, auto get, auto check) {
     table.push_back(setting(text, effect, get, check));
   };
@@ -422,18 +425,18 @@ void add_limits(std::vector<Setting<Settings>>& table) {
        "kept."},
       kAtStart, media(&MediaSettings::memory), between(0_B, Bytes(1ULL << 50U)));
 
-  add({"limits.body", "Maximum size of one request body."}, kAtReload, limits(&LimitSettings::body),
+  add({"limits.body", "Maximum size of one request body."}, kAtReload, http(&HttpLimits::body),
       between(1_KiB, 4_GiB));
   add({"limits.bodies", "Maximum total size of the bodies of all requests being read or answered."},
-      kAtStart, limits(&LimitSettings::bodies), between(1_MiB, Bytes(1ULL << 40U)));
+      kAtStart, http(&HttpLimits::bodies), between(1_MiB, Bytes(1ULL << 40U)));
   add({"limits.headers", "Maximum size of the headers of one request."}, kAtStart,
-      limits(&LimitSettings::headers), between(1_KiB, 1_MiB));
+      http(&HttpLimits::headers), between(1_KiB, 1_MiB));
   add({"limits.unread",
        "Maximum total size of responses that wait for clients; then the longest waiting are cut "
        "off."},
-      kAtReload, limits(&LimitSettings::unread), between(1_MiB, Bytes(1ULL << 40U)));
+      kAtReload, http(&HttpLimits::unread), between(1_MiB, Bytes(1ULL << 40U)));
   add({"limits.connections", "Maximum number of concurrent client connections."}, kAtStart,
-      limits(&LimitSettings::connections), between(1U, kMaxCount));
+      http(&HttpLimits::connections), between(1U, kMaxCount));
   add({"limits.threads", "Number of I/O threads; 0: one per core, at most 8."}, kAtStart,
       limits(&LimitSettings::threads), between(0U, 256U));
   add({"limits.busy_poll",
@@ -441,13 +444,13 @@ void add_limits(std::vector<Setting<Settings>>& table) {
        "engine."},
       kAtStart, limits(&LimitSettings::busy_poll), between<Duration>(0s, 10ms));
   add({"limits.header_timeout", "Timeout for receiving the headers of a request."}, kAtStart,
-      limits(&LimitSettings::header_timeout), kTimeoutRange);
+      http(&HttpLimits::header_timeout), kTimeoutRange);
   add({"limits.body_timeout", "Timeout for receiving the body of a request."}, kAtStart,
-      limits(&LimitSettings::body_timeout), kTimeoutRange);
+      http(&HttpLimits::body_timeout), kTimeoutRange);
   add({"limits.idle_timeout", "How long a connection may stay idle between two requests."},
-      kAtStart, limits(&LimitSettings::idle_timeout), kTimeoutRange);
+      kAtStart, http(&HttpLimits::idle_timeout), kTimeoutRange);
   add({"limits.write_timeout", "Timeout for a client that does not read its response."}, kAtStart,
-      limits(&LimitSettings::write_timeout), kTimeoutRange);
+      http(&HttpLimits::write_timeout), kTimeoutRange);
   add({"limits.drain", "How long shutdown waits for running requests."}, kAtReload,
       limits(&LimitSettings::drain), between<Duration>(0s, std::chrono::days(1)));
 }

@@ -86,7 +86,7 @@ max_match = "exact"
   EXPECT_EQ(settings.answers.max_answer, 1_MiB);
   EXPECT_EQ(settings.media.hosts,
             (std::vector<std::string>{"images.example.org", "*.example.net:8080"}));
-  EXPECT_EQ(settings.limits.connections, 17U);
+  EXPECT_EQ(settings.limits.http.connections, 17U);
   ASSERT_EQ(settings.tenancy.tenants.size(), 1U);
   const TenantSettings& tenant = settings.tenancy.tenants.front();
   EXPECT_EQ(tenant.name, "acme");
@@ -420,7 +420,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("responses", a, b);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = s.limits;
+    const auto& [http, a, b, c] = s.limits;
+    const auto& [d, e, f, g, h, i, j, k, l] = http;
     count("limits", a, b, c, d, e, f, g, h, i, j, k, l);
   }
   {

@@ -111,7 +111,7 @@ Gateway::Gateway(GatewayParts parts, std::unique_ptr<KeyStore> own_keys,
 
 FileLookup Gateway::files_of(const Tenant& tenant) {
   // A small request may name a large file a thousand times.
-  const auto left = std::make_shared<std::uint64_t>(config()->settings.limits.body.value());
+  const auto left = std::make_shared<std::uint64_t>(config()->settings.limits.http.body.value());
   return [this, tenant = tenant.id, left](std::string_view id) -> Result<UploadedFile> {
     AFI_TRY(UploadedFile file, files_.content(tenant, id));
     if (file.bytes->size() > *left) {

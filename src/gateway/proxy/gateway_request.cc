@@ -264,7 +264,7 @@ std::optional<Refusal> GatewayRequest::translate_body() {
         return refused(400, Reason::kInvalidBody, error.message);
     }
   }
-  const Bytes most = config_->settings.limits.body;
+  const Bytes most = config_->settings.limits.http.body;
   if (chat->has_value() && Bytes((*chat)->size()) > most) {
     return refused(413, Reason::kTooLarge, std::string(afterimage::explain(Reason::kTooLarge)));
   }

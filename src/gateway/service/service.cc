@@ -14,18 +14,6 @@
 namespace afterimage {
 namespace {
 
-HttpLimits limits_of(const LimitSettings& settings) {
-  return {.body = settings.body,
-          .bodies = settings.bodies,
-          .unread = settings.unread,
-          .headers = settings.headers,
-          .connections = settings.connections,
-          .header_timeout = settings.header_timeout,
-          .body_timeout = settings.body_timeout,
-          .idle_timeout = settings.idle_timeout,
-          .write_timeout = settings.write_timeout};
-}
-
 HttpLimits admin_limits() { return {.body = 64_MiB, .connections = 256}; }
 
 HttpReply explain_refusal(unsigned status, std::string_view why) {
@@ -64,7 +52,7 @@ void Service::State::raise_open_files() {
   raise_open_file_limit();
   const std::uint64_t now = open_file_limit();
   if (now != before) log.info("open_files_raised", {{"limit", now}, {"was", before}});
-  const std::uint64_t wanted = options.settings.limits.connections;
+  const std::uint64_t wanted = options.settings.limits.http.connections;
   if (now >= wanted) return;
   log.warn("open_files_too_few",
            {{"limit", now},
@@ -191,7 +179,7 @@ Result<void> Service::State::listen() {
   };
   AFI_TRY(server, HttpServer::listen({.address = settings.listen.address,
                                       .port = settings.listen.port,
-                                      .limits = limits_of(settings.limits),
+                                      .limits = settings.limits.http,
                                       .explain = explain_refusal,
                                       .tls = tls,
                                       .on_no_descriptors = no_descriptors},
@@ -249,7 +237,7 @@ Result<Reloaded> Service::State::reload_now() {
   }
   AFI_TRY_VOID(key_store->reload());
   AFI_TRY_VOID(gateway->apply(next));
-  server->set_limits(limits_of(next.limits));
+  server->set_limits(next.limits.http);
   log.set_level(parse_log_level(next.log.level).value_or(LogLevel::kInfo));
   for (const std::string& key : changed_settings(now, next)) {
     const bool waits = std::ranges::find(not_now, key) != not_now.end() ||
