@@ -110,20 +110,20 @@ std::optional<BudgetExceeded> Account::admit(WallTime now) {
   return std::nullopt;
 }
 
-void Account::spend(const Spending& spending, WallTime now) {
+void Account::spend(const KeyUsage& spent, WallTime now) {
   const MutexLock lock(mutex_);
-  add_up(state_.total.prompt_tokens, spending.prompt_tokens);
-  add_up(state_.total.output_tokens, spending.output_tokens);
-  add_up(state_.total.saved_prompt_tokens, spending.saved_prompt_tokens);
-  add_up(state_.total.saved_output_tokens, spending.saved_output_tokens);
-  add_up(state_.total.cost_nano, spending.cost_nano);
-  add_up(state_.total.estimated, spending.estimated ? 1 : 0);
+  add_up(state_.total.prompt_tokens, spent.prompt_tokens);
+  add_up(state_.total.output_tokens, spent.output_tokens);
+  add_up(state_.total.saved_prompt_tokens, spent.saved_prompt_tokens);
+  add_up(state_.total.saved_output_tokens, spent.saved_output_tokens);
+  add_up(state_.total.cost_nano, spent.cost_nano);
+  add_up(state_.total.estimated, spent.estimated);
   for (std::size_t i = 0; i < kBudgetWindows; ++i) {
     auto& used = window(static_cast<BudgetWindow>(i), now).used;
     std::uint64_t& tokens = used[static_cast<std::size_t>(BudgetKind::kTokens)];
-    add_up(tokens, spending.prompt_tokens);
-    add_up(tokens, spending.output_tokens);
-    add_up(used[static_cast<std::size_t>(BudgetKind::kMoney)], spending.cost_nano);
+    add_up(tokens, spent.prompt_tokens);
+    add_up(tokens, spent.output_tokens);
+    add_up(used[static_cast<std::size_t>(BudgetKind::kMoney)], spent.cost_nano);
   }
 }
 

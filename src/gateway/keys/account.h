@@ -15,27 +15,15 @@
 
 namespace afterimage {
 
-/// What one request used. Cost in billionths of the prices' currency.
-struct Spending {
+/// What a key has used since it was made, or one request of it.
+struct KeyUsage {
+  std::uint64_t requests = 0;
   std::uint64_t prompt_tokens = 0;  // that a model read and wrote
   std::uint64_t output_tokens = 0;
   std::uint64_t saved_prompt_tokens = 0;  // of an answer that no model computed for it
   std::uint64_t saved_output_tokens = 0;
-  std::uint64_t cost_nano = 0;
-  bool estimated = false;  // the model's server did not say how many tokens
-
-  bool operator==(const Spending&) const = default;
-};
-
-/// What a key has used since it was made.
-struct KeyUsage {
-  std::uint64_t requests = 0;
-  std::uint64_t prompt_tokens = 0;
-  std::uint64_t output_tokens = 0;
-  std::uint64_t saved_prompt_tokens = 0;
-  std::uint64_t saved_output_tokens = 0;
-  std::uint64_t cost_nano = 0;
-  std::uint64_t estimated = 0;  // requests whose tokens were estimated
+  std::uint64_t cost_nano = 0;  // billionths of the prices' currency
+  std::uint64_t estimated = 0;  // requests of which the model's server did not say how many tokens
 
   bool operator==(const KeyUsage&) const = default;
 };
@@ -89,7 +77,8 @@ class Account {
   void set_budgets(std::span<const Budget> budgets);
   /// Counts a request, or says which budget forbids it; of several, the one that is renewed last.
   std::optional<BudgetExceeded> admit(WallTime now);
-  void spend(const Spending& spending, WallTime now);
+  /// Adds what an admitted request, which is counted already, has used.
+  void spend(const KeyUsage& spent, WallTime now);
 
   [[nodiscard]] bool has_money_budget() const;
   [[nodiscard]] AccountState state() const;

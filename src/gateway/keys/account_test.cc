@@ -171,7 +171,7 @@ TEST(AccountProperty, AgreesWithAnObviousModel) {
         ASSERT_EQ(!account.admit(now).has_value(), admits) << "step " << step;
         if (admits) model.events.push_back({now, BudgetKind::kRequests, 1});
       } else {
-        const Spending spent{.prompt_tokens = rng.below(3),
+        const KeyUsage spent{.prompt_tokens = rng.below(3),
                              .output_tokens = rng.below(3),
                              .cost_nano = rng.below(2'000'000'000)};
         account.spend(spent, now);

@@ -56,7 +56,7 @@ void RequestUsage::charge_call(const SharedResponse& response,
                                const Result<ApiRecord>& record) const {
   if (!is_counted() || response.status() != 200) return;
   const SharedResponse::Usage usage = response.usage();
-  Spending spent;
+  KeyUsage spent;
   if (record.has_value() && record->prompt_tokens().value() > 0) {
     spent.prompt_tokens = record->prompt_tokens().value();
     spent.output_tokens = record->output_tokens().value();
@@ -66,7 +66,7 @@ void RequestUsage::charge_call(const SharedResponse& response,
   } else if (asked.operation.has_value()) {
     spent.prompt_tokens = estimated_prompt_tokens(asked);
     spent.output_tokens = usage.events;
-    spent.estimated = true;
+    spent.estimated = 1;
   }
   const std::string_view model =
       asked.api == nullptr ? std::string_view() : std::string_view(asked.api->model);
