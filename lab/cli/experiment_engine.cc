@@ -202,7 +202,7 @@ Result<Embedder*> ExperimentEngines::encoder_for(const ExperimentSpec& spec) {
   }
   std::unique_ptr<Embedder> encoder;
   if (name.contains("://")) {
-    EndpointOptions options{.deadline = kEncoderDeadline};
+    ModelEndpointOptions options{.deadline = kEncoderDeadline};
     AFI_TRY(options.url, parse_url(name));
     AFI_TRY(encoder, EndpointEmbedder::create(std::move(options), *clock_));
   } else {

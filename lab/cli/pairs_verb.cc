@@ -37,7 +37,7 @@ struct PairsArgs {
 
 Result<std::unique_ptr<Embedder>> embedder_of(const PairsArgs& args, const Clock& clock) {
   if (!args.embeddings.contains("://")) return make_llama_embedder(args.embeddings);
-  EndpointOptions options{.model = args.model, .deadline = kDeadline};
+  ModelEndpointOptions options{.model = args.model, .deadline = kDeadline};
   AFI_TRY(options.url, parse_url(args.embeddings));
   AFI_TRY(auto endpoint, EndpointEmbedder::create(std::move(options), clock));
   return endpoint;
@@ -46,7 +46,7 @@ Result<std::unique_ptr<Embedder>> embedder_of(const PairsArgs& args, const Clock
 Result<std::unique_ptr<Verifier>> verifier_of(const PairsArgs& args, const Clock& clock) {
   if (args.verifier.empty()) return nullptr;
   if (!args.verifier.contains("://")) return make_llama_verifier(args.verifier);
-  EndpointVerifierOptions options{.model = args.verifier_model, .deadline = kDeadline};
+  ModelEndpointOptions options{.model = args.verifier_model, .deadline = kDeadline};
   AFI_TRY(options.url, parse_url(args.verifier));
   return std::make_unique<EndpointVerifier>(std::move(options), clock);
 }

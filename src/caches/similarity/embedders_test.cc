@@ -26,7 +26,7 @@ using testing::LocalServer;
 class ServedEmbedder final : public Embedder {
  public:
   ServedEmbedder() : server_(answer) {
-    EndpointOptions options;
+    ModelEndpointOptions options;
     options.url = parse_url(server_.url("/v1/embeddings")).value();
     options.model = "m";
     asking_ = EndpointEmbedder::create(std::move(options), clock_).value();

@@ -67,31 +67,22 @@ Result<std::vector<Vector>> parse_embeddings(std::string_view body, std::size_t 
   return vectors;
 }
 
-EndpointEmbedder::EndpointEmbedder(EndpointOptions options, const Clock& clock)
-    : options_(std::move(options)),
-      endpoint_({.url = options_.url,
-                 .key = options_.key,
-                 .what = "embeddings",
-                 .failure_threshold = options_.failure_threshold,
-                 .open_duration = options_.open_duration},
-                clock) {}
-
-Result<std::unique_ptr<EndpointEmbedder>> EndpointEmbedder::create(EndpointOptions options,
-                                                                   const Clock& clock) {
-  if (options.batch == 0)
-    return fail(ErrorCode::kInvalidArgument, "batch is 0; it must be at least 1");
-  std::unique_ptr<EndpointEmbedder> made(new EndpointEmbedder(std::move(options), clock));
+Result<std::unique_ptr<EndpointEmbedder>> EndpointEmbedder::create(ModelEndpointOptions options,
+                                                                   const Clock& clock,
+                                                                   std::size_t batch) {
+  if (batch == 0) return fail(ErrorCode::kInvalidArgument, "batch is 0; it must be at least 1");
+  std::unique_ptr<EndpointEmbedder> made(new EndpointEmbedder(std::move(options), clock, batch));
+  const ModelEndpointOptions& asked = made->endpoint_.options();
   const std::string_view text = "What is in this picture?";
-  AFI_TRY(const std::vector<Vector> first,
-          made->ask(std::span(&text, 1), 10 * made->options_.deadline));
+  AFI_TRY(const std::vector<Vector> first, made->ask(std::span(&text, 1), 10 * asked.deadline));
   made->dimensions_ = first.front().size();
-  made->name_ = "endpoint/" + made->options_.model + "/" + std::to_string(made->dimensions_);
+  made->name_ = "endpoint/" + asked.model + "/" + std::to_string(made->dimensions_);
   return made;
 }
 
 Result<std::vector<Vector>> EndpointEmbedder::ask(std::span<const std::string_view> texts,
                                                   Duration deadline) {
-  const Json body{{"model", options_.model},
+  const Json body{{"model", endpoint_.options().model},
                   {"input", std::vector<std::string>(texts.begin(), texts.end())},
                   {"encoding_format", "float"}};
   AFI_TRY(const std::string response,
@@ -109,10 +100,10 @@ Result<std::vector<Vector>> EndpointEmbedder::embed(std::span<const EmbedInput> 
     texts.push_back(*text);
   }
   std::vector<Vector> vectors;
-  for (std::size_t at = 0; at < texts.size(); at += options_.batch) {
-    const auto some = std::span(texts).subspan(at, std::min(options_.batch, texts.size() - at));
+  for (std::size_t at = 0; at < texts.size(); at += batch_) {
+    const auto some = std::span(texts).subspan(at, std::min(batch_, texts.size() - at));
     AFI_TRY(std::vector<Vector> more,
-            endpoint_.guarded([&] { return ask(some, options_.deadline); }));
+            endpoint_.guarded([&] { return ask(some, endpoint_.options().deadline); }));
     std::ranges::move(more, std::back_inserter(vectors));
   }
   return vectors;

@@ -10,17 +10,6 @@
 
 namespace afterimage {
 
-struct EndpointOptions {
-  Url url;                 // full URL: http://localhost:8000/v1/embeddings
-  std::string model;       // the model name that the server expects
-  std::string key;         // "Authorization: Bearer <key>"; empty: none
-  std::size_t batch = 64;  // texts per call
-  /// Of a call; the first may take ten times as long.
-  Duration deadline = std::chrono::milliseconds(150);
-  unsigned failure_threshold = 3;  // consecutive failures that open the circuit breaker
-  Duration open_duration = std::chrono::seconds(5);
-};
-
 /// A remote model behind OpenAI's /v1/embeddings, with a deadline per call and a circuit breaker.
 ///
 /// Shape    As many dimensions as the first response had; another number later is an error. Vectors
@@ -30,20 +19,23 @@ struct EndpointOptions {
 /// Threads  Any; calls do not wait for each other.
 class EndpointEmbedder final : public Embedder {
  public:
-  /// Requests one vector to learn the dimensions. `clock` must outlive the embedder.
-  static Result<std::unique_ptr<EndpointEmbedder>> create(EndpointOptions options,
-                                                          const Clock& clock);
+  /// Requests one vector to learn the dimensions, within ten times the deadline. `batch`: texts per
+  /// call. `clock` must outlive the embedder.
+  static Result<std::unique_ptr<EndpointEmbedder>> create(ModelEndpointOptions options,
+                                                          const Clock& clock,
+                                                          std::size_t batch = 64);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] std::size_t dimensions() const override { return dimensions_; }
   [[nodiscard]] Result<std::vector<Vector>> embed(std::span<const EmbedInput> inputs) override;
 
  private:
-  EndpointEmbedder(EndpointOptions options, const Clock& clock);
+  EndpointEmbedder(ModelEndpointOptions options, const Clock& clock, std::size_t batch)
+      : batch_(batch), endpoint_(std::move(options), "embeddings", clock) {}
   /// One call, ignoring the circuit breaker.
   Result<std::vector<Vector>> ask(std::span<const std::string_view> texts, Duration deadline);
 
-  EndpointOptions options_;
+  const std::size_t batch_;
   std::string name_;
   std::size_t dimensions_ = 0;  // 0: unknown yet
   ModelEndpoint endpoint_;

@@ -31,8 +31,8 @@ std::string embeddings_of(const std::string& body) {
   return http_answer(json{{"data", data}}.dump());
 }
 
-EndpointOptions options(const LocalServer& server) {
-  EndpointOptions options;
+ModelEndpointOptions options(const LocalServer& server) {
+  ModelEndpointOptions options;
   options.url = parse_url(server.url("/v1/embeddings")).value();
   options.model = "m";
   options.key = "k";
@@ -53,9 +53,7 @@ TEST(EndpointEmbedder, SendsBatchesAndKeepsTheOrder) {
     return embeddings_of(body);
   });
   const ManualClock clock;
-  EndpointOptions chosen = options(server);
-  chosen.batch = 2;
-  auto embedder = EndpointEmbedder::create(std::move(chosen), clock).value();
+  auto embedder = EndpointEmbedder::create(options(server), clock, /*batch=*/2).value();
   EXPECT_EQ(embedder->dimensions(), 2U);
   EXPECT_EQ(embedder->name(), "endpoint/m/2");
   const std::vector<std::string> texts{"a", "bb", "\xff no text"};
@@ -97,7 +95,7 @@ TEST(EndpointEmbedder, EnforcesTheDeadline) {
     return works ? embeddings_of(body) : std::string();
   });
   const ManualClock clock;
-  EndpointOptions chosen = options(server);
+  ModelEndpointOptions chosen = options(server);
   chosen.deadline = 300ms;
   auto embedder = EndpointEmbedder::create(std::move(chosen), clock).value();
   works = false;

@@ -67,23 +67,22 @@ Result<std::vector<float>> parse_rerank(std::string_view body,
   return ordered;
 }
 
-EndpointVerifier::EndpointVerifier(EndpointVerifierOptions options, const Clock& clock)
-    : options_(std::move(options)),
-      // A server that expects no name has one model: its own.
-      name_("endpoint/" + (options_.model.empty() ? address_of(options_.url) : options_.model)),
-      endpoint_({.url = options_.url, .key = options_.key, .what = "rerank"}, clock) {}
+// A server that expects no name has one model: its own.
+EndpointVerifier::EndpointVerifier(ModelEndpointOptions options, const Clock& clock)
+    : name_("endpoint/" + (options.model.empty() ? address_of(options.url) : options.model)),
+      endpoint_(std::move(options), "rerank", clock) {}
 
 Result<std::vector<float>> EndpointVerifier::score(std::string_view question,
                                                    std::span<const std::string_view> candidates) {
   if (candidates.empty()) return std::vector<float>();
-  const Json body{{"model", options_.model},
+  const Json body{{"model", endpoint_.options().model},
                   {"query", question},
                   {"documents", candidates},
                   {"top_n", candidates.size()}};
   return endpoint_.guarded([&]() -> Result<std::vector<float>> {
     AFI_TRY(const std::string response,
             endpoint_.post(body.dump(-1, ' ', false, Json::error_handler_t::replace),
-                           options_.deadline));
+                           endpoint_.options().deadline));
     return parse_rerank(response, candidates);
   });
 }

@@ -12,13 +12,6 @@
 
 namespace afterimage {
 
-struct EndpointVerifierOptions {
-  Url url;                                             // full URL: http://localhost:8000/v1/rerank
-  std::string model;                                   // the model name that the server expects
-  std::string key;                                     // "Authorization: Bearer <key>"; empty: none
-  Duration deadline = std::chrono::milliseconds(150);  // of a call
-};
-
 /// A remote cross-encoder behind /v1/rerank, as Cohere, Jina, vLLM and llama-server have it:
 /// {"model", "query", "documents"} -> {"results": [{"index", "relevance_score"}]}. The query is the
 /// new question, the documents are stored ones. With a deadline per call and a circuit breaker.
@@ -29,14 +22,13 @@ struct EndpointVerifierOptions {
 class EndpointVerifier final : public Verifier {
  public:
   /// Asks the server nothing. `clock` must outlive the verifier.
-  EndpointVerifier(EndpointVerifierOptions options, const Clock& clock);
+  EndpointVerifier(ModelEndpointOptions options, const Clock& clock);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] Result<std::vector<float>> score(
       std::string_view question, std::span<const std::string_view> candidates) override;
 
  private:
-  const EndpointVerifierOptions options_;
   const std::string name_;
   ModelEndpoint endpoint_;
 };

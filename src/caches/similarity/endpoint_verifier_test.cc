@@ -36,7 +36,7 @@ std::string scores_of(const std::string& body) {
   return http_answer(json{{"results", results}}.dump());
 }
 
-EndpointVerifierOptions options(const LocalServer& server) {
+ModelEndpointOptions options(const LocalServer& server) {
   return {
       .url = parse_url(server.url("/v1/rerank")).value(), .model = "m", .key = "k", .deadline = 5s};
 }
@@ -100,7 +100,7 @@ TEST(EndpointVerifier, OpensTheCircuitForAFailingServer) {
 TEST(EndpointVerifier, EnforcesTheDeadline) {
   LocalServer server([](const auto&, const auto&) { return std::string(); });
   const ManualClock clock;
-  EndpointVerifierOptions chosen = options(server);
+  ModelEndpointOptions chosen = options(server);
   chosen.deadline = 100ms;
   EndpointVerifier verifier(std::move(chosen), clock);
   EXPECT_EQ(verifier.score("new", kStored).error().code, ErrorCode::kTimeout);

@@ -11,8 +11,9 @@ constexpr std::size_t kQuoted = 200;  // bytes of a server's error body
 
 }  // namespace
 
-ModelEndpoint::ModelEndpoint(ModelEndpointOptions options, const Clock& clock)
+ModelEndpoint::ModelEndpoint(ModelEndpointOptions options, std::string what, const Clock& clock)
     : options_(std::move(options)),
+      what_(std::move(what)),
       clock_(clock),
       breaker_(
           CircuitBreakerOptions::in_a_row(options_.failure_threshold, options_.open_duration)) {}
@@ -22,7 +23,7 @@ Result<std::string> ModelEndpoint::post(std::string body, Duration deadline) con
   if (!options_.key.empty()) question.headers.emplace("Authorization", "Bearer " + options_.key);
   AFI_TRY(HttpAnswer answer, http_post(question));
   if (answer.status != 200) {
-    return fail(ErrorCode::kUnavailable, "the " + options_.what + " server answered " +
+    return fail(ErrorCode::kUnavailable, "the " + what_ + " server answered " +
                                              std::to_string(answer.status) + ": " +
                                              answer.body.substr(0, kQuoted));
   }
@@ -32,7 +33,7 @@ Result<std::string> ModelEndpoint::post(std::string body, Duration deadline) con
 Result<void> ModelEndpoint::acquire() {
   const MutexLock lock(mutex_);
   if (breaker_.try_acquire(clock_.now())) return {};
-  return fail(ErrorCode::kUnavailable, "the " + options_.what + " server failed " +
+  return fail(ErrorCode::kUnavailable, "the " + what_ + " server failed " +
                                            std::to_string(options_.failure_threshold) +
                                            " times in a row; calls are rejected for a while");
 }

@@ -14,9 +14,10 @@
 namespace afterimage {
 
 struct ModelEndpointOptions {
-  Url url;                         // full URL: http://localhost:8000/v1/embeddings
-  std::string key;                 // "Authorization: Bearer <key>"; empty: none
-  std::string what;                // of the server, for messages: "embeddings"
+  Url url;            // full URL: http://localhost:8000/v1/embeddings
+  std::string model;  // the model name that the server expects
+  std::string key;    // "Authorization: Bearer <key>"; empty: none
+  Duration deadline = std::chrono::milliseconds(150);  // of a call
   unsigned failure_threshold = 3;  // consecutive failures that open the circuit breaker
   Duration open_duration = std::chrono::seconds(5);
 };
@@ -27,8 +28,10 @@ struct ModelEndpointOptions {
 /// Threads  Any; calls do not wait for each other.
 class ModelEndpoint {
  public:
-  ModelEndpoint(ModelEndpointOptions options, const Clock& clock);
+  /// `what` names the server in messages: "embeddings".
+  ModelEndpoint(ModelEndpointOptions options, std::string what, const Clock& clock);
 
+  [[nodiscard]] const ModelEndpointOptions& options() const { return options_; }
   /// The body of the response. Ignores the circuit breaker.
   [[nodiscard]] Result<std::string> post(std::string body, Duration deadline) const;
 
@@ -46,6 +49,7 @@ class ModelEndpoint {
   void record(bool succeeded);
 
   const ModelEndpointOptions options_;
+  const std::string what_;
   const Clock& clock_;
   Mutex mutex_;
   CircuitBreaker breaker_ AFI_GUARDED_BY(mutex_);

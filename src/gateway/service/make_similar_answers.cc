@@ -19,7 +19,7 @@ Result<std::unique_ptr<Embedder>> make_embedder(const SimilaritySettings& settin
     return std::make_unique<HashedNgrams>(std::move(built_in));
   }
   AFI_TRY(Url url, parse_url(settings.embedder));
-  EndpointOptions options{
+  ModelEndpointOptions options{
       .url = std::move(url), .model = settings.model, .key = key, .deadline = settings.deadline};
   AFI_TRY(auto endpoint, EndpointEmbedder::create(std::move(options), clock));
   return endpoint;
@@ -29,12 +29,11 @@ Result<std::unique_ptr<Verifier>> make_verifier(const SimilaritySettings& settin
                                                 const std::string& key, const Clock& clock) {
   if (settings.verifier.empty()) return nullptr;
   AFI_TRY(Url url, parse_url(settings.verifier));
-  return std::make_unique<EndpointVerifier>(
-      EndpointVerifierOptions{.url = std::move(url),
-                              .model = settings.verifier_model,
-                              .key = key,
-                              .deadline = settings.deadline},
-      clock);
+  return std::make_unique<EndpointVerifier>(ModelEndpointOptions{.url = std::move(url),
+                                                                 .model = settings.verifier_model,
+                                                                 .key = key,
+                                                                 .deadline = settings.deadline},
+                                            clock);
 }
 
 /// The gateway's answers are records of the API; what they say is compared.
