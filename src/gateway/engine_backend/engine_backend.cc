@@ -187,9 +187,9 @@ Result<std::unique_ptr<const Prompt>> prompt_of(const BackendRequest& request, s
   return prompt;
 }
 
-void add_prompt(EngineAnswer& answer, const Completion& done) {
+void add_prompt(Answer& answer, TokenCount& cached, const Completion& done) {
   answer.prompt_tokens += done.prefilled + done.resumed_from + done.moved;
-  answer.cached_tokens += done.resumed_from + done.moved;
+  cached += done.resumed_from + done.moved;
 }
 
 /// As OpenAI describes one.
@@ -397,7 +397,8 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
   wanted.prompt = wanted.prompt || settings_.verbose;
   AnswerDetails details(wanted, clock_);
   std::string last_members;
-  EngineAnswer answer{.model = asked.model};
+  Answer answer{.model = asked.model};
+  TokenCount cached;
   bool begun = false;
   bool bounded = false;  // one choice is
   const auto head = [&](HttpHeaders headers) {
@@ -437,14 +438,14 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
     if (index == 0) used = written->target;
     // A request with several prompts has no chain of its own.
     if (index == 0 && prompts == 1 && on_computed_ && used != nullptr) on_computed_(asked, used);
-    if (index % choices == 0) add_prompt(answer, done);
+    if (index % choices == 0) add_prompt(answer, cached, done);
     answer.output_tokens += TokenCount(static_cast<std::uint32_t>(done.tokens.size()));
   }
   if (prefetcher_ != nullptr && step.has_value()) {
     prefetcher_->ends(*step, request.hints.workflow.next_steps, std::move(used));
   }
   // The record comes before the last bytes: a client that has read them finds the answer stored.
-  const std::string end = events.end(answer, asked.include_usage, last_members);
+  const std::string end = events.end(answer, cached, asked.include_usage, last_members);
   const ApiRecord record = events.record();
   if (asked.stream) {
     if (!begun) head({{"Content-Type", kEvents}});

@@ -41,7 +41,7 @@ std::string content_of(std::size_t most, std::initializer_list<std::string_view>
     done.text += piece;
   }
   sent += choice.finish(done);
-  static_cast<void>(events.end({.model = "m"}, false, ""));
+  static_cast<void>(events.end({.model = "m"}, TokenCount(0), false));
   return events.record().text();
 }
 

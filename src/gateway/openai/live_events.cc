@@ -22,12 +22,12 @@ std::string json_text_of(std::string_view text) {
   return json;
 }
 
-std::string usage_of(const EngineAnswer& answer) {
+std::string usage_of(const Answer& answer, TokenCount cached) {
   const std::uint64_t prompt = answer.prompt_tokens.value();
   const std::uint64_t output = answer.output_tokens.value();
   return fmt::format(R"("usage":{{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},)"
                      R"("prompt_tokens_details":{{"cached_tokens":{}}}}})",
-                     prompt, output, prompt + output, answer.cached_tokens.value());
+                     prompt, output, prompt + output, cached.value());
 }
 
 /// What follows the text of an event, up to its last brace. Both are JSON.
@@ -229,13 +229,13 @@ std::string LiveEvents::whole_choice(std::uint32_t index) const {
          json_text_of(choice.finish_reason) + "}";
 }
 
-std::string LiveEvents::end(const EngineAnswer& answer, bool include_usage,
+std::string LiveEvents::end(const Answer& answer, TokenCount cached, bool include_usage,
                             std::string_view details) {
   std::string events;
   if (choices_.empty() || choices_.front().finish_reason.empty()) {
     events = finish(0, answer.finish_reason).text();
   }
-  const std::string usage = usage_of(answer);
+  const std::string usage = usage_of(answer, cached);
   if (include_usage || !details.empty()) {
     events += OpenEvents(sent_ + "]," + usage).text(details);
   }
@@ -264,11 +264,11 @@ ApiRecord LiveEvents::record() const {
   return *std::move(record);
 }
 
-ApiRecord record_of(ApiOperation operation, const EngineAnswer& answer) {
+ApiRecord record_of(ApiOperation operation, const Answer& answer) {
   AFI_CHECK(!answer.finish_reason.empty());
   LiveEvents events(operation, {}, answer.model);
   if (!answer.text.empty()) static_cast<void>(events.add({.content = answer.text}));
-  static_cast<void>(events.end(answer, false));
+  static_cast<void>(events.end(answer, TokenCount(0), false));
   return events.record();
 }
 

@@ -63,9 +63,9 @@ class LiveEvents {
   /// The last event of a choice. Choices are finished in order.
   [[nodiscard]] OpenEvents finish(std::uint32_t choice, std::string_view finish_reason);
   /// The last events: the finish reason of a choice that is not yet finished, if that is the only
-  /// one; the usage if `include_usage`, and [DONE]. `details` are members of the event with the usage,
+  /// one; the usage, with the `cached` tokens of the prompt, whose KV was reused, if `include_usage`, and [DONE]. `details` are members of the event with the usage,
   /// which is then sent in any case, and not recorded: ",\"timings\":{…}".
-  [[nodiscard]] std::string end(const EngineAnswer& answer, bool include_usage,
+  [[nodiscard]] std::string end(const Answer& answer, TokenCount cached, bool include_usage,
                                 std::string_view details = {});
   /// After end().
   [[nodiscard]] ApiRecord record() const;

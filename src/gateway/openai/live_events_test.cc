@@ -7,11 +7,11 @@
 namespace afterimage {
 namespace {
 
-const EngineAnswer kAnswer{.text = "two words\n",
-                           .finish_reason = "length",
-                           .model = "m",
-                           .prompt_tokens = TokenCount(7),
-                           .output_tokens = TokenCount(2)};
+const Answer kAnswer{.text = "two words\n",
+                     .finish_reason = "length",
+                     .model = "m",
+                     .prompt_tokens = TokenCount(7),
+                     .output_tokens = TokenCount(2)};
 const ResponseStamp kStamp{.id = "chatcmpl-1", .created = 5};
 
 /// The record of a stream that was sent in `pieces`.
@@ -20,7 +20,7 @@ Result<ApiRecord> recorded(ApiOperation operation, const std::vector<std::string
   LiveEvents live(operation, kStamp, "m");
   StreamRecorder recorder(operation);
   for (const std::string& piece : pieces) recorder.feed(live.add({.content = piece}).text());
-  recorder.feed(live.end(kAnswer, include_usage));
+  recorder.feed(live.end(kAnswer, TokenCount(0), include_usage));
   return recorder.finish();
 }
 
@@ -41,13 +41,13 @@ TEST(LiveEvents, RecordWhatARecorderReads) {
   for (const ApiOperation operation : {ApiOperation::kChat, ApiOperation::kCompletion}) {
     for (const auto& pieces : std::vector<std::vector<std::string>>{
              {}, {"two words\n"}, {"two", " \"wor\"", "d\x01s\n", "\xFF"}}) {
-      EngineAnswer answer = kAnswer;
+      Answer answer = kAnswer;
       answer.text.clear();
       for (const std::string& piece : pieces) answer.text += piece;
       LiveEvents live(operation, kStamp, "a \"model\"");
       StreamRecorder recorder(operation);
       for (const std::string& piece : pieces) recorder.feed(live.add({.content = piece}).text());
-      recorder.feed(live.end(answer, true));
+      recorder.feed(live.end(answer, TokenCount(0), true));
       const auto read = recorder.finish();
       ASSERT_TRUE(read.has_value()) << to_string(read.error());
       EXPECT_EQ(live.record().body(kStamp), read->body(kStamp));
@@ -66,7 +66,7 @@ TokenLogprobs token_of(const std::string& bytes) {
 /// The record that parsing the events gives must be the one that was made without parsing.
 void expect_the_record_of_a_reader(LiveEvents& live, const OpenEvents& events) {
   StreamRecorder recorder(ApiOperation::kChat);
-  recorder.feed(events.text() + live.end(kAnswer, true));
+  recorder.feed(events.text() + live.end(kAnswer, TokenCount(0), true));
   const auto read = recorder.finish();
   ASSERT_TRUE(read.has_value()) << to_string(read.error());
   EXPECT_EQ(live.record().body(kStamp), read->body(kStamp));
@@ -105,7 +105,7 @@ TEST(LiveEvents, RecordLogProbabilitiesOfACompletionAsARecorderReads) {
   OpenEvents events = live.add({.content = "two", .logprobs = two});
   events += live.add({.content = "!", .logprobs = std::vector{token_of("!")}});
   StreamRecorder recorder(ApiOperation::kCompletion);
-  recorder.feed(events.text() + live.end(kAnswer, true));
+  recorder.feed(events.text() + live.end(kAnswer, TokenCount(0), true));
   const auto read = recorder.finish();
   ASSERT_TRUE(read.has_value()) << to_string(read.error());
   EXPECT_EQ(live.record().body(kStamp), read->body(kStamp));
@@ -129,7 +129,7 @@ TEST(LiveEvents, TakeMembersInTheLastEventThatIsSent) {
 
 TEST(LiveEvents, SendUsageOnlyOnRequest) {
   LiveEvents live(ApiOperation::kChat, kStamp, "m");
-  EXPECT_EQ(live.end(kAnswer, false).find("usage"), std::string::npos);
+  EXPECT_EQ(live.end(kAnswer, TokenCount(0), false).find("usage"), std::string::npos);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "afterimage/answer.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
 #include "foundation/platform/mutex.h"
@@ -156,18 +157,9 @@ class StreamRecorder {
   std::unique_ptr<State> state_;
 };
 
-/// An answer of an in-process engine.
-struct EngineAnswer {
-  std::string text;
-  std::string finish_reason;
-  std::string model;
-  TokenCount prompt_tokens{};
-  TokenCount output_tokens{};
-  TokenCount cached_tokens{};  // of the prompt's, whose KV was reused
-};
 /// The record of a chat or completion answer as a server of this API would send it. Preconditions:
 /// not an embedding, and a finish reason. Bytes of the text that are not UTF-8 are replaced.
-[[nodiscard]] ApiRecord record_of(ApiOperation operation, const EngineAnswer& answer);
+[[nodiscard]] ApiRecord record_of(ApiOperation operation, const Answer& answer);
 
 /// An error body of this API: {"error":{"message":…,"type":…,"param":null,"code":…}}.
 [[nodiscard]] std::string api_error(std::string_view message, std::string_view type,
