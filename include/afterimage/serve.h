@@ -65,6 +65,11 @@ struct Served {
 Result<Served> serve(const RequestIdentity& identity, const Engine& engine, Reuse& reuse,
                      const GenerateOptions& options = {}, const std::stop_token& stop = {});
 
+/// The same for a request that is prepared, too: `prepared` is what Engine::prepare_answer() says of it.
+Result<Served> serve(const RequestIdentity& identity, PreparedRequest prepared,
+                     const Engine& engine, Reuse& reuse, const GenerateOptions& options = {},
+                     const std::stop_token& stop = {});
+
 /// The same for a request that nobody has identified yet. Its answer is looked up if `reuse` caches
 /// answers.
 Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,

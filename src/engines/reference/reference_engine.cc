@@ -24,6 +24,7 @@
 #include "engines/reference/vision_parts.h"
 #include "foundation/media/decode.h"
 #include "foundation/media/probe.h"
+#include "foundation/types/request_work.h"
 #include "runtime/engine_api/answer_writer.h"
 #include "runtime/engine_api/logits_digest.h"
 #include "runtime/engine_api/mean_vector.h"
@@ -164,6 +165,7 @@ PreprocessRecipe ReferenceEngine::recipe(Modality modality) const {
 
 Result<Sequence> ReferenceEngine::prepare(const Request& request,
                                           std::span<const ContentDigest> contents) const {
+  RequestWork::add(request_work().prepared);
   const auto items = media_of(request);
   if (items.size() != contents.size()) {
     return fail(ErrorCode::kInvalidArgument, std::to_string(contents.size()) + " digests for " +

@@ -17,6 +17,7 @@ struct RequestWork {
   Count media_hashes = 0;    // files that content_digest() hashed
   Count event_parses = 0;    // server-sent events that EventStreamReader read
   Count namespaces = 0;      // secrets of namespaces that Namespace::of() derived
+  Count prepared = 0;        // requests that an engine made a prompt of
 
   static void add(Count& count) { count.fetch_add(1, std::memory_order_relaxed); }
 };

@@ -171,22 +171,6 @@ class Progress final : public BackendListener {
   bool ended_ = false;
 };
 
-/// A prompt, and what it is found by: the same for each of its choices.
-struct Prompt {
-  Request request;
-  std::optional<RequestIdentity> identity = std::nullopt;  // refers to the request
-};
-
-Result<std::unique_ptr<const Prompt>> prompt_of(const BackendRequest& request, std::size_t which,
-                                                const Engine& engine, const Reuse& reuse) {
-  AFI_TRY(Namespace space, space_of(request, engine, reuse));
-  AFI_TRY(Request read, engine_prompt(request, which));
-  auto prompt = std::make_unique<Prompt>(Prompt{.request = std::move(read)});
-  AFI_TRY(prompt->identity,
-          identify_inputs(prompt->request, engine, std::move(space), &reuse.wall_clock()));
-  return prompt;
-}
-
 void add_prompt(Answer& answer, TokenCount& cached, const Completion& done) {
   answer.prompt_tokens += done.prefilled + done.resumed_from + done.moved;
   cached += done.resumed_from + done.moved;
@@ -198,6 +182,24 @@ nlohmann::ordered_json model_json(const std::string& model) {
 }
 
 }  // namespace
+
+struct EngineBackend::Prompt {
+  Request request;
+  std::optional<RequestIdentity> identity = std::nullopt;  // refers to the request
+  PreparedRequest prepared = {};
+};
+
+Result<std::unique_ptr<const EngineBackend::Prompt>> EngineBackend::prompt_of(
+    const BackendRequest& request, std::size_t which) const {
+  AFI_TRY(Namespace space, space_of(request, engine_, reuse_));
+  AFI_TRY(Request read, engine_prompt(request, which));
+  auto prompt = std::make_unique<Prompt>(Prompt{.request = std::move(read)});
+  AFI_TRY(prompt->identity,
+          identify_inputs(prompt->request, engine_, std::move(space), &reuse_.wall_clock()));
+  AFI_TRY(prompt->prepared,
+          engine_.prepare_answer(prompt->request, prompt->identity->prints.contents));
+  return prompt;
+}
 
 EngineBackend::EngineBackend(const EngineSettings& settings, const Engine& engine, Reuse& reuse,
                              IdGenerator& ids, const Clock& clock, unsigned threads,
@@ -377,14 +379,12 @@ void EngineBackend::answer_native(const BackendRequest& request, BackendListener
 }
 
 /// The numbers of a prompt that does not fit, if that was the reason.
-EngineBackend::Refusal EngineBackend::refusal(const Request& prompt, const Error& error) const {
+EngineBackend::Refusal EngineBackend::refusal(const Sequence& prompt, const Error& error) const {
   const Tokenizer* const tokenizer = engine_.tokenizer();
   if (error.code != ErrorCode::kLimitExceeded || tokenizer == nullptr) return refusal_of(error);
-  const std::vector<ContentDigest> contents(media_of(prompt).size());
-  const auto sequence = engine_.prepare(prompt, contents);
   const std::uint64_t context = tokenizer->context().value();
-  if (!sequence.has_value() || sequence->tokens.size() < context) return refusal_of(error);
-  return refusal_of_length(sequence->tokens.size(), context);
+  if (prompt.tokens.size() < context) return refusal_of(error);
+  return refusal_of_length(prompt.tokens.size(), context);
 }
 
 void EngineBackend::answer(const BackendRequest& request, BackendListener& listener,
@@ -420,21 +420,22 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
   std::unique_ptr<const Prompt> prompt;
   for (std::uint32_t index = 0; index < prompts * choices; ++index) {
     if (index % choices == 0) {
-      auto next = prompt_of(request, index / choices, engine_, reuse_);
+      auto next = prompt_of(request, index / choices);
       if (!next.has_value()) return refuse(listener, refusal_of(next.error()));
       prompt = *std::move(next);
     }
     const ChoiceListener told{.send = send, .on_bounded = on_bounded};
-    const auto written = write_choice(asked, *prompt->identity, index, events, details, told, stop);
+    const auto written = write_choice(asked, *prompt, index, events, details, told, stop);
     if (!written.has_value()) {
       // A response that has begun can only break off.
       if (begun || written.error().code == ErrorCode::kCancelled) {
         return listener.on_error(written.error());
       }
-      return refuse(listener, refusal(prompt->request, written.error()));
+      return refuse(listener, refusal(prompt->prepared.prompt, written.error()));
     }
     const Completion& done = written->completion;
-    if (index == 0) last_members = details_at_end(asked, prompt->request, details, *written);
+    if (index == 0)
+      last_members = details_at_end(asked, prompt->prepared.prompt, details, *written);
     if (index == 0) used = written->target;
     // A request with several prompts has no chain of its own.
     if (index == 0 && prompts == 1 && on_computed_ && used != nullptr) on_computed_(asked, used);
@@ -462,7 +463,7 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
 
 // Each choice is a run of its own, with a seed of its own. All but the first resume from the prompt's
 // KV, which the first one committed.
-Result<Served> EngineBackend::write_choice(const ApiRequest& asked, const RequestIdentity& prompt,
+Result<Served> EngineBackend::write_choice(const ApiRequest& asked, const Prompt& prompt,
                                            std::uint32_t index, LiveEvents& events,
                                            AnswerDetails& details, const ChoiceListener& listener,
                                            const std::stop_token& stop) const {
@@ -485,29 +486,27 @@ Result<Served> EngineBackend::write_choice(const ApiRequest& asked, const Reques
     return !stop.stop_requested();
   };
   options.on_bounded = listener.on_bounded;
-  AFI_TRY(Served served, serve(prompt, engine_, reuse_, options, stop));
+  AFI_TRY(Served served, serve(*prompt.identity, prompt.prepared, engine_, reuse_, options, stop));
   listener.send(choice.finish(served.completion));
   return served;
 }
 
-std::string EngineBackend::details_at_end(const ApiRequest& asked, const Request& prompt,
+std::string EngineBackend::details_at_end(const ApiRequest& asked, const Sequence& prompt,
                                           const AnswerDetails& details, const Served& first) const {
   const std::string text = details.shows_prompt() ? text_of_prompt(prompt) : "";
   return details.at_end(first, text, generate_options(asked, defaults()));
 }
 
 /// Its tokens, spelled; without media.
-std::string EngineBackend::text_of_prompt(const Request& prompt) const {
+std::string EngineBackend::text_of_prompt(const Sequence& prompt) const {
   const Tokenizer* const tokenizer = engine_.tokenizer();
-  const std::vector<ContentDigest> contents(media_of(prompt).size());
-  const auto sequence = engine_.prepare(prompt, contents);
   std::string text;
-  if (tokenizer == nullptr || !sequence.has_value()) return text;
-  for (std::uint32_t at = 0; at < sequence->tokens.size(); ++at) {
-    const bool is_media = std::ranges::any_of(sequence->spans, [at](const MediaSpan& span) {
+  if (tokenizer == nullptr) return text;
+  for (std::uint32_t at = 0; at < prompt.tokens.size(); ++at) {
+    const bool is_media = std::ranges::any_of(prompt.spans, [at](const MediaSpan& span) {
       return span.offset <= TokenCount(at) && TokenCount(at) < span.end();
     });
-    if (!is_media) text += tokenizer->bytes_of(sequence->tokens[at]).value_or("");
+    if (!is_media) text += tokenizer->bytes_of(prompt.tokens[at]).value_or("");
   }
   return text;
 }

@@ -74,7 +74,7 @@ class EngineBackend final : public Backend {
                const std::function<void(BackendListener&)>& work) const;
   /// The engine's defaults with the operator's limit.
   [[nodiscard]] GenerateOptions defaults() const;
-  [[nodiscard]] Refusal refusal(const Request& prompt, const Error& error) const;
+  [[nodiscard]] Refusal refusal(const Sequence& prompt, const Error& error) const;
   [[nodiscard]] std::string models() const;
   void say_model(BackendListener& listener, std::string_view id) const;
   void help(const BackendRequest& request, const std::string& path,
@@ -92,13 +92,17 @@ class EngineBackend final : public Backend {
     std::function<void(const OpenEvents&)> send;
     std::function<void()> on_bounded;
   };
-  Result<Served> write_choice(const ApiRequest& asked, const RequestIdentity& prompt,
-                              std::uint32_t index, LiveEvents& events, AnswerDetails& details,
+  /// A prompt, what it is found by, and its tokens: the same for each of its choices.
+  struct Prompt;
+  Result<std::unique_ptr<const Prompt>> prompt_of(const BackendRequest& request,
+                                                  std::size_t which) const;
+  Result<Served> write_choice(const ApiRequest& asked, const Prompt& prompt, std::uint32_t index,
+                              LiveEvents& events, AnswerDetails& details,
                               const ChoiceListener& listener, const std::stop_token& stop) const;
   /// The members that a client asks for, of the first choice.
-  [[nodiscard]] std::string details_at_end(const ApiRequest& asked, const Request& prompt,
+  [[nodiscard]] std::string details_at_end(const ApiRequest& asked, const Sequence& prompt,
                                            const AnswerDetails& details, const Served& first) const;
-  [[nodiscard]] std::string text_of_prompt(const Request& prompt) const;
+  [[nodiscard]] std::string text_of_prompt(const Sequence& prompt) const;
 
   EngineSettings settings_;
   const Engine& engine_;

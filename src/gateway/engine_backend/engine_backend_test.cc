@@ -107,15 +107,17 @@ TEST(EngineBackend, ARequestIsParsedDecodedAndHashedOnce) {
   }
 }
 
-// The tenant's namespace goes down to the engine, and serves every choice.
-TEST(EngineBackend, ARequestIsIdentifiedOnce) {
+// The tenant's namespace goes down to the engine, and serves every choice, as the prompt does.
+TEST(EngineBackend, ARequestIsIdentifiedAndPreparedOnce) {
   BuiltInGateway gateway;
   for (const std::uint64_t made : {1U, 0U}) {
     const std::uint64_t before = request_work().namespaces;
+    const std::uint64_t prepared = request_work().prepared;
     const std::string words = "What is it? " + std::to_string(made);
     const Said said = gateway.chat(question(words, R"(,"seed":7,"n":3)"));
     ASSERT_EQ(said.header("X-Cache"), "MISS") << said.body;
     EXPECT_EQ(request_work().namespaces - before, made) << "the first of a tenant makes it";
+    EXPECT_EQ(request_work().prepared - prepared, 1U);
   }
 }
 

@@ -196,14 +196,17 @@ Result<Served> compute_or_restart(Plan& plan, const ServeContext& context,
   return served;
 }
 
-/// The rungs below the answer. `prompt` is filled; it outlives the plan, which refers to it.
-Result<Served> plan_and_compute(Plan& plan, Sequence& prompt, const RequestIdentity& identity,
-                                const Engine& engine, const Clock& clock,
-                                const GenerateOptions& options, Duration arrived,
-                                const std::stop_token& stop, bool may_move = true) {
-  AFI_TRY(PreparedRequest prepared,
-          engine.prepare_answer(*identity.request, identity.prints.contents));
-  prompt = std::move(prepared.prompt);
+/// The rungs below the answer. `prepared` is filled, unless the request was prepared before; it outlives
+/// the plan, which refers to it.
+Result<Served> plan_and_compute(Plan& plan, std::optional<PreparedRequest>& prepared,
+                                const RequestIdentity& identity, const Engine& engine,
+                                const Clock& clock, const GenerateOptions& options,
+                                Duration arrived, const std::stop_token& stop,
+                                bool may_move = true) {
+  if (!prepared.has_value()) {
+    AFI_TRY(prepared, engine.prepare_answer(*identity.request, identity.prints.contents));
+  }
+  const Sequence& prompt = prepared->prompt;
   if (engine.kv_layout() != nullptr) {
     AFI_TRY_VOID(plan.add_prefix(prompt, *engine.kv_layout(), stop));
     // An answer that no other run can give could not be compared with an exact one.
@@ -212,7 +215,7 @@ Result<Served> plan_and_compute(Plan& plan, Sequence& prompt, const RequestIdent
   StreamDeduplicator stream(options);
   GenerateOptions own = options;
   own.cancel = stop;
-  own.format = std::move(prepared.format);
+  own.format = prepared->format;
   if (own.on_format) own.on_format(own.format);
   if (own.on_bounded && plan.is_bounded()) own.on_bounded();
   if (own.on_text) own.on_text = [&](std::string_view more) { return stream.receive(more); };
@@ -248,9 +251,9 @@ Result<Served> serve_exactly(const RequestIdentity& identity, const RequestFacts
   silent.on_logprobs = {};
   silent.on_format = {};
   silent.on_bounded = {};
-  Sequence prompt;
+  std::optional<PreparedRequest> prepared;
   AFI_TRY(Plan plan, reuse.plan(own, facts, stop));
-  return plan_and_compute(plan, prompt, own, engine, reuse.clock(), silent, reuse.clock().now(),
+  return plan_and_compute(plan, prepared, own, engine, reuse.clock(), silent, reuse.clock().now(),
                           stop, /*may_move=*/false);
 }
 
@@ -265,8 +268,9 @@ Result<RequestIdentity> identity_of(const Request& request, const Engine& engine
   return identify_inputs(request, engine, std::move(space), &reuse.wall_clock());
 }
 
-Result<Served> serve_identified(const RequestIdentity& identity, const Engine& engine, Reuse& reuse,
-                                const GenerateOptions& options, Duration arrived,
+Result<Served> serve_identified(const RequestIdentity& identity,
+                                std::optional<PreparedRequest> prepared, const Engine& engine,
+                                Reuse& reuse, const GenerateOptions& options, Duration arrived,
                                 const std::stop_token& stop) {
   const Clock& clock = reuse.clock();
   const Request& request = *identity.request;
@@ -274,14 +278,14 @@ Result<Served> serve_identified(const RequestIdentity& identity, const Engine& e
                            .kind = turn_kind(request),
                            .hint = request.hints.conversation,
                            .step = reuse.begin_step(request)};
-  Sequence prompt;
   AFI_TRY(Plan plan, reuse.plan(identity, facts, stop));
   Served served;
   if (plan.is_answered()) {
     served = served_from_cache(plan.answer(), identity.media.size());
     served.time_to_first_token = clock.now() - arrived;
   } else {
-    auto computed = plan_and_compute(plan, prompt, identity, engine, clock, options, arrived, stop);
+    auto computed =
+        plan_and_compute(plan, prepared, identity, engine, clock, options, arrived, stop);
     if (!computed.has_value()) {
       plan.fail(computed.error());
       return computed;
@@ -296,11 +300,11 @@ Result<Served> serve_identified(const RequestIdentity& identity, const Engine& e
   }
   served.match_steps = plan.answer().steps;
   if (!served.answered) {
-    served.target =
-        std::make_shared<const PrefetchTarget>(PrefetchTarget{.prints = identity.prints,
-                                                              .space = identity.space,
-                                                              .root = identity.root,
-                                                              .prompt = std::move(prompt)});
+    served.target = std::make_shared<const PrefetchTarget>(
+        PrefetchTarget{.prints = identity.prints,
+                       .space = identity.space,
+                       .root = identity.root,
+                       .prompt = std::move(prepared->prompt)});
   }
   served.prints = identity.prints;
   served.total = clock.now() - arrived;
@@ -311,14 +315,22 @@ Result<Served> serve_identified(const RequestIdentity& identity, const Engine& e
 
 Result<Served> serve(const RequestIdentity& identity, const Engine& engine, Reuse& reuse,
                      const GenerateOptions& options, const std::stop_token& stop) {
-  return serve_identified(identity, engine, reuse, options, reuse.clock().now(), stop);
+  return serve_identified(identity, std::nullopt, engine, reuse, options, reuse.clock().now(),
+                          stop);
+}
+
+Result<Served> serve(const RequestIdentity& identity, PreparedRequest prepared,
+                     const Engine& engine, Reuse& reuse, const GenerateOptions& options,
+                     const std::stop_token& stop) {
+  return serve_identified(identity, std::move(prepared), engine, reuse, options,
+                          reuse.clock().now(), stop);
 }
 
 Result<Served> serve(const Request& request, const Engine& engine, Reuse& reuse,
                      const GenerateOptions& options, const std::stop_token& stop) {
   const Duration arrived = reuse.clock().now();
   AFI_TRY(const RequestIdentity identity, identity_of(request, engine, reuse, options));
-  return serve_identified(identity, engine, reuse, options, arrived, stop);
+  return serve_identified(identity, std::nullopt, engine, reuse, options, arrived, stop);
 }
 
 Result<Served> serve_without_reuse(const Request& request, const Engine& engine, const Clock& clock,
