@@ -25,6 +25,7 @@
 #include "engines/llama_library/loaded_sampler.h"
 #include "foundation/media/decode.h"
 #include "foundation/media/probe.h"
+#include "foundation/types/request_work.h"
 #include "runtime/engine_api/token_sampler.h"
 
 namespace afterimage {
@@ -144,10 +145,9 @@ struct DecodedMedia {
   std::size_t item = 0;  // index of the item in the call
 };
 
-EncoderOutput output_of(const EncodedMedia& encoded, std::uint64_t width) {
-  Tensor rows{.dtype = DType::kF32, .shape = {encoded.rows.size() / width, width}, .bytes = {}};
-  const auto bytes = std::as_bytes(std::span(encoded.rows));
-  rows.bytes.assign(bytes.begin(), bytes.end());
+EncoderOutput output_of(EncodedMedia encoded, std::uint64_t width) {
+  const std::uint64_t count = encoded.rows.size() / sizeof(float) / width;
+  Tensor rows{.dtype = DType::kF32, .shape = {count, width}, .bytes = std::move(encoded.rows)};
   return {std::move(rows), to_tensor(encoded.parts)};
 }
 
@@ -387,6 +387,7 @@ std::vector<std::string> LlamaEngine::unenforced(const AnswerRules& rules) const
 
 Result<PreparedRequest> LlamaEngine::prepare_answer(const Request& request,
                                                     std::span<const ContentDigest> contents) const {
+  RequestWork::add(request_work().prepared);
   const auto items = media_of(request);
   if (items.size() != contents.size()) {
     return fail(ErrorCode::kInvalidArgument, std::to_string(contents.size()) + " digests for " +
@@ -478,13 +479,13 @@ void LlamaEngine::encode_all(std::span<const MediaItem* const> items,
     }
     inputs.push_back(one.input);
   }
-  parts_->model->encode(inputs, [&](const std::vector<EncodedInput>& together) {
+  parts_->model->encode(inputs, [&](std::vector<EncodedInput> together) {
     std::vector<Encoded> outputs;
-    for (const EncodedInput& one : together) {
+    for (EncodedInput& one : together) {
       const std::size_t item = decoded[one.input].item;
       outputs.push_back({.item = item, .output = {}});
       if (one.media.has_value()) {
-        outputs.back().output = output_of(*one.media, parts_->model->facts().row_width);
+        outputs.back().output = output_of(*std::move(one.media), parts_->model->facts().row_width);
       } else {
         const Error& error = one.media.error();
         outputs.back().output = fail(error.code, items[item]->name + ": " + error.message);

@@ -3,6 +3,7 @@
 #include "engines/llama/prompt_media.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -29,8 +30,15 @@ Result<PromptMedia> prompt_media(const LoadedModel& model, const Sequence& promp
     }
     return fail(ErrorCode::kCorruption, "a media item has tokens outside the vocabulary");
   }
-  media.rows.resize(views[0].bytes().size() / sizeof(float));
-  std::memcpy(media.rows.data(), views[0].bytes().data(), views[0].bytes().size());
+  const std::span<const std::byte> bytes = views[0].bytes();
+  const std::size_t floats = bytes.size() / sizeof(float);
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(float) == 0) {
+    media.rows = {reinterpret_cast<const float*>(bytes.data()), floats};
+    return media;
+  }
+  media.aligned.resize(floats);
+  std::memcpy(media.aligned.data(), bytes.data(), bytes.size());
+  media.rows = media.aligned;
   return media;
 }
 

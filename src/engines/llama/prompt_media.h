@@ -17,11 +17,12 @@ namespace afterimage {
 /// The embeddings of one media item of a prompt, ready to be computed.
 struct PromptMedia {
   std::vector<SpanPart> parts;
-  std::vector<float> rows;  // ModelFacts::row_width floats for each token of the parts
+  std::span<const float> rows;  // ModelFacts::row_width floats for each token of the parts
+  std::vector<float> aligned;   // a copy of them, if the cached bytes are not aligned
 };
 
-/// Reads an encoder output, as LlamaEngine::encode() makes it, for span `index` of a prompt. Copies,
-/// because cached bytes may be unaligned.
+/// Reads an encoder output, as LlamaEngine::encode() makes it, for span `index` of a prompt. Refers to
+/// `views`, unless their bytes are not aligned.
 ///
 /// Errors   kInvalidArgument: not of the span's length; kCorruption: no such encoder output.
 Result<PromptMedia> prompt_media(const LoadedModel& model, const Sequence& prompt,

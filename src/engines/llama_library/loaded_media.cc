@@ -182,7 +182,7 @@ Result<EncodedMedia> lay_out(const mtmd_input_chunks* chunks, std::size_t width,
   if (result.parts.empty()) {
     return fail(ErrorCode::kInvalidArgument, "the model produced no tokens for it");
   }
-  result.rows.resize(floats);
+  result.rows.resize(floats * sizeof(float));
   return result;
 }
 
@@ -214,7 +214,7 @@ std::size_t encode_batch(mtmd_context* context, std::span<const ToEncode> waitin
     if (!item.has_value()) continue;
     // Copied now: the next batch overwrites the library's buffer.
     const float* const rows = mtmd_batch_get_output_embd(batch.batch.get(), one.chunk);
-    std::copy_n(rows, one.floats, item->rows.begin() + static_cast<std::ptrdiff_t>(one.at));
+    std::memcpy(item->rows.data() + one.at * sizeof(float), rows, one.floats * sizeof(float));
   }
   return batch.count;
 }

@@ -74,7 +74,7 @@ struct PromptPiece {
 
 struct EncodedMedia {
   std::vector<SpanPart> parts;
-  std::vector<float> rows;  // row_width() floats for each token of the parts; zeros for text
+  std::vector<std::byte> rows;  // row_width() floats for each token of the parts; zeros for text
 };
 
 /// The result of encoding one of several inputs.
