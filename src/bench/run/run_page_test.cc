@@ -24,7 +24,7 @@ struct Fixture {
           Modality::kImage, testing::make_png(testing::make_picture(40, 30, 1)), "picture");
       workload.requests.push_back(
           {.id = RequestId("r" + std::to_string(i)),
-           .agent = "x",
+           .hints = {.agent = "x"},
            .messages = {{.role = Role::kUser, .parts = {item, std::string("Is 1 < 2?")}}}});
     }
   }
