@@ -347,6 +347,7 @@ class Gateway:
             family(f"afterimage_answers_{what}_total", "counter", "Answers.", ({}, s["answers"][what]))
         family("afterimage_answers_damaged_total", "counter", "Damaged.", ({}, 0))
         family("afterimage_answers_refused_total", "counter", "Refused.", ({"reason": "no_room"}, 0), ({"reason": "blocked"}, 0))
+        family("afterimage_bypasses_total", "counter", "Bypasses.", ({"reason": "no-temperature"}, s["requests"]["by_outcome"]["bypass"]))
         family("afterimage_answers_not_stored_total", "counter", "Not stored.", *(({"reason": r}, 0) for r in (
             "truncated", "tool_calls", "finish_reason", "no_store", "backend_error", "abandoned", "not_recorded", "too_large", "no_space", "blocked", "invalidated")))
         family("afterimage_reported_wrong_total", "counter", "Reported.", ({"rung": "exact"}, 0))
