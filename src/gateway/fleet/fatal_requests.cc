@@ -57,9 +57,11 @@ std::uint32_t FatalRequests::died(const RequestDigest& digest, std::string model
     order_.splice(order_.begin(), order_, known->second);
   }
   FatalRequest& request = order_.front();
+  const bool is_same_death = request.replica == replica && now - request.last < kOneDeath;
   request.replica = std::move(replica);
   request.last = now;
-  const std::uint32_t deaths = ++request.deaths;
+  if (!is_same_death) ++request.deaths;
+  const std::uint32_t deaths = request.deaths;
   size_ = order_.size();
   forget_old(now);
   return deaths;

@@ -40,10 +40,13 @@ class FatalRequests {
  public:
   static constexpr std::uint32_t kDeaths = 2;
   static constexpr std::size_t kMost = 4096;  // then the oldest is forgotten
+  /// Equal requests that ran at a replica when it died are found within so long, and it does not run
+  /// again that soon.
+  static constexpr Duration kOneDeath = std::chrono::seconds(2);
 
   /// 0: none is refused.
   void set_refusal(Duration refusal);
-  /// Returns how many replicas it has ended.
+  /// Returns how many replicas it has ended. Clients that sent the same at once saw one death.
   std::uint32_t died(const RequestDigest& digest, std::string model, std::string replica,
                      Duration now);
   /// A replica answered it: it was not the cause.

@@ -48,6 +48,18 @@ TEST(FatalRequests, OneThatEndedTwoReplicasIsRefusedForAWhile) {
   EXPECT_TRUE(fatal.refused_for(digest, 10min).has_value());
 }
 
+// Two clients that sent the same at once were told that it had ended two replicas.
+TEST(FatalRequests, EqualRequestsAtOneReplicaSawOneDeath) {
+  FatalRequests fatal;
+  const RequestDigest digest = digest_of("a");
+  EXPECT_EQ(fatal.died(digest, "m", "a", 10s), 1U);
+  EXPECT_EQ(fatal.died(digest, "m", "a", 10s + 50ms), 1U);
+  EXPECT_FALSE(fatal.refused_for(digest, 11s).has_value());
+  // It was started again, and died again.
+  EXPECT_EQ(fatal.died(digest, "m", "a", 20s), 2U);
+  EXPECT_TRUE(fatal.refused_for(digest, 21s).has_value());
+}
+
 TEST(FatalRequests, OneThatWasAnsweredWasNotTheCause) {
   FatalRequests fatal;
   const RequestDigest beside = digest_of("beside it");
@@ -68,7 +80,7 @@ TEST(FatalRequests, NoneIsRefusedIfThatIsOff) {
   FatalRequests fatal;
   fatal.set_refusal(0s);
   const RequestDigest digest = digest_of("a");
-  for (int i = 0; i < 3; ++i) fatal.died(digest, "m", "one", 1s);
+  for (const char* replica : {"one", "two", "three"}) fatal.died(digest, "m", replica, 1s);
   EXPECT_FALSE(fatal.refused_for(digest, 1s).has_value());
 }
 
