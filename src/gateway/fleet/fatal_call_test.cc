@@ -234,6 +234,40 @@ TEST(FatalRequest, OneReplicaThatClosesItsConnectionsCostsNoRequest) {
   for (int i = 0; i < 6; ++i) EXPECT_EQ(fleet.chat("fine " + std::to_string(i)).status, 200U);
 }
 
+// The check of its health after each failure ended its ejection: it was asked again and again, until no
+// retries were left.
+TEST(FatalRequest, AReplicaThatClosesItsConnectionsIsLeftAloneAlthoughItsHealthAnswers) {
+  MortalFleet fleet(2);
+  fleet.servers[0] = std::make_unique<MortalServer>(
+      [](const std::string& head, const std::string& body) -> MortalServer::Act {
+        if (head.starts_with("POST ")) return {.fate = Fate::kClose};
+        return behave(head, body);
+      });
+  fleet.text = fmt::format(
+      "[listen]\nport = 0\n[admin]\nport = 0\n[upstream]\nhealth_interval = \"1 h\"\n"
+      "routing = \"round-robin\"\nreplicas = [\"{} name=a\", \"{} name=b\"]\n",
+      fleet.servers[0]->url(), fleet.servers[1]->url());
+  ASSERT_TRUE(fleet.service->reload().has_value());
+  for (int i = 0; i < 30; ++i) EXPECT_EQ(fleet.chat("fine " + std::to_string(i)).status, 200U);
+  // As one that answers with errors, and once on trial after each ejection.
+  EXPECT_GE(fleet.servers[0]->posts(), 5);
+  EXPECT_LE(fleet.servers[0]->posts(), 9);
+}
+
+// One request whose connections are closed, by a limit of the servers for example, is no reason for others
+// to wait.
+TEST(FatalRequest, ARequestThatIsBrokenOffEjectsNoReplicaThatAnswersOthers) {
+  MortalFleet fleet(2);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(fleet.chat("a closed one").status, 502U);
+    EXPECT_EQ(fleet.chat("fine " + std::to_string(i)).status, 200U);
+    EXPECT_EQ(fleet.chat("good " + std::to_string(i)).status, 200U);
+  }
+  for (const json& replica : fleet.admin("/admin/api/fleet")["replicas"]) {
+    EXPECT_EQ(replica["ejections"], 0) << replica;
+  }
+}
+
 TEST(FatalRequest, AClosedConnectionIsNotRetriedWhereNoOtherReplicaIsKnownToBeHealthy) {
   MortalFleet fleet(2);
   EXPECT_EQ(fleet.chat("a fatal one").status, 502U);

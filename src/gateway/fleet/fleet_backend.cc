@@ -112,7 +112,8 @@ class FleetBackend::Core final : public FleetCallHost,
   void follow_events() AFI_REQUIRES(mutex_);
   std::shared_ptr<PromptReader> make_reader();
   void probe_all();
-  void probe(const ReplicaSetting& replica, std::function<void(bool)> heard = nullptr);
+  void probe(const ReplicaSetting& replica, std::function<void(bool)> heard);
+  void ask_for_health(const ReplicaSetting& replica, std::function<void(bool)> heard);
   void ask_whether_it_sleeps(const ReplicaSetting& replica);
   void slept(const std::string& replica, bool asleep);
   [[nodiscard]] UpstreamSettings settings() const {
@@ -309,32 +310,37 @@ void FleetBackend::Core::doubt(const std::string& replica) {
 
 /// `heard` is told, too, whatever becomes of this.
 void FleetBackend::Core::probe(const ReplicaSetting& replica, std::function<void(bool)> heard) {
+  ask_for_health(replica, [weak = weak_from_this(), name = replica.name,
+                           heard = std::move(heard)](bool answered) {
+    const auto self = weak.lock();
+    const bool runs = self != nullptr && !self->stopped_;
+    if (runs) self->fleet_.probed(name, answered);
+    heard(answered);
+    if (runs && answered) self->pump();
+  });
+}
+
+void FleetBackend::Core::ask_for_health(const ReplicaSetting& replica,
+                                        std::function<void(bool)> heard) {
   const UpstreamSettings now = settings();
   auto url = parse_url(replica.url);
   if (!url.has_value()) return;  // apply() has parsed it
   url->target = now.health_path;
   const Duration most = std::min(now.health_interval, kLongestProbe);
-  const auto tell = [weak = weak_from_this(), name = replica.name,
-                     heard = std::move(heard)](bool answered) {
-    const auto self = weak.lock();
-    const bool runs = self != nullptr && !self->stopped_;
-    if (runs) self->fleet_.probed(name, answered);
-    if (heard) heard(answered);
-    if (runs && answered) self->pump();
-  };
   caller_.call({.method = "GET",
                 .url = *std::move(url),
                 .headers = {},
                 .body = nullptr,
                 .connect_timeout = most,
                 .idle_timeout = most},
-               std::make_shared<ProbeListener>(tell));
+               std::make_shared<ProbeListener>(std::move(heard)));
 }
 
 void FleetBackend::Core::check(const std::string& replica, std::function<void(bool alive)> heard) {
   const auto setting = fleet_.setting(replica);
   if (!setting.has_value()) return heard(false);  // a reload has removed it
-  probe(*setting, std::move(heard));
+  // Not probe(): that it answers for its health does not end the ejection for what it has just failed.
+  ask_for_health(*setting, std::move(heard));
 }
 
 void FleetBackend::Core::died(const BackendRequest& request, const RequestDigest& digest,

@@ -57,6 +57,14 @@ CallResult result_of(const HttpFailure& failure) {
   return code == ErrorCode::kTimeout && has_it ? CallResult::kTimeout : CallResult::kConnection;
 }
 
+/// What a failed call says of the replica's health, unless it is then found dead. One that took the request
+/// and broke off counts as one that answers with errors: this request may be the reason, or a connection
+/// that was idle for too long.
+CallResult of_its_health(const HttpFailure& failure, CallResult result) {
+  const bool broke_off = result == CallResult::kConnection && failure.stage != HttpStage::kNotSent;
+  return broke_off ? CallResult::kStatus : result;
+}
+
 }  // namespace
 
 FleetAsk fleet_ask(const BackendRequest& request) {
@@ -123,7 +131,7 @@ class FleetCall::Attempt final : public BackendListener,
   void on_failure(const HttpFailure& failure) override {
     if (settled_) return;
     const CallResult result = result_of(failure);
-    settle(result);
+    settle(of_its_health(failure, result));
     if (call_->take_left_asleep() && !begun_) {
       call_->leave();
       return call_->send_again();

@@ -11,9 +11,9 @@ namespace afterimage {
 /// How a call of a replica failed, or did not.
 enum class CallResult : unsigned char {
   kAnswered,
-  kConnection,  // nothing listens, or the connection broke
+  kConnection,  // nothing listens, or it died
   kTimeout,     // no response in time
-  kStatus,      // 500, 502, 503, 504
+  kStatus,      // 500, 502, 503, 504, or broken off by one that lives
   kBusy,        // 429: says nothing of its health
   kCancelled,   // the client left: says nothing, either
 };
