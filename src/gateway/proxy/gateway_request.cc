@@ -13,6 +13,7 @@
 #include "foundation/text/json_text.h"
 #include "gateway/openai/attached_bytes.h"
 #include "gateway/protocol/chat_files.h"
+#include "gateway/protocol/fields.h"
 #include "gateway/proxy/media_fetch.h"
 #include "gateway/proxy/retry_after.h"
 
@@ -42,13 +43,6 @@ std::string shown(std::string_view text) {
   std::size_t end = kShown;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
   return std::string(text.substr(0, end)) + "…";
-}
-
-/// Of a hit as well: its answer was no more constrained.
-void add_ignored(HttpHeaders& headers, const std::vector<std::string>& names) {
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  if (!list.empty()) headers.set("X-Afterimage-Ignored", list);
 }
 
 /// Once for both who need the digests: the answer's identity and the built-in engine.
@@ -384,8 +378,10 @@ void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
                            const CacheReport& report, bool lasts) {
   decision_.status = status;
   if (!hides_hits()) add_cache_headers(headers, report);
-  if (asked_.api != nullptr && status < 400)
-    add_ignored(headers, gateway_.parts().backend.ignored(*asked_.api));
+  if (asked_.api != nullptr && status < 400) {
+    // Of a hit as well: its answer was no more constrained.
+    append_ignored(headers, gateway_.parts().backend.ignored(*asked_.api));
+  }
   headers.set("X-Request-Id", decision_.request_id);
   if (!responder_.has_value()) return;
   HttpReply made{.status = status, .headers = std::move(headers), .body = std::move(body)};

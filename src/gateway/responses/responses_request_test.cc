@@ -135,7 +135,7 @@ TEST(ResponsesRequest, TheFirstInstructionsAreOneSystemMessage) {
   // In a conversation that goes on they stand where they are said.
   const Json later = chat_of(with(R"("previous_response_id":"resp_1","input":)" + items));
   EXPECT_EQ(later["messages"][2]["content"], "<system-reminder>\nA\n\nB\n</system-reminder>");
-  // What is no text stays as it is.
+  // A picture is no instruction: the message stays as it is.
   const Json shown = chat_of(input(
       R"([{"role":"developer","content":[{"type":"input_image","file_id":"file-picture"}]}])"));
   EXPECT_EQ(shown["messages"][0]["role"], "developer");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// What was erased stays erased when a replica takes over and when a server starts from a snapshot, or
+// Erased entries stay erased when a replica takes over and when a server starts from a snapshot, or
 // erasing fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -144,7 +144,7 @@ TEST_F(RemoteLasting, AServerThatStartsFromASnapshotIsEmptied) {
     EXPECT_FALSE(next.finds(1));
     EXPECT_FALSE(next.finds(2)) << "nothing says that it was not erased";
     EXPECT_EQ(next.cell.read().value(), std::nullopt);
-    EXPECT_EQ(next.finds(3), is_running) << "what was put since then stays";
+    EXPECT_EQ(next.finds(3), is_running) << "the entry that was put since then is kept";
     EXPECT_EQ(server.ask({"EXISTS", manifest_name(tier_key(1))}).number, 0);
   }
 }
