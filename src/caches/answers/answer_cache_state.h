@@ -13,7 +13,7 @@
 
 #include "afterimage/answer_cache.h"
 #include "caches/answers/answer_forms.h"
-#include "foundation/platform/mutex.h"
+#include "foundation/platform/sliced_mutex.h"
 
 namespace afterimage {
 
@@ -106,7 +106,7 @@ struct AnswerCache::Locked {
   Locked(AnswerCacheOptions options, MemoryBudget& budget, const Clock& its_clock)
       : clock(its_clock), state(std::move(options), budget) {}
 
-  mutable Mutex mutex;
+  mutable SlicedMutex mutex;
   const Clock& clock;
   State state AFI_GUARDED_BY(mutex);
 };

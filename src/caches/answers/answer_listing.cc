@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "caches/answers/answer_cache_state.h"
@@ -17,9 +15,6 @@ namespace {
 constexpr std::size_t kSlice = 512;
 constexpr std::size_t kWorkOfMatch = 8;     // to copy or remove a match
 constexpr std::size_t kBytesPerWork = 512;  // question bytes searched or copied
-
-/// The mutex is not fair: a waiting thread gets it only if it is free when the thread wakes up.
-void let_waiters_in() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
 /// Matches a filter against entries.
 class Matcher {
@@ -67,7 +62,7 @@ void AnswerCache::visit(const AnswerFilter& filter, AnswerEntryId after, const V
   const Matcher matcher(filter);
   AnswerEntryId last = filter.entry.value_or(AnswerEntryId{UINT64_MAX});
   if (filter.entry.has_value() && last.value > 0) after = std::max(after, {last.value - 1});
-  for (;; let_waiters_in()) {
+  for (;; locked_->mutex.let_waiters_in()) {
     const MutexLock lock(locked_->mutex);
     State& state = locked_->state;
     last = std::min(last, AnswerEntryId{state.last_id});
@@ -141,7 +136,7 @@ AnswerUsage AnswerCache::owner_usage(const TenantId& owner) const {
 
 std::vector<AnswerUsage> AnswerCache::owner_usages() const {
   std::vector<AnswerUsage> usages;
-  for (;; let_waiters_in()) {
+  for (;; locked_->mutex.let_waiters_in()) {
     const MutexLock lock(locked_->mutex);
     const AnswerOwners& owners = locked_->state.owners;
     auto next = usages.empty() ? owners.begin() : owners.upper_bound(usages.back().owner);

@@ -28,9 +28,10 @@ class AFI_THREAD_ANNOTATION(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
+template <typename Lockable = Mutex>
 class AFI_THREAD_ANNOTATION(scoped_lockable) MutexLock {
  public:
-  explicit MutexLock(Mutex& mutex) AFI_THREAD_ANNOTATION(acquire_capability(mutex))
+  explicit MutexLock(Lockable& mutex) AFI_THREAD_ANNOTATION(acquire_capability(mutex))
       : mutex_(mutex) {
     mutex_.lock();
   }
@@ -39,7 +40,7 @@ class AFI_THREAD_ANNOTATION(scoped_lockable) MutexLock {
   MutexLock& operator=(const MutexLock&) = delete;
 
  private:
-  Mutex& mutex_;
+  Lockable& mutex_;
 };
 
 /// A condition variable for Mutex. Wake-ups may be spurious: wait in a loop.
