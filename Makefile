@@ -34,7 +34,7 @@ pdfium = @python3 -m pip --version >/dev/null 2>&1 && scripts/fetch-pdfium.py bu
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama demo train drill erase-drill write-drill traces findings test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-agents test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint analyze fire fuzz docs examples install-deps clean
+.PHONY: help run llama demo train drill erase-drill write-drill traces findings test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-agents test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint gcc analyze all-checks fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -217,6 +217,14 @@ fmt: ## format every C++ file (clang-format-19)
 lint: ## check the formatting
 	$(call install,clang)
 	$(SOURCES) | xargs clang-format-19 --dry-run --Werror
+
+gcc: ## compile everything but the benchmarks with g++: warnings are errors
+	$(call install,test)
+	cmake --preset gcc -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO)
+	cmake --build --preset gcc -j $(JOBS)
+
+all-checks: ## run what continuous integration leaves out, several hours, and print a table (CHECKS="tsan fire": these)
+	scripts/all-checks.py $(CHECKS)
 
 analyze: ## run clang-tidy and clang's thread-safety analysis
 	$(call install,clang)

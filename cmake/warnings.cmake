@@ -6,6 +6,8 @@ target_compile_options(
             -Wno-missing-field-initializers  # our structs have defaults, so initialisers name only some fields
             # GCC 12 reports false overlapping copies in std::string's operator+ (GCC 105651).
             $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
+            # GoogleTest's macros are safe in an `if` without braces; clang sees that, GCC does not.
+            $<$<CXX_COMPILER_ID:GNU>:-Wno-dangling-else>
             # GCC 12's std::stable_sort uses a function that GCC deprecates.
             $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
             $<$<BOOL:${AFTERIMAGE_WERROR}>:-Werror>)

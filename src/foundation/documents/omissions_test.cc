@@ -283,7 +283,7 @@ TEST_F(Omissions, AMarkThatIsNotDrawnIsRefusedByItsKind) {
     EXPECT_EQ(error.code, ErrorCode::kUnsupported) << kind << ": " << error.message;
     EXPECT_THAT(error.message, HasSubstr("report.pdf, page 1: a " + kind + " annotation"));
   }
-  for (const std::string& drawn :
+  for (const std::string drawn :
        {"/Subtype /Square /C [1 0 0]", "/Subtype /Ink /InkList [[20 20 100 40]] /C [1 0 0]",
         "/Subtype /Link"}) {
     EXPECT_TRUE(read(annotated(drawn)).has_value()) << drawn;

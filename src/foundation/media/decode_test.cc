@@ -102,7 +102,7 @@ constexpr std::size_t kTrailer = 50;
 // CVE-2026-22773: an image of one pixel crashed a server. Images of one row or column crash other
 // decoders.
 TEST(Decode, DecodesImagesOfOnePixelRowOrColumn) {
-  for (const auto [width, height] : {std::pair{1U, 1U}, std::pair{1U, 40U}, std::pair{40U, 1U}}) {
+  for (const auto& [width, height] : {std::pair{1U, 1U}, std::pair{1U, 40U}, std::pair{40U, 1U}}) {
     const Image picture = make_picture(width, height);
     for (const FileContent& file : {make_png(picture), make_jpeg(picture), make_webp(picture),
                                     make_webp_lossy(picture, 50), make_gif({picture}, 10)}) {

@@ -62,10 +62,10 @@ class FaultSite {
   [[nodiscard]] Result<void> pass_or_fail();
 
   /// For system results: replaces the result. nullptr: returns the real one.
-  void lie(Answer answer) { answer_.store(answer); }
+  void lie(Answer false_answer) { answer_.store(false_answer); }
   [[nodiscard]] std::int64_t answer(std::int64_t truth) const {
-    const Answer lie = answer_.load(std::memory_order_relaxed);
-    return lie == nullptr ? truth : lie(truth);
+    const Answer false_answer = answer_.load(std::memory_order_relaxed);
+    return false_answer == nullptr ? truth : false_answer(truth);
   }
 
  private:
