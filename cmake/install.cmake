@@ -1,13 +1,24 @@
-# find_package(afterimage) defines afterimage::afterimage, which links all library rooms.
+# find_package(afterimage [COMPONENTS …]) defines the components of cmake/components.cmake, and afterimage::afterimage,
+# which links those that were asked for.
 include(CMakePackageConfigHelpers)
 
-get_property(rooms GLOBAL PROPERTY AFTERIMAGE_ROOMS)
 add_library(afterimage INTERFACE)
 add_library(afterimage::afterimage ALIAS afterimage)
-target_link_libraries(afterimage INTERFACE ${rooms})
-
-install(TARGETS afterimage ${rooms} EXPORT afterimageTargets
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+foreach(component IN LISTS afterimage_built)
+  list(TRANSFORM afterimage_${component}_rooms PREPEND afterimage_ OUTPUT_VARIABLE rooms)
+  # The components `remote` and `llama` are called as their rooms, which have the others below them.
+  if(NOT TARGET afterimage_${component})
+    add_library(afterimage_${component} INTERFACE)
+    add_library(afterimage::${component} ALIAS afterimage_${component})
+    set_target_properties(afterimage_${component} PROPERTIES EXPORT_NAME ${component})
+    target_link_libraries(afterimage_${component} INTERFACE ${rooms})
+    list(APPEND rooms afterimage_${component})
+  endif()
+  target_link_libraries(afterimage INTERFACE afterimage_${component})
+  install(TARGETS ${rooms} EXPORT afterimage-${component} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT afterimage-${component} NAMESPACE afterimage::
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/afterimage)
+endforeach()
 # The umbrella header is above all rooms.
 afterimage_link("${PROJECT_SOURCE_DIR}/include/afterimage/afterimage.h"
                 "${PROJECT_BINARY_DIR}/rooms/afterimage/afterimage" afterimage.h)
@@ -15,12 +26,7 @@ target_include_directories(
   afterimage INTERFACE "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/rooms/afterimage>")
 set_property(GLOBAL APPEND PROPERTY AFTERIMAGE_PUBLIC_HEADERS afterimage.h)
 
-get_property(headers GLOBAL PROPERTY AFTERIMAGE_PUBLIC_HEADERS)
-list(REMOVE_DUPLICATES headers)
-list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/include/afterimage/)
-install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/afterimage)
-install(EXPORT afterimageTargets NAMESPACE afterimage::
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/afterimage)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/afterimage DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 configure_package_config_file(
   cmake/afterimageConfig.cmake.in ${PROJECT_BINARY_DIR}/afterimageConfig.cmake

@@ -8,7 +8,7 @@
 #
 # PUBLIC lists headers in include/afterimage that this room implements. They are included as
 # "afterimage/x.h", are found the same way, and are the only installed headers.
-# DEPENDS is transitive. TESTS lists x_test.cc files, which become the program `<room>_test` with the
+# DEPENDS is transitive. Packages that are headers only are needed to build, and not to use, the room. TESTS lists x_test.cc files, which become the program `<room>_test` with the
 # room's label; a quick build compiles them in batches, those in TESTS_ALONE one by one, because their private
 # names are also those of another. TEST_DEPENDS may list rooms above this one.
 # HOT: tests spend their time in this room; AFTERIMAGE_HOT_FLAGS are added to its sources.
@@ -51,6 +51,8 @@ function(afterimage_room)
   foreach(dependency IN LISTS ROOM_DEPENDS)
     target_link_libraries(${target} PUBLIC afterimage_${dependency})
   endforeach()
+  afterimage_check_component(${room} "${ROOM_DEPENDS}")
+  list(TRANSFORM ROOM_LIBRARIES REPLACE "^(Boost::headers|nlohmann_json::nlohmann_json)$" "$<BUILD_INTERFACE:\\1>")
   target_link_libraries(${target} PUBLIC ${ROOM_PUBLIC_LIBRARIES}
                         PRIVATE ${ROOM_LIBRARIES} $<BUILD_INTERFACE:afterimage_warnings>)
   set_property(GLOBAL APPEND PROPERTY ${rooms} ${target})

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "afterimage/check.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 
 using namespace afterimage;
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "afterimage/units.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 
 namespace afterimage {
 

@@ -11,8 +11,8 @@
 #include <unordered_map>
 
 #include "bench/workload/trace_lines.h"
+#include "foundation/json/json_text.h"
 #include "foundation/text/json_lines.h"
-#include "foundation/text/json_text.h"
 
 namespace afterimage {
 namespace {

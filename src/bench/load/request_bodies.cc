@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "bench/load/pictures.h"
+#include "foundation/json/json_text.h"
 #include "foundation/platform/random.h"
 #include "foundation/text/data_url.h"
-#include "foundation/text/json_text.h"
 
 namespace afterimage {
 namespace {

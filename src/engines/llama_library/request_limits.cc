@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 
 namespace afterimage {
 namespace {

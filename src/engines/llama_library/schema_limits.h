@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "afterimage/request.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 
 /// What the grammars that llama.cpp's library "common" makes of JSON schemas do not enforce
 /// (json-schema.cpp and json-schema-to-grammar.cpp; loaded_model_test.cc compares the patterns).

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "afterimage/identity.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/admin/admin_json.h"
 #include "gateway/proxy/erasure.h"
 #include "gateway/proxy/protocol_routes.h"

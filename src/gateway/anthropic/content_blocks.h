@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "afterimage/result.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/protocol/chat_content.h"
 #include "gateway/protocol/json_writer.h"
 

@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "foundation/json/json_text.h"
 #include "foundation/text/data_url.h"
-#include "foundation/text/json_text.h"
 
 namespace afterimage {
 namespace {

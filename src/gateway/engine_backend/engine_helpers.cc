@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/engine_backend/generation_settings.h"
 #include "gateway/openai/request.h"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "afterimage/serve.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/engine_backend/answer_details.h"
 #include "gateway/engine_backend/generation_settings.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "afterimage/digest.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 
 namespace afterimage {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "afterimage/result.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/openai/request.h"
 
 namespace afterimage {

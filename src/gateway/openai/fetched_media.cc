@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "afterimage/check.h"
+#include "foundation/json/json_text.h"
 #include "foundation/text/data_url.h"
-#include "foundation/text/json_text.h"
 #include "gateway/openai/request.h"
 
 namespace afterimage {

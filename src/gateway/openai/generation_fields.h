@@ -3,7 +3,7 @@
 #pragma once
 
 #include "afterimage/result.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/openai/request.h"
 
 namespace afterimage {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "afterimage/check.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "foundation/text/valid_text.h"
 
 namespace afterimage {

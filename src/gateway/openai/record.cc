@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "afterimage/check.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/openai/record_format.h"
 #include "gateway/openai/whole_events.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "afterimage/result.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/openai/request.h"
 
 namespace afterimage {

@@ -10,8 +10,8 @@
 
 #include "afterimage/check.h"
 #include "foundation/documents/document_reader.h"
+#include "foundation/json/json_text.h"
 #include "foundation/text/data_url.h"
-#include "foundation/text/json_text.h"
 #include "gateway/openai/attached_bytes.h"
 #include "gateway/openai/engine_limits.h"
 #include "gateway/openai/generation_fields.h"

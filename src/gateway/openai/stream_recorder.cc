@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/openai/event_stream.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/record_format.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "afterimage/result.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/openai/event_stream.h"
 
 namespace afterimage {

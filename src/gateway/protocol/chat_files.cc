@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "gateway/protocol/chat_files.h"
 
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/protocol/fields.h"
 
 namespace afterimage {

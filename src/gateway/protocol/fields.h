@@ -9,7 +9,7 @@
 
 #include "afterimage/result.h"
 #include "foundation/http/message.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/protocol/json_writer.h"
 
 namespace afterimage {

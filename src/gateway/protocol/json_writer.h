@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 
 namespace afterimage {
 

@@ -10,7 +10,7 @@
 #include "afterimage/check.h"
 #include "afterimage/identity.h"
 #include "foundation/crypto/sha256.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/openai/attached_bytes.h"
 #include "gateway/protocol/chat_files.h"
 #include "gateway/protocol/fields.h"

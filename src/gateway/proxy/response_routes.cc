@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/protocol/json_writer.h"
 #include "gateway/proxy/route_reply.h"
 #include "gateway/responses/response_store.h"

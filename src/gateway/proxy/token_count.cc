@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/anthropic/messages_request.h"
 #include "gateway/anthropic/messages_translation.h"
 #include "gateway/protocol/json_writer.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 
 #include <simdjson.h>
 
