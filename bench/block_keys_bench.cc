@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/block_keys.h"
-#include "afterimage/block_pool.h"
-#include "afterimage/check.h"
+#include "afterimage/result.h"
+#include "caches/identity/block_keys.h"
+#include "caches/scheduling/block_pool.h"
 #include "foundation/platform/random.h"
 #include "xxh_x86dispatch.h"
 

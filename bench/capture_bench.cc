@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "engines/llama/sequence_rows.h"
 #include "engines/llama_library/loaded_model.h"
 

@@ -20,13 +20,13 @@
 #include <thread>
 #include <vector>
 
-#include "afterimage/device_tier.h"
-#include "afterimage/pressure_controller.h"
-#include "afterimage/pressure_gauge.h"
+#include "afterimage/pressure.h"
 #include "foundation/platform/random.h"
 #include "foundation/platform/shared_library.h"
 #include "measure.h"
+#include "policy/pressure/gauges.h"
 #include "storage/device/cuda_device.h"
+#include "storage/device/device_tier.h"
 #include "storage/memory/checksum.h"
 
 namespace afterimage {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "afterimage/disk_tier.h"
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "foundation/platform/random.h"
 #include "measure.h"
 #include "storage/disk/segment_log.h"

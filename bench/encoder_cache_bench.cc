@@ -12,6 +12,7 @@
 #include "afterimage/encode_once.h"
 #include "afterimage/encoder_cache.h"
 #include "foundation/platform/random.h"
+#include "foundation/types/digest_hash.h"
 #include "policy/eviction/lru.h"
 
 namespace afterimage {

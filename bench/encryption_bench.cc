@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/check.h"
 #include "afterimage/clock.h"
 #include "afterimage/disk_tier.h"
 #include "afterimage/encrypted_tier.h"
-#include "afterimage/host_tier.h"
+#include "afterimage/result.h"
+#include "afterimage/tier.h"
 
 namespace afterimage {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <vector>
 
-#include "afterimage/reference_engine.h"
 #include "engines/reference/audio_encoder.h"
 #include "engines/reference/kernel.h"
 #include "engines/reference/matrix.h"
 #include "engines/reference/media_plan.h"
+#include "engines/reference/reference_engine.h"
 #include "engines/reference/vision_encoder.h"
 #include "foundation/media/decode.h"
 

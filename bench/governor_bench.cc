@@ -11,11 +11,12 @@
 #include <memory>
 #include <vector>
 
-#include "afterimage/check.h"
-#include "afterimage/governor.h"
+#include "afterimage/pressure.h"
+#include "afterimage/result.h"
 #include "afterimage/reuse.h"
 #include "afterimage/reuse_stats.h"
 #include "foundation/platform/random.h"
+#include "policy/pressure/governor.h"
 #include "policy/pressure/linux_gauges.h"
 
 namespace afterimage {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/platform/random.h"
 #include "foundation/text/data_url.h"
 #include "gateway/openai/record.h"

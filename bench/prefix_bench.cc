@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "afterimage/prefill_once.h"
+#include "caches/prefix/prefix_draft.h"
 #include "foundation/platform/random.h"
 #include "policy/eviction/lru.h"
 #include "policy/eviction/worth.h"

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "afterimage/answer_cache.h"
-#include "afterimage/check.h"
 #include "afterimage/clock.h"
+#include "afterimage/result.h"
 #include "caches/similarity/dot.h"
 #include "caches/similarity/similarity.h"
 #include "caches/similarity/vector_index.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "gateway/access/addresses.h"
 #include "gateway/config/host_pattern.h"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "bench/load/answer_timing.h"
 
 using namespace afterimage;

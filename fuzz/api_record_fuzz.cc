@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "gateway/openai/record.h"
 #include "json_check.h"
 

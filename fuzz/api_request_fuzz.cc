@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "gateway/openai/request.h"
 #include "json_check.h"
 

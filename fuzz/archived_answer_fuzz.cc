@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "caches/answers/archived_answer.h"
 #include "caches/invalidation/invalidations.h"
 #include "foundation/crypto/sha256.h"

@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "afterimage/canonical_text.h"
-#include "afterimage/check.h"
+#include "afterimage/question.h"
+#include "afterimage/result.h"
+#include "caches/language/canonical_text.h"
 
 using namespace afterimage;
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/text/data_url.h"
 
 using namespace afterimage;

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "fuzz_input.h"
 #include "storage/disk/inspector.h"
 #include "storage/disk/segments.h"

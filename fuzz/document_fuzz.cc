@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/documents/document_reader.h"
 #include "foundation/media/decode.h"
 #include "foundation/platform/environment.h"

@@ -4,7 +4,7 @@
 // Any bytes are endpoint addresses and replies, or errors; the resulting vectors are comparable.
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "caches/similarity/endpoint_embedder.h"
 #include "caches/similarity/vector_index.h"
 #include "foundation/http/url.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "fuzz_input.h"
 #include "storage/encryption/encrypted_entry.h"
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/text/csv.h"
 #include "lab/datasets/answer_match.h"
 #include "lab/datasets/chunk_source.h"

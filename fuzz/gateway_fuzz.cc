@@ -14,10 +14,11 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/check.h"
 #include "afterimage/digest.h"
+#include "afterimage/result.h"
 #include "afterimage/secret.h"
 #include "foundation/platform/random.h"
+#include "foundation/platform/wall_clocks.h"
 #include "fuzz_input.h"
 #include "gateway/service/service.h"
 #include "loopback.h"

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <string>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/platform/files.h"
 #include "fuzz_input.h"
 #include "policy/pressure/linux_gauges.h"

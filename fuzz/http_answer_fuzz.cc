@@ -12,7 +12,7 @@
 #include <string_view>
 #include <thread>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/http/caller.h"
 #include "loopback.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/http/server.h"
 #include "loopback.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "fuzz_input.h"
 #include "lab/datasets/image_roots.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "gateway/keys/key_file.h"
 
 using namespace afterimage;

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "gateway/fleet/kv_events.h"
 #include "gateway/fleet/prompt_tokens.h"
 #include "gateway/fleet/zmtp.h"

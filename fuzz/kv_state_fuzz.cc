@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "afterimage/check.h"
 #include "afterimage/engine.h"
+#include "afterimage/result.h"
 #include "fuzz_input.h"
 
 using namespace afterimage;

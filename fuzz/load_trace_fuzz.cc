@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "bench/load/load_trace.h"
 
 using namespace afterimage;

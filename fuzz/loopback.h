@@ -17,7 +17,7 @@
 #include <string_view>
 #include <thread>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 /// Sockets for targets that need a real connection.
 namespace afterimage::testing {

@@ -8,8 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/media/decode.h"
+#include "foundation/media/media_limits.h"
 #include "foundation/media/probe.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "engines/llama_library/file_name.h"
 
 using namespace afterimage;

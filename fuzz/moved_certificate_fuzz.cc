@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/crypto/sha256.h"
 #include "runtime/certificate/moved_certificate.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "fuzz_input.h"
 #include "gateway/files/multipart.h"
 

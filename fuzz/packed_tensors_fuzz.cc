@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "fuzz_input.h"
 #include "storage/memory/byte_pieces.h"
 #include "storage/memory/packed_tensors.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "lab/pairs/pairs.h"
 #include "lab/pairs/pairs_curve.h"
 

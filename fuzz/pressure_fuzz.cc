@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "lab/pressure_scripts/pressure.h"
 
 using namespace afterimage;

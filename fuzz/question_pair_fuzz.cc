@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "caches/language/same_answer.h"
 #include "caches/language/vetoes.h"
 #include "caches/similarity/hashed_ngrams.h"

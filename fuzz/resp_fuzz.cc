@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "storage/redis/resp.h"
 #include "storage/redis/server_info.h"
 #include "storage/redis/slots.h"

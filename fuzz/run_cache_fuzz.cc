@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/crypto/sha256.h"
 #include "lab/experiment/run_cache.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "engines/llama_library/schema_limits.h"
 
 using namespace afterimage;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "storage/disk/segment_format.h"
 
 using namespace afterimage;

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "engines/llama/sequence_state.h"
 #include "testing/restored_state.h"
 

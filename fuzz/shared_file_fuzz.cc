@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "fuzz_input.h"
 #include "storage/shared_files/shared_file_format.h"
 

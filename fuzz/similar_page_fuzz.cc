@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "caches/similarity/similar_page.h"
 #include "foundation/crypto/sha256.h"
 

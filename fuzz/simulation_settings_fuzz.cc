@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "lab/simulation/simulation_settings.h"
 
 using namespace afterimage;

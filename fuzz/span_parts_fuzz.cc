@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "engines/llama_library/span_parts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -14,8 +14,8 @@
 #include <filesystem>
 #include <string>
 
-#include "afterimage/check.h"
 #include "afterimage/digest.h"
+#include "afterimage/result.h"
 #include "afterimage/secret.h"
 #include "fuzz_input.h"
 

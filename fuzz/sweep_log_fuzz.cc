@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/platform/files.h"
 #include "lab/experiment/experiment_report.h"
 #include "lab/experiment/sweep_page.h"

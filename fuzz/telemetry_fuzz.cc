@@ -9,7 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
+#include "foundation/platform/wall_clocks.h"
 #include "foundation/telemetry/log.h"
 #include "foundation/telemetry/metrics.h"
 #include "foundation/text/valid_text.h"

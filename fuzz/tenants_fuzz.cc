@@ -12,8 +12,8 @@
 #include <string_view>
 #include <utility>
 
-#include "afterimage/check.h"
 #include "afterimage/digest.h"
+#include "afterimage/result.h"
 #include "foundation/crypto/sha256.h"
 #include "fuzz_input.h"
 #include "gateway/access/tenants.h"

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "bench/workload/trace.h"
 
 using namespace afterimage;

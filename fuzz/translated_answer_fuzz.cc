@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/check.h"
 #include "afterimage/clock.h"
+#include "afterimage/result.h"
 #include "fuzz_input.h"
 #include "gateway/anthropic/messages_translation.h"
 #include "gateway/responses/responses_translation.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "gateway/anthropic/messages_request.h"
 #include "gateway/openai/request.h"
 #include "gateway/protocol/chat_files.h"

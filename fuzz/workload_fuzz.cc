@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "bench/workload/media_loader.h"
 #include "bench/workload/workload.h"
 

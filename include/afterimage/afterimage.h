@@ -12,63 +12,46 @@
 ///   auto served = serve(request, engine, *reuse).value();     // computes only what is missing
 
 // Serve requests with reuse.
-#include "afterimage/engine.h"            // IWYU pragma: export
-#include "afterimage/plan.h"              // IWYU pragma: export
-#include "afterimage/reference_engine.h"  // IWYU pragma: export
-#include "afterimage/reuse.h"             // IWYU pragma: export
-#include "afterimage/reuse_stats.h"       // IWYU pragma: export
-#include "afterimage/serve.h"             // IWYU pragma: export
+#include "afterimage/engine.h"       // IWYU pragma: export
+#include "afterimage/reuse.h"        // IWYU pragma: export
+#include "afterimage/reuse_stats.h"  // IWYU pragma: export
+#include "afterimage/serve.h"        // IWYU pragma: export
 
 // Requests, media and tensors.
-#include "afterimage/ids.h"        // IWYU pragma: export
-#include "afterimage/kv_layout.h"  // IWYU pragma: export
-#include "afterimage/kv_slice.h"   // IWYU pragma: export
-#include "afterimage/media.h"      // IWYU pragma: export
-#include "afterimage/model.h"      // IWYU pragma: export
-#include "afterimage/request.h"    // IWYU pragma: export
-#include "afterimage/sequence.h"   // IWYU pragma: export
-#include "afterimage/tensor.h"     // IWYU pragma: export
+#include "afterimage/ids.h"       // IWYU pragma: export
+#include "afterimage/kv.h"        // IWYU pragma: export
+#include "afterimage/media.h"     // IWYU pragma: export
+#include "afterimage/request.h"   // IWYU pragma: export
+#include "afterimage/sequence.h"  // IWYU pragma: export
+#include "afterimage/tensor.h"    // IWYU pragma: export
 
 // Use one cache alone.
-#include "afterimage/answer.h"          // IWYU pragma: export
-#include "afterimage/answer_cache.h"    // IWYU pragma: export
-#include "afterimage/answer_once.h"     // IWYU pragma: export
-#include "afterimage/canonical_text.h"  // IWYU pragma: export
-#include "afterimage/encode_once.h"     // IWYU pragma: export
-#include "afterimage/encoder_cache.h"   // IWYU pragma: export
-#include "afterimage/prefill_once.h"    // IWYU pragma: export
-#include "afterimage/prefix_cache.h"    // IWYU pragma: export
-#include "afterimage/question.h"        // IWYU pragma: export
-#include "afterimage/resume_point.h"    // IWYU pragma: export
+#include "afterimage/answer.h"         // IWYU pragma: export
+#include "afterimage/answer_cache.h"   // IWYU pragma: export
+#include "afterimage/answer_once.h"    // IWYU pragma: export
+#include "afterimage/encode_once.h"    // IWYU pragma: export
+#include "afterimage/encoder_cache.h"  // IWYU pragma: export
+#include "afterimage/prefill_once.h"   // IWYU pragma: export
+#include "afterimage/prefix_cache.h"   // IWYU pragma: export
+#include "afterimage/question.h"       // IWYU pragma: export
 
 // Identify content.
-#include "afterimage/block_keys.h"  // IWYU pragma: export
-#include "afterimage/digest.h"      // IWYU pragma: export
-#include "afterimage/identity.h"    // IWYU pragma: export
-#include "afterimage/secret.h"      // IWYU pragma: export
+#include "afterimage/digest.h"    // IWYU pragma: export
+#include "afterimage/identity.h"  // IWYU pragma: export
+#include "afterimage/secret.h"    // IWYU pragma: export
 
 // Keep entries in host memory, on disk and on shared servers.
-#include "afterimage/device_tier.h"     // IWYU pragma: export
 #include "afterimage/disk_tier.h"       // IWYU pragma: export
 #include "afterimage/encrypted_tier.h"  // IWYU pragma: export
-#include "afterimage/host_tier.h"       // IWYU pragma: export
 #include "afterimage/shared_store.h"    // IWYU pragma: export
 #include "afterimage/tier.h"            // IWYU pragma: export
 
 // Budgets, eviction and memory pressure.
-#include "afterimage/eviction_policy.h"      // IWYU pragma: export
-#include "afterimage/governor.h"             // IWYU pragma: export
-#include "afterimage/memory_budget.h"        // IWYU pragma: export
-#include "afterimage/payload.h"              // IWYU pragma: export
-#include "afterimage/pressure_controller.h"  // IWYU pragma: export
-#include "afterimage/pressure_gauge.h"       // IWYU pragma: export
-
-// Account for encoder outputs and KV blocks in a scheduler.
-#include "afterimage/block_pool.h"      // IWYU pragma: export
-#include "afterimage/encoder_ledger.h"  // IWYU pragma: export
+#include "afterimage/eviction_policy.h"  // IWYU pragma: export
+#include "afterimage/memory_budget.h"    // IWYU pragma: export
+#include "afterimage/pressure.h"         // IWYU pragma: export
 
 // Errors, units and time.
-#include "afterimage/check.h"   // IWYU pragma: export
 #include "afterimage/clock.h"   // IWYU pragma: export
 #include "afterimage/result.h"  // IWYU pragma: export
 #include "afterimage/units.h"   // IWYU pragma: export

@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/canonical_text.h"
 #include "afterimage/digest.h"
 #include "afterimage/ids.h"
 #include "afterimage/question.h"

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "afterimage/answer.h"
-#include "afterimage/canonical_text.h"
 #include "afterimage/clock.h"
 #include "afterimage/digest.h"
 #include "afterimage/eviction_policy.h"
@@ -23,6 +22,8 @@
 #include "afterimage/units.h"
 
 namespace afterimage {
+
+class AnswerObserver;
 
 struct AnswerFacts {
   Duration cost{0};                    // time the answer took; each hit saves it
@@ -73,14 +74,6 @@ struct AnswerCacheOptions {
   std::function<EntryLabel(std::span<const std::string> tags)> owner_of = {};
 };
 
-/// Is notified of every question whose answer is removed or replaced. Called under the cache's
-/// lock: it must not call back.
-class AnswerObserver {
- public:
-  virtual ~AnswerObserver() = default;
-  virtual void answer_removed(const ScopeId& scope, std::string_view question) = 0;
-};
-
 /// Cache of answers, keyed by question; a look-up in the same scope hits if the question is equal
 /// exactly, canonically or nearly.
 ///
@@ -128,7 +121,7 @@ class AnswerCache final : public BudgetClient {
   /// text:exact. An incomplete answer is not allowed here.
   [[nodiscard]] AnswerLookup find_exact(Question& candidate, const LookupRules& rules, bool serve);
 
-  /// `observer` is notified until it is removed.
+  /// `observer` (caches/answers/answer_observer.h) is notified until it is removed.
   void add_observer(AnswerObserver& observer);
   void remove_observer(AnswerObserver& observer);
 

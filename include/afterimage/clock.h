@@ -49,23 +49,6 @@ class WallClock {
   [[nodiscard]] virtual WallTime now() const = 0;
 };
 
-/// The machine's real-time clock.
-class SystemWallClock final : public WallClock {
- public:
-  [[nodiscard]] WallTime now() const override;
-};
-
-/// Stands still until a test sets it.
-class ManualWallClock final : public WallClock {
- public:
-  explicit ManualWallClock(WallTime now = WallTime()) : now_(now.time_since_epoch().count()) {}
-  [[nodiscard]] WallTime now() const override { return WallTime(Duration(now_.load())); }
-  void set(WallTime now) { now_ = now.time_since_epoch().count(); }
-
- private:
-  std::atomic<Duration::rep> now_;
-};
-
 /// `time` in RFC 3339 format, to the microsecond: "2026-11-22T08:15:30.000250Z".
 [[nodiscard]] std::string rfc3339(WallTime time);
 

@@ -6,7 +6,6 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,17 +47,5 @@ using EncoderKey = Digest<struct EncoderKeyTag>;
 using NamespaceId = Digest<struct NamespaceIdTag>;
 /// Identifies everything besides the question's own words that changes an answer.
 using ScopeKey = Digest<struct ScopeKeyTag>;
-
-/// Hash for maps keyed by a digest. SHA-256 output is already uniform, so the hash is its first
-/// eight bytes; equality still compares all 256 bits.
-struct DigestHash {
-  using is_avalanching = void;
-  template <typename Tag>
-  std::size_t operator()(const Digest<Tag>& digest) const noexcept {
-    std::uint64_t word = 0;
-    std::memcpy(&word, digest.bytes.data(), sizeof word);
-    return static_cast<std::size_t>(word);
-  }
-};
 
 }  // namespace afterimage

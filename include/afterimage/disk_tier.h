@@ -19,12 +19,6 @@ namespace afterimage {
 class BlockFolder;
 class SegmentLog;
 
-/// How the tier talks to the disk.
-enum class DiskBackend : std::uint8_t {
-  kBest,     // io_uring where the kernel allows it, threads elsewhere
-  kThreads,  // pread and pwrite on internal threads
-};
-
 struct SegmentLogOptions {
   Bytes capacity = 1_GiB;       // hard cap on all segments, by their size on disk
   Bytes segment_bytes;          // 0: an eighth of the capacity, at most 256 MiB
@@ -42,7 +36,7 @@ struct SegmentLogOptions {
 
 struct DiskTierOptions {
   SegmentLogOptions log;
-  DiskBackend backend = DiskBackend::kBest;
+  bool uring = true;  // io_uring where the kernel allows it, threads elsewhere; false: threads
   /// Longest time that an accepted entry waits for its write, if the disk keeps up: how much a
   /// kill -9 can lose. Above zero.
   Duration flush_interval = std::chrono::seconds(1);

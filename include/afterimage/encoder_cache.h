@@ -15,7 +15,6 @@
 #include "afterimage/ids.h"
 #include "afterimage/media.h"
 #include "afterimage/memory_budget.h"
-#include "afterimage/payload.h"
 #include "afterimage/result.h"
 #include "afterimage/tensor.h"
 #include "afterimage/units.h"
@@ -25,7 +24,10 @@ namespace afterimage {
 struct EncoderCacheOptions {
   EntryCount max_entries = EntryCount(1'000'000);  // at least 1
   std::unique_ptr<EvictionPolicy> policy;          // nullptr: worth
-  std::shared_ptr<const StabilityFloor> floor;     // nullptr: none
+  /// A floor: new entries never push the cache below so many; a shrinking budget does. A new entry
+  /// may replace one, but a large one that would leave fewer is served uncached instead. The budget
+  /// is never exceeded for it. entries_in_flight() computes one from the load.
+  EntryCount min_entries{};
 };
 
 /// Metadata of an entry.

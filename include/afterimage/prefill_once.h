@@ -173,7 +173,7 @@ class PrefillOnce final : public BudgetClient, private PrefixOwner {
 
   struct State;
 
-  void release(const PrefixHold& hold, const RequestFacts* request) override;
+  void release(const PrefixOwner::Hold& hold, const RequestFacts* request) override;
   bool drop_if_damaged(PrefixMatch& match, const std::vector<const Payload*>& payloads);
   Result<Claim> claim(const PrefillRequest& request, bool may_wait);
   void finish(PrefillFlight& flight);

@@ -13,28 +13,26 @@
 
 #include "afterimage/digest.h"
 #include "afterimage/eviction_policy.h"
-#include "afterimage/kv_layout.h"
-#include "afterimage/kv_slice.h"
+#include "afterimage/kv.h"
 #include "afterimage/memory_budget.h"
-#include "afterimage/payload.h"
 #include "afterimage/result.h"
-#include "afterimage/resume_point.h"
 #include "afterimage/sequence.h"
 #include "afterimage/units.h"
 
 namespace afterimage {
 
-/// What a match pins: a node with everything above it, and optionally one snapshot.
-struct PrefixHold {
-  SlotId node;
-  std::optional<SlotId> snapshot;
-};
+struct PrefixExplanation;
 
 /// Hands out matches and receives them when they are dropped.
 class PrefixOwner {
  public:
+  /// What a match pins: a node with everything above it, and optionally one snapshot.
+  struct Hold {
+    SlotId node;
+    std::optional<SlotId> snapshot;
+  };
   /// Unpins. `request` is the request whose use the eviction policy has not seen yet, or nullptr.
-  virtual void release(const PrefixHold& hold, const RequestFacts* request) = 0;
+  virtual void release(const Hold& hold, const RequestFacts* request) = 0;
 
  protected:
   ~PrefixOwner() = default;
@@ -51,10 +49,10 @@ class [[nodiscard]] PrefixMatch {
   explicit PrefixMatch(TokenCount matched, const RequestFacts& facts = {})
       : matched_(matched), facts_(facts) {}
   /// A pin that does not count as a use.
-  PrefixMatch(PrefixOwner& owner, const PrefixHold& hold, TokenCount matched)
+  PrefixMatch(PrefixOwner& owner, const PrefixOwner::Hold& hold, TokenCount matched)
       : owner_(&owner), hold_(hold), matched_(matched) {}
-  PrefixMatch(PrefixOwner& owner, const PrefixHold& hold, TokenCount resume, TokenCount matched,
-              const RequestFacts& facts)
+  PrefixMatch(PrefixOwner& owner, const PrefixOwner::Hold& hold, TokenCount resume,
+              TokenCount matched, const RequestFacts& facts)
       : owner_(&owner),
         hold_(hold),
         resume_(resume),
@@ -87,7 +85,7 @@ class [[nodiscard]] PrefixMatch {
   [[nodiscard]] TokenCount matched() const { return matched_; }
   [[nodiscard]] bool holds() const { return owner_ != nullptr; }
   /// Requires holds().
-  [[nodiscard]] const PrefixHold& hold() const { return hold_; }
+  [[nodiscard]] const PrefixOwner::Hold& hold() const { return hold_; }
 
   [[nodiscard]] const RequestFacts& facts() const { return facts_; }
   /// The policy has seen this use, or it does not count as one.
@@ -101,7 +99,7 @@ class [[nodiscard]] PrefixMatch {
 
  private:
   PrefixOwner* owner_ = nullptr;  // outlives every match; its destructor checks that none is alive
-  PrefixHold hold_{};
+  PrefixOwner::Hold hold_{};
   TokenCount resume_{};
   TokenCount matched_{};
   RequestFacts facts_;
@@ -153,31 +151,6 @@ struct PrefixArchiveStats {
   std::uint64_t declined = 0;         // prompts with KV in the tier that was cheaper to compute
   std::uint64_t tokens_declined = 0;  // positions of those
 };
-
-/// How a query diverges from the cached sequences.
-enum class Divergence : unsigned char {
-  kNothing,  // the whole query is cached
-  kUnknownNamespace,
-  kEndOfCache,  // the cached sequence ends here
-  kToken,       // the cached sequence continues with another token
-  kMedia,       // the cached media differs here: other item, none, or another offset
-};
-/// "nothing", "unknown_namespace", "end_of_cache", "token", "media".
-std::string_view to_string(Divergence divergence);
-
-/// Why a request resumes where it does. to_string() writes it for a person.
-struct PrefixExplanation {
-  TokenCount length{};
-  TokenCount matched{};
-  Divergence divergence = Divergence::kNothing;  // at position `matched`
-  std::optional<TokenId> asked;                  // the query's token at that position, if any
-  std::optional<std::size_t> span;               // the query's media item at that position, if any
-  ResumePoint point;
-  std::vector<KvKind> kinds;      // of the layout's groups
-  std::size_t media_covered = 0;  // media items of the query that need no encoder
-  std::size_t media = 0;
-};
-std::string to_string(const PrefixExplanation& explanation);
 
 /// Memory that a tier has filled with rows of every full group, or with one snapshot. The slice
 /// that it comes with refers to it.
@@ -251,7 +224,8 @@ class PrefixCache final : public PrefixOwner {
   Result<PrefixInsertion> commit(Draft draft, const NamespaceId& space, const KvLayout& layout,
                                  const Sequence& sequence, PrefixMatch* from = nullptr);
 
-  /// Explains where `prompt` would resume and why. Updates no counter and pins nothing.
+  /// Explains where `prompt` would resume and why: caches/prefix/prefix_explanation.h. Updates no
+  /// counter and pins nothing.
   [[nodiscard]] Result<PrefixExplanation> explain(const NamespaceId& space,
                                                   const Sequence& prompt) const;
 
@@ -280,47 +254,13 @@ class PrefixCache final : public PrefixOwner {
   /// Recounts everything; aborts on any mismatch. O(n): for tests and fuzzers.
   void check_invariants() const;
 
-  void release(const PrefixHold& hold, const RequestFacts* request) override;
+  void release(const PrefixOwner::Hold& hold, const RequestFacts* request) override;
 
  private:
   struct State;
   explicit PrefixCache(std::unique_ptr<State> state);
 
   std::unique_ptr<State> state_;
-};
-
-/// A pending insertion: its size, then its reservations, then its bytes. Move-only; dropping it
-/// releases the reservations and the pin on the prefix it extends.
-class [[nodiscard]] PrefixCache::Draft {
- public:
-  [[nodiscard]] Bytes bytes() const;
-
- private:
-  friend class PrefixCache;
-  struct Part {
-    Bytes bytes;
-    Reservation reservation;
-    std::optional<Payload> payload;
-    TokenCount at{};                 // pieces: the first row; snapshots: the position
-    TokenCount rows{};               // pieces only
-    std::optional<LoadedKv> loaded;  // instead of a copy
-    std::size_t snapshot = 0;        // snapshots: index in the capture
-    std::uint32_t serves_from = 0;   // snapshots: the shortest length that the windows serve
-  };
-  explicit Draft(PrefixMatch base) : base_(std::move(base)) {}
-  [[nodiscard]] std::uint64_t new_tokens() const {
-    return covered_ > base_.matched() ? (covered_ - base_.matched()).value() : 0;
-  }
-  /// Copies rows [from, to) in pieces, or takes over `loaded` if that has little else.
-  void add_rows(const KvLayout& layout, TokenCount from, TokenCount to, LoadedKv* loaded);
-
-  PrefixMatch base_;  // pins the prefix that the draft extends
-  TokenCount covered_{};
-  std::uint64_t ends_ = 0;  // leaf sequences that it adds
-  Duration cost_{0};
-  std::vector<Part> pieces_;
-  std::vector<Part> snapshots_;
-  std::vector<LoadedKv> copied_from_;  // keeps alive what fill() copies
 };
 
 }  // namespace afterimage

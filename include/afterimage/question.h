@@ -14,14 +14,26 @@
 #include <variant>
 #include <vector>
 
-#include "afterimage/canonical_text.h"
 #include "afterimage/digest.h"
-#include "afterimage/identity.h"
 #include "afterimage/media.h"
 #include "afterimage/request.h"
 #include "afterimage/result.h"
 
 namespace afterimage {
+
+class Namespace;
+
+/// How closely a cached question must match, strictest first. The numeric values are part of keys:
+/// append, never renumber.
+enum class MatchLevel : unsigned char {
+  kExact = 0,      // the same bytes
+  kCanonical = 1,  // the same words, typed differently
+  kNear = 2,       // differs in articles, plurals and courtesy only; English only
+};
+inline constexpr std::array kMatchLevels{MatchLevel::kExact, MatchLevel::kCanonical,
+                                         MatchLevel::kNear};
+/// "text:exact", "text:canonical", "text:near".
+std::string_view to_string(MatchLevel rung);
 
 /// One image, audio clip or video, identified by content digest: never by name, URL or similarity.
 struct ScopeMedia {
@@ -97,58 +109,5 @@ class Question {
   std::string text_;
   std::array<Form, kMatchLevels.size()> forms_;  // kExact is unused: that form is text_
 };
-
-/// The question's text, and the messages with a QuestionSlot in its place.
-struct SplitRequest {
-  std::string question;
-  std::vector<ScopeMessage> messages;
-};
-
-/// Splits a request into question (the last text of the last message) and the rest. `contents` are
-/// the digests of the request's media in order.
-///
-/// Errors   kInvalidArgument: the last message is not the user's or has no text, or the number of
-///          digests and media differ. Such a request is not cached.
-/// Threads  Any.
-[[nodiscard]] Result<SplitRequest> split_request(const Request& request,
-                                                 std::span<const ContentDigest> contents);
-
-/// The loosest match that a request's sampling parameters allow.
-enum class ReuseLimit : unsigned char {
-  kNothing,     // bypass the cache: no look-up, and the answer is not stored
-  kExact,       // the same text only
-  kText,        // all text rungs
-  kSimilarity,  // similar questions, too
-};
-/// "nothing", "exact", "text", "similarity".
-std::string_view to_string(ReuseLimit limit);
-
-/// The parameters of a request that decide whether its answer can be reused.
-struct SamplingFacts {
-  std::optional<double> temperature = std::nullopt;  // absent: the server's default
-  bool seeded = false;
-  std::uint32_t choices = 1;  // n, best_of
-  bool log_probabilities = false;
-  bool offers_tools = false;
-  bool has_tool_results = false;  // or documents retrieved for it
-};
-
-struct Eligibility {
-  ReuseLimit limit = ReuseLimit::kNothing;
-  std::string_view why;  // for people: "tools are offered"
-  bool operator==(const Eligibility&) const = default;
-};
-
-/// Which matches may be served, by how deterministic the request is.
-///
-/// Rules    Explicit temperature 0: all, similarity included. A seed: the same text only. Neither:
-///          nothing. Several choices, log probabilities, tools and their results: the same text
-///          only. A question that speaks of time: the same text only.
-/// Threads  Any.
-[[nodiscard]] Eligibility eligibility(const SamplingFacts& facts, std::string_view question);
-
-/// Whether the question contains words of time ("What is the weather today"), in English, German, French,
-/// Spanish, Italian, Chinese or Japanese: similar questions may be about another time.
-[[nodiscard]] bool depends_on_time(std::string_view question);
 
 }  // namespace afterimage

@@ -3,11 +3,16 @@
 #pragma once
 
 #include <expected>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
 
 namespace afterimage {
+
+/// Prints the failed condition and its location, then aborts. For broken invariants only: invalid
+/// input from outside the program returns an Error.
+[[noreturn]] void check_failed(const char* condition, std::source_location where);
 
 /// Why a call failed. A closed list: programs switch on the code, people read the message.
 /// A cache miss is a normal result and never an error.
@@ -62,3 +67,10 @@ inline std::unexpected<Error> fail(ErrorCode code, std::string message) {
   } while (false)
 
 }  // namespace afterimage
+
+/// Aborts the process if `condition` is false, in every build type: a broken invariant must not
+/// become a wrong answer.
+#define AFI_CHECK(condition)    \
+  (static_cast<bool>(condition) \
+       ? static_cast<void>(0)   \
+       : ::afterimage::check_failed(#condition, std::source_location::current()))

@@ -10,29 +10,99 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "afterimage/answer.h"
 #include "afterimage/clock.h"
+#include "afterimage/engine.h"
 #include "afterimage/eviction_policy.h"
 #include "afterimage/identity.h"
 #include "afterimage/ids.h"
-#include "afterimage/kv_slice.h"
-#include "afterimage/model.h"
-#include "afterimage/plan.h"
-#include "afterimage/pressure_controller.h"
+#include "afterimage/kv.h"
+#include "afterimage/pressure.h"
+#include "afterimage/question.h"
+#include "afterimage/request.h"
 #include "afterimage/result.h"
 #include "afterimage/secret.h"
+#include "afterimage/sequence.h"
+#include "afterimage/tensor.h"
 #include "afterimage/units.h"
 
 namespace afterimage {
+
+class Reuse;
+
+/// Everything that identifies one request, derived once, by the reader of it. Refers to the request, which
+/// outlives it.
+struct RequestIdentity {
+  const Request* request;
+  std::vector<const MediaItem*> media;  // in order of appearance
+  Fingerprint prints;
+  Namespace space;
+  NamespaceId root;  // of its KV prefixes
+  /// nullopt: there is nothing to look up, or that was done before.
+  std::optional<Question> question;
+};
+
+/// What a request took from the caches, by its keys: so that it can be brought up again before a
+/// similar request comes.
+struct PrefetchTarget {
+  Fingerprint prints;  // of its media
+  Namespace space;
+  NamespaceId root;  // of its KV prefixes
+  Sequence prompt;
+};
+
+/// What prefetching brought into memory.
+struct Prefetched {
+  std::uint64_t kv_tokens = 0;  // positions whose KV was loaded
+  std::uint64_t encoder_outputs = 0;
+};
+
+/// Hashes every media item whose digest the request does not already carry. Entries that the request
+/// makes are labelled with its tags, and with the day that `wall` says; nullptr: with no day.
+///
+/// Errors   kInvalidArgument: the engine does not name its model.
+/// Threads  Any.
+Result<RequestIdentity> identify(const Request& request, const Engine& engine, const Secret& root,
+                                 const GenerateOptions& options, const WallClock* wall = nullptr);
+
+/// The same without a question, for who has looked up the answer, or caches none. `space` is that of the
+/// request's tenant under the engine's model.
+///
+/// Errors   kInvalidArgument: more tags than EntryLabels::kMaxTags.
+/// Threads  Any.
+Result<RequestIdentity> identify_inputs(const Request& request, const Engine& engine,
+                                        Namespace space, const WallClock* wall = nullptr);
+
+/// Where the embeddings of one media item of a request came from.
+enum class MediaSource : unsigned char {
+  kCovered,   // none are needed: the item lies in the resumed prefix
+  kReused,    // the cache had them
+  kRepeated,  // the same item stands earlier in this request
+  kAwaited,   // another request was encoding the item
+  kEncoded,   // this request encoded it, and the cache stored it
+  kUncached,  // this request encoded it, and it does not fit the budget
+  kLoaded,    // the tier below memory had them, or another process stored them there meanwhile
+  kDeclined,  // the tier had them, but encoding the item again was expected to be quicker
+  kPartly,    // this request encoded some of the item's parts; the others were there
+};
+/// "covered", "reused", "repeated", "awaited", "encoded", "uncached", "loaded", "declined", "partly".
+std::string_view to_string(MediaSource source);
+
+/// The parts of a request's media items, one element an item, in order of appearance. Empty: the
+/// item is encoded as a whole.
+using PartsOfMedia = std::vector<std::vector<MediaPart>>;
 
 class AnswerCache;
 class AnswerOnce;
 class EncodeOnce;
 class LeaseService;
+class MediaPlan;
 class MemoryBudget;
 class MovedMediaCache;
+class Plan;
 class PrefillOnce;
 class PrefixArchive;
 class RunningRequests;
@@ -74,7 +144,7 @@ struct ReuseOptions {
   Bytes budget = 4_GiB;  // of all caches together
   std::vector<MemoryShare> shares = {};
   EntryCount max_encoder_entries = EntryCount(1'000'000);
-  /// New encoder outputs never push the cache below so many (StabilityFloor); pressure does.
+  /// New encoder outputs never push the cache below so many (EncoderCacheOptions::min_entries); pressure does.
   EntryCount min_encoder_entries = EntryCount(0);
   std::string policy = "worth";  // eviction policy: one of policy_names()
   bool verify_hits = true;       // recompute checksums at every hit

@@ -12,7 +12,7 @@
 #include "afterimage/encoder_cache.h"
 #include "afterimage/prefill_once.h"
 #include "afterimage/prefix_cache.h"
-#include "afterimage/pressure_controller.h"
+#include "afterimage/pressure.h"
 #include "afterimage/tier.h"
 #include "afterimage/units.h"
 

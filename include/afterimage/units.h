@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 

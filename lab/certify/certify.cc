@@ -14,6 +14,7 @@
 
 #include "afterimage/digest.h"
 #include "afterimage/identity.h"
+#include "runtime/engine_api/key_rotation.h"
 
 namespace afterimage {
 namespace {

@@ -14,6 +14,7 @@
 #include "afterimage/result.h"
 #include "bench/workload/workload.h"
 #include "runtime/certificate/moved_certificate.h"
+#include "runtime/engine_api/key_rotation.h"
 
 namespace afterimage {
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lab/certify/certify.h"
+#include "runtime/engine_api/key_rotation.h"
 
 namespace afterimage {
 namespace {

@@ -11,7 +11,8 @@
 #include <utility>
 
 #include "afterimage/identity.h"
-#include "afterimage/reference_engine.h"
+#include "engines/reference/reference_engine.h"
+#include "runtime/engine_api/key_rotation.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
 

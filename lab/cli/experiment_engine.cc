@@ -15,6 +15,7 @@
 #include "cli/engine_args.h"
 #include "engines/llama/llama_embedder.h"
 #include "foundation/platform/environment.h"
+#include "foundation/types/digest_hash.h"
 #include "lab/experiment/endpoint_engine.h"
 #include "runtime/engine_api/mean_vector.h"
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "afterimage/identity.h"
+#include "foundation/media/media_limits.h"
 #include "foundation/media/probe.h"
 #include "foundation/text/json_lines.h"
 

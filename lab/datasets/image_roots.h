@@ -9,6 +9,7 @@
 
 #include "afterimage/media.h"
 #include "afterimage/result.h"
+#include "foundation/media/media_limits.h"
 #include "foundation/platform/files.h"
 #include "lab/datasets/sample.h"
 

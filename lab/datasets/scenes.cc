@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/crypto/sha256.h"
 
 namespace afterimage {

@@ -11,9 +11,11 @@
 #include <utility>
 
 #include "afterimage/answer_once.h"
-#include "afterimage/check.h"
 #include "afterimage/identity.h"
 #include "afterimage/question.h"
+#include "afterimage/result.h"
+#include "caches/answers/eligibility.h"
+#include "caches/answers/split_request.h"
 #include "caches/similarity/hashed_ngrams.h"
 #include "lab/pairs/pairs.h"
 

@@ -14,7 +14,7 @@
 #include <span>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/crypto/sha256.h"
 #include "foundation/text/json_lines.h"
 #include "lab/datasets/dataset.h"

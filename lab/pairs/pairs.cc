@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "caches/language/canonical_text.h"
+
 namespace afterimage {
 namespace {
 

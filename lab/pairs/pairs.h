@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/canonical_text.h"
+#include "afterimage/question.h"
 #include "afterimage/result.h"
 #include "foundation/platform/files.h"
 #include "foundation/text/json_lines.h"

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "bench/report/chart.h"
+#include "caches/language/canonical_text.h"
 #include "caches/language/vetoes.h"
 #include "caches/similarity/acceptance.h"
 #include "caches/similarity/dot.h"

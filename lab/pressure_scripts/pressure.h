@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/governor.h"
+#include "afterimage/pressure.h"
 #include "lab/pressure_scripts/pressure_script.h"
 
 namespace afterimage {

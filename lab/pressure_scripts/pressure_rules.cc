@@ -8,10 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/check.h"
-#include "afterimage/host_tier.h"
+#include "afterimage/result.h"
 #include "afterimage/reuse.h"
 #include "afterimage/reuse_stats.h"
+#include "afterimage/tier.h"
+#include "runtime/reuse/plan.h"
 
 namespace afterimage {
 namespace {
@@ -70,7 +71,7 @@ class GovernedCache final : public SimulatedCache {
     return reuse_->stats().encoder.entries.value();
   }
   [[nodiscard]] PressureMode mode() const override { return actions_.mode; }
-  [[nodiscard]] bool open() const override { return actions_.admission == Admission::kOpen; }
+  [[nodiscard]] bool open() const override { return actions_.admits; }
 
  private:
   struct Gauge final : PressureGauge {

@@ -6,8 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "afterimage/governor.h"
-#include "afterimage/pressure_gauge.h"
+#include "afterimage/pressure.h"
 #include "lab/pressure_scripts/pressure_script.h"
 
 namespace afterimage {

@@ -157,7 +157,7 @@ Result<void> read_governor(LineTokens& words, PressureScript& script) {
        [&](auto word) -> Result<void> {
          if (word != "seed" && word != "headroom")
            return wrong("modes must be 'headroom' or 'seed'");
-         governor.ladder = word == "seed" ? LadderOptions::seed() : LadderOptions::headroom();
+         governor.modes_by_use = word == "seed";
          return {};
        }},
       {"idle", [&](auto word) -> Result<void> {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/governor.h"
+#include "afterimage/pressure.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
 

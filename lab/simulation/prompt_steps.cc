@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "lab/simulation/simulation_run.h"
 
 namespace afterimage {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "lab/simulation/simulation_run.h"
 
 namespace afterimage {

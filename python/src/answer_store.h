@@ -19,6 +19,7 @@
 #include "caches/invalidation/invalidation_log.h"
 #include "caches/similarity/similar_answers.h"
 #include "foundation/platform/periodic_task.h"
+#include "foundation/platform/wall_clocks.h"
 #include "storage/memory/lease_loop.h"
 #include "storage/remote/redis_leases.h"
 #include "tiers.h"

@@ -12,7 +12,9 @@
 #include "afterimage/question.h"
 #include "answer_store.h"
 #include "bindings.h"
+#include "caches/answers/eligibility.h"
 #include "caches/similarity/hashed_ngrams.h"
+#include "foundation/types/digest_hash.h"
 
 namespace afterimage::python {
 

@@ -15,7 +15,6 @@
 #include "afterimage/digest.h"
 #include "afterimage/identity.h"
 #include "afterimage/media.h"
-#include "afterimage/model.h"
 #include "afterimage/result.h"
 #include "afterimage/tensor.h"
 #include "casters.h"

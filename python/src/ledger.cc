@@ -6,8 +6,8 @@
 
 #include <optional>
 
-#include "afterimage/encoder_ledger.h"
 #include "bindings.h"
+#include "caches/scheduling/encoder_ledger.h"
 #include "vllm_request.h"
 
 namespace afterimage::python {

@@ -14,6 +14,8 @@
 #include "budget_pool.h"
 #include "caches/identity/fields.h"
 #include "caches/prefix/prefix_archive.h"
+#include "caches/prefix/prefix_draft.h"
+#include "caches/prefix/prefix_explanation.h"
 #include "foundation/crypto/sha256.h"
 #include "policy/eviction/governed_policy.h"
 #include "tier_names.h"

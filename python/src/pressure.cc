@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "afterimage/pressure.h"
+
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
@@ -7,12 +9,10 @@
 #include <set>
 
 #include "afterimage/clock.h"
-#include "afterimage/governor.h"
-#include "afterimage/pressure_controller.h"
-#include "afterimage/pressure_gauge.h"
 #include "bindings.h"
 #include "budget_pool.h"
 #include "foundation/platform/files.h"
+#include "policy/pressure/governor.h"
 #include "policy/pressure/linux_gauges.h"
 
 namespace afterimage::python {
@@ -319,8 +319,7 @@ void bind_pressure(nb::module_& module) {
       .def_prop_ro(
           "trust", [](const GovernorActions& a) { return std::string(to_string(a.trust)); },
           "How far the gauge's reading is trusted.")
-      .def_prop_ro("admits",
-                   [](const GovernorActions& a) { return a.admission == Admission::kOpen; })
+      .def_prop_ro("admits", [](const GovernorActions& a) { return a.admits; })
       .def_prop_ro(
           "budget_bytes", [](const GovernorActions& a) { return a.budget.value(); },
           "Hard limit for the cache once the actions are done.")

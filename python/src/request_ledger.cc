@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/encoder_ledger.h"
 #include "bindings.h"
+#include "caches/scheduling/encoder_ledger.h"
 #include "caches/scheduling/ledger_of.h"
 #include "vllm_request.h"
 

@@ -11,8 +11,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "afterimage/encoder_ledger.h"
 #include "bindings.h"
+#include "caches/scheduling/encoder_ledger.h"
 #include "caches/scheduling/parallel_advice.h"
 #include "policy/eviction/workflow_graph.h"
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "bindings.h"
+#include "foundation/types/digest_hash.h"
 
 namespace afterimage::python {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/encoder_ledger.h"
 #include "bindings.h"
+#include "caches/scheduling/encoder_ledger.h"
 
 /// What a manager of encoder outputs reads of vLLM's Request, and its answers in vLLM's types.
 ///

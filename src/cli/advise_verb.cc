@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "afterimage/encoder_ledger.h"
+#include "caches/scheduling/encoder_ledger.h"
 #include "caches/scheduling/parallel_advice.h"
 #include "cli/output.h"
 #include "cli/verbs.h"

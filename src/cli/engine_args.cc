@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "afterimage/reference_engine.h"
 #include "engines/llama/llama_engine.h"
+#include "engines/reference/reference_engine.h"
 #include "foundation/platform/terminal.h"
 
 namespace afterimage {

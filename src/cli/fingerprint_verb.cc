@@ -12,6 +12,7 @@
 #include "cli/verbs.h"
 #include "foundation/documents/document_reader.h"
 #include "foundation/media/decode.h"
+#include "foundation/media/media_limits.h"
 #include "foundation/media/probe.h"
 
 namespace afterimage {

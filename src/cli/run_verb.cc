@@ -13,9 +13,9 @@
 #include "afterimage/disk_tier.h"
 #include "afterimage/encrypted_tier.h"
 #include "afterimage/eviction_policy.h"
-#include "afterimage/host_tier.h"
 #include "afterimage/secret.h"
 #include "afterimage/shared_store.h"
+#include "afterimage/tier.h"
 #include "bench/run/run.h"
 #include "bench/run/run_page.h"
 #include "bench/run/run_report.h"
@@ -28,6 +28,7 @@
 #include "foundation/text/quantities.h"
 #include "gateway/config/settings.h"
 #include "policy/pressure/device_cache.h"
+#include "policy/pressure/gauges.h"
 #include "policy/pressure/linux_gauges.h"
 #include "storage/stores/stores.h"
 

@@ -18,6 +18,7 @@
 #include "cli/workload_args.h"
 #include "engines/llama/llama_embedder.h"
 #include "engines/llama/llama_verifier.h"
+#include "foundation/platform/wall_clocks.h"
 #include "gateway/config/settings.h"
 #include "gateway/service/service.h"
 #include "storage/redis/remote_address.h"

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "bench/workload/media_loader.h"
+#include "foundation/media/media_limits.h"
 #include "foundation/platform/terminal.h"
 
 namespace afterimage {

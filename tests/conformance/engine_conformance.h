@@ -14,6 +14,7 @@
 #include "afterimage/engine.h"
 #include "afterimage/memory_budget.h"
 #include "afterimage/prefix_cache.h"
+#include "caches/prefix/prefix_draft.h"
 #include "conformance/kv_damage.h"
 #include "conformance/parts_check.h"
 #include "conformance/resume_check.h"

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/check.h"
 #include "afterimage/engine.h"
+#include "afterimage/result.h"
 #include "foundation/platform/random.h"
 
 /// The simplest prefix cache: one conversation's captures, and slices made of them.

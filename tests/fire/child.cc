@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage::fire {
 

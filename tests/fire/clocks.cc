@@ -4,7 +4,7 @@
 // belong to another key or were erased.
 #include <fmt/format.h>
 
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "caches/answers/testing/archive_machine.h"
 #include "fire/fire.h"
 

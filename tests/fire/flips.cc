@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Flipped bits at rest: on disk, singly and several together, and in memory.
-#include "afterimage/host_tier.h"
 #include "afterimage/secret.h"
+#include "afterimage/tier.h"
 #include "caches/invalidation/invalidations.h"
 #include "fire/golden_segment.h"
 

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Encrypted entries that were changed, moved to another key, or encrypted under another key.
 #include "afterimage/encrypted_tier.h"
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "fire/forged_remote.h"
 #include "storage/encryption/encrypted_entry.h"
 

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Many threads on one tier; checks that some order of the operations explains every read.
 #include "afterimage/disk_tier.h"
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "fire/child.h"
 #include "fire/fire.h"
 #include "fire/tier_history.h"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <map>
 
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "fire/tier_history.h"
 
 namespace afterimage::fire {

@@ -12,7 +12,7 @@
 #include <new>
 
 #include "afterimage/disk_tier.h"
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "fire/child.h"
 #include "fire/fire.h"
 #include "storage/disk/testing/small_log.h"

@@ -4,10 +4,10 @@
 // joined of its tiles, must be what it was, bit for bit, or be encoded again.
 #include <fmt/format.h>
 
-#include "afterimage/host_tier.h"
-#include "afterimage/reference_engine.h"
 #include "afterimage/reuse.h"
 #include "afterimage/serve.h"
+#include "afterimage/tier.h"
+#include "engines/reference/reference_engine.h"
 #include "fire/fire.h"
 #include "testing/media_files.h"
 

@@ -4,6 +4,7 @@
 // during the recovery. A point that the run never passes fails it.
 #include "fire/tier_life.h"
 #include "foundation/platform/fault_points.h"
+#include "storage/block_io/block_files.h"
 
 namespace afterimage::fire {
 namespace {

@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "afterimage/check.h"
 #include "afterimage/clock.h"
+#include "afterimage/result.h"
 
 namespace afterimage::fire {
 namespace {

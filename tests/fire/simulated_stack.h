@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "afterimage/disk_tier.h"
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "caches/answers/answer_archive.h"
 #include "fire/fire.h"
+#include "foundation/platform/wall_clocks.h"
 #include "storage/disk/segment_log.h"
 #include "testing/fake_block_folder.h"
 

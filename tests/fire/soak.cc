@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "afterimage/disk_tier.h"
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "fire/child.h"
 #include "fire/matrix.h"
 #include "foundation/platform/heap.h"

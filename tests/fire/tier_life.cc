@@ -3,6 +3,7 @@
 #include "fire/tier_life.h"
 
 #include "afterimage/secret.h"
+#include "storage/block_io/block_files.h"
 #include "storage/disk/segment_log.h"
 
 namespace afterimage::fire {
@@ -31,7 +32,7 @@ DiskTierOptions TierLife::options() const {
                   .read_timeout = std::chrono::seconds(20),
                   .append_timeout = hurried_ ? Duration(std::chrono::milliseconds(10))
                                              : std::chrono::seconds(20)},
-          .backend = backend_};
+          .uring = backend_ == DiskBackend::kBest};
 }
 
 int TierLife::live(Rng rng, std::uint64_t steps) {

@@ -10,6 +10,7 @@
 #include "afterimage/disk_tier.h"
 #include "fire/child.h"
 #include "fire/fire.h"
+#include "storage/block_io/block_files.h"
 
 namespace afterimage::fire {
 

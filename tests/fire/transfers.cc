@@ -7,6 +7,7 @@
 #include "fire/child.h"
 #include "fire/fire.h"
 #include "foundation/platform/fault_points.h"
+#include "storage/block_io/block_files.h"
 #include "testing/log_story.h"
 
 namespace afterimage::fire {
@@ -84,7 +85,7 @@ DiskTierOptions options(DiskBackend backend) {
                   .batch_bytes = 256_KiB,
                   .read_timeout = std::chrono::seconds(20),
                   .append_timeout = std::chrono::seconds(20)},
-          .backend = backend};
+          .uring = backend == DiskBackend::kBest};
 }
 
 /// All operations must complete as if nothing had happened.

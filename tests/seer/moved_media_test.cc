@@ -14,6 +14,7 @@
 #include "engines/llama/llama_engine.h"
 #include "foundation/platform/files.h"
 #include "lab/certify/certify.h"
+#include "runtime/engine_api/key_rotation.h"
 #include "testing/forwarding_engine.h"
 
 /// What trained weights lose if they use the KV of images at other positions, and what certify says of a

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "afterimage/engine.h"
+#include "runtime/engine_api/key_rotation.h"
 
 namespace afterimage::testing {
 

@@ -8,7 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "afterimage/pressure_gauge.h"
+#include "afterimage/pressure.h"
+#include "policy/pressure/governor.h"
 
 /// What every PressureGauge guarantees. To run the suite on your own implementation:
 ///

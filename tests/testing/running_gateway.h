@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "foundation/http/server.h"
+#include "foundation/platform/wall_clocks.h"
 #include "gateway/service/service.h"
 #include "testing/raw_client.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "afterimage/reference_engine.h"
+#include "engines/reference/reference_engine.h"
 
 namespace afterimage::testing {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/kv_layout.h"
+#include "afterimage/kv.h"
 
 /// Sequence states as llama.cpp writes them (see sequence_state.h), made by hand from the format's
 /// description, without the code under test.

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "bench/replay/replay_store.h"
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 

@@ -13,6 +13,7 @@
 
 #include "afterimage/eviction_policy.h"
 #include "afterimage/prefix_cache.h"
+#include "caches/prefix/prefix_draft.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

@@ -9,6 +9,7 @@
 
 #include "afterimage/secret.h"
 #include "foundation/text/edit_distance.h"
+#include "runtime/reuse/plan.h"
 
 namespace afterimage {
 namespace {

@@ -10,7 +10,7 @@
 #include "afterimage/clock.h"
 #include "afterimage/engine.h"
 #include "afterimage/ids.h"
-#include "afterimage/kv_layout.h"
+#include "afterimage/kv.h"
 #include "afterimage/media.h"
 #include "afterimage/prefix_cache.h"
 #include "afterimage/result.h"
@@ -18,6 +18,7 @@
 #include "afterimage/units.h"
 #include "bench/run/run.h"
 #include "bench/workload/workload.h"
+#include "caches/prefix/prefix_explanation.h"
 
 namespace afterimage {
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/run/explain.h"
+#include "caches/prefix/prefix_explanation.h"
 #include "foundation/text/quantities.h"
 
 namespace afterimage {

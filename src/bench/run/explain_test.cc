@@ -6,7 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "afterimage/reference_engine.h"
+#include "caches/prefix/prefix_explanation.h"
+#include "engines/reference/reference_engine.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
 #include "testing/tiny_engine.h"

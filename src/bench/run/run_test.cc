@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "afterimage/host_tier.h"
-#include "afterimage/reference_engine.h"
+#include "afterimage/tier.h"
 #include "bench/run/run_report.h"
+#include "engines/reference/reference_engine.h"
 #include "foundation/text/quantities.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"

@@ -3,6 +3,7 @@
 #include "bench/run/trace_recorder.h"
 
 #include "afterimage/secret.h"
+#include "runtime/reuse/plan.h"
 
 namespace afterimage {
 Result<TraceRecorder> TraceRecorder::open() {

@@ -7,13 +7,13 @@
 #include <string>
 #include <utility>
 
-#include "afterimage/block_keys.h"
 #include "afterimage/engine.h"
 #include "afterimage/identity.h"
 #include "afterimage/request.h"
 #include "afterimage/result.h"
 #include "afterimage/serve.h"
 #include "bench/workload/trace.h"
+#include "caches/identity/block_keys.h"
 
 namespace afterimage {
 

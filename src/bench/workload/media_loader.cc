@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "foundation/documents/document_reader.h"
+#include "foundation/media/media_limits.h"
 #include "foundation/media/probe.h"
 #include "foundation/text/data_url.h"
 

@@ -10,6 +10,7 @@
 #include "afterimage/media.h"
 #include "afterimage/result.h"
 #include "bench/workload/workload.h"
+#include "foundation/media/media_limits.h"
 #include "foundation/platform/files.h"
 
 namespace afterimage {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "caches/answers/testing/archive_machine.h"
 #include "caches/answers/testing/filters.h"
 #include "caches/identity/fields.h"

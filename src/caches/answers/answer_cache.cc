@@ -6,10 +6,11 @@
 #include <span>
 #include <utility>
 
-#include "afterimage/check.h"
 #include "afterimage/eviction_policy.h"
-#include "afterimage/payload.h"
+#include "afterimage/memory_budget.h"
+#include "afterimage/result.h"
 #include "caches/answers/answer_cache_state.h"
+#include "caches/answers/answer_observer.h"
 
 namespace afterimage {
 namespace {

@@ -13,6 +13,7 @@
 
 #include "afterimage/answer_cache.h"
 #include "caches/answers/answer_forms.h"
+#include "caches/answers/answer_observer.h"
 #include "foundation/platform/sliced_mutex.h"
 
 namespace afterimage {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "foundation/types/digest_hash.h"
+
 namespace afterimage {
 namespace {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "afterimage/answer_cache.h"
-#include "afterimage/payload.h"
+#include "afterimage/memory_budget.h"
 #include "afterimage/result.h"
 
 namespace afterimage {

@@ -4,8 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "caches/answers/answer_cache_state.h"
+#include "caches/answers/answer_observer.h"
 #include "foundation/platform/fault_points.h"
 
 namespace afterimage {

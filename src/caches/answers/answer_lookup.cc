@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/answer.h"
+#include "caches/language/canonical_text.h"
 
 namespace afterimage {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/platform/flight.h"
 #include "foundation/platform/mutex.h"
 

@@ -8,11 +8,12 @@
 #include <functional>
 #include <thread>
 
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "caches/answers/answer_archive.h"
 #include "caches/answers/testing/answering_fleet.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/platform/random.h"
+#include "foundation/platform/wall_clocks.h"
 
 namespace afterimage {
 namespace {

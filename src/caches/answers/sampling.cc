@@ -6,6 +6,7 @@
 #include <string>
 
 #include "afterimage/question.h"
+#include "caches/answers/eligibility.h"
 #include "foundation/text/ascii.h"
 
 namespace afterimage {

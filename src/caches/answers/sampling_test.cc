@@ -5,6 +5,7 @@
 #include <string>
 
 #include "afterimage/question.h"
+#include "caches/answers/eligibility.h"
 
 namespace afterimage {
 namespace {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "afterimage/identity.h"
 #include "afterimage/question.h"
+#include "caches/answers/split_request.h"
 #include "caches/identity/fields.h"
 
 namespace afterimage {

@@ -6,7 +6,9 @@
 #include <memory>
 #include <set>
 
+#include "afterimage/identity.h"
 #include "afterimage/question.h"
+#include "caches/answers/split_request.h"
 
 namespace afterimage {
 namespace {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "afterimage/answer_once.h"
+#include "afterimage/identity.h"
 #include "caches/answers/testing/questions.h"
 
 namespace afterimage {

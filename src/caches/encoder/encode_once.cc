@@ -5,9 +5,10 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/platform/flight.h"
 #include "foundation/platform/mutex.h"
+#include "foundation/types/digest_hash.h"
 
 namespace afterimage {
 

@@ -9,9 +9,10 @@
 #include <string>
 #include <utility>
 
-#include "afterimage/check.h"
 #include "afterimage/eviction_policy.h"
+#include "afterimage/result.h"
 #include "foundation/platform/huge_pages.h"
+#include "foundation/types/digest_hash.h"
 
 namespace afterimage {
 namespace {
@@ -201,9 +202,7 @@ void EncoderCache::State::free_place(std::uint32_t place) {
   free_places.push_back(place);
 }
 
-std::uint64_t EncoderCache::State::floor() const {
-  return options.floor == nullptr ? 0 : options.floor->minimum_entries().value();
-}
+std::uint64_t EncoderCache::State::floor() const { return options.min_entries.value(); }
 
 // Chooses all victims first, and evicts them only if they free enough.
 Result<void> EncoderCache::State::evict_for(Bytes bytes, std::optional<SlotId> replaced) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "foundation/types/digest_hash.h"
 #include "policy/eviction/lfu.h"
 #include "policy/eviction/lru.h"
 #include "testing/recording_policy.h"
@@ -49,7 +50,7 @@ struct Fixture {
 
 EncoderCacheOptions with_floor(std::uint64_t entries) {
   EncoderCacheOptions options;
-  options.floor = std::make_shared<FixedFloor>(EntryCount(entries));
+  options.min_entries = EntryCount(entries);
   return options;
 }
 
@@ -368,7 +369,7 @@ TEST(Seed000, V1_ThousandHitsAreNotEvictedByThreeNewcomers) {
 // The seed's controller lacked the method that the cache called: the first eviction raised.
 TEST(Seed000, V2_TheFloorOfAQueueServesTheFirstEviction) {
   EncoderCacheOptions options;
-  options.floor = std::make_shared<QueueFloor>(QueueFloor::Load{1, 1, 1});
+  options.min_entries = entries_in_flight(1, std::chrono::seconds(1), 1);
   options.max_entries = EntryCount(3);
   Fixture f(100, std::move(options));
   for (unsigned n = 1; n <= 4; ++n) ASSERT_TRUE(f.put(n, 1));

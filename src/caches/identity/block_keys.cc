@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/block_keys.h"
+#include "caches/identity/block_keys.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/check.h"
 #include "afterimage/identity.h"
+#include "afterimage/result.h"
 #include "caches/identity/fields.h"
 #include "foundation/crypto/sha256.h"
 #include "foundation/types/request_work.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/canonical_text.h"
+#include "caches/language/canonical_text.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/question.h"
+#include "afterimage/result.h"
 #include "caches/language/english.h"
 #include "foundation/text/ascii.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/canonical_text.h"
+#include "caches/language/canonical_text.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/question.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

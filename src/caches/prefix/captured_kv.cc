@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <string>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
+#include "caches/prefix/resume_point.h"
 
 namespace afterimage {
 namespace {

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "afterimage/check.h"
-#include "afterimage/resume_point.h"
+#include "afterimage/result.h"
 #include "caches/prefix/captured_kv.h"
+#include "caches/prefix/prefix_draft.h"
+#include "caches/prefix/prefix_explanation.h"
+#include "caches/prefix/resume_point.h"
 #include "foundation/platform/flight.h"
 #include "foundation/platform/mutex.h"
 
@@ -353,7 +355,7 @@ void PrefillOnce::check_invariants() const {
   state_->cache.check_invariants();
 }
 
-void PrefillOnce::release(const PrefixHold& hold, const RequestFacts* request) {
+void PrefillOnce::release(const PrefixOwner::Hold& hold, const RequestFacts* request) {
   const MutexLock lock(state_->mutex);
   --state_->held;
   state_->cache.release(hold, request);

@@ -6,9 +6,9 @@
 #include <set>
 #include <utility>
 
-#include "afterimage/check.h"
-#include "afterimage/resume_point.h"
+#include "afterimage/result.h"
 #include "caches/prefix/captured_kv.h"
+#include "caches/prefix/resume_point.h"
 #include "storage/memory/packed_tensors.h"
 
 namespace afterimage {

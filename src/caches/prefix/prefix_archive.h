@@ -8,7 +8,6 @@
 #include <stop_token>
 #include <vector>
 
-#include "afterimage/block_keys.h"
 #include "afterimage/digest.h"
 #include "afterimage/identity.h"
 #include "afterimage/memory_budget.h"
@@ -17,6 +16,7 @@
 #include "afterimage/sequence.h"
 #include "afterimage/tier.h"
 #include "afterimage/units.h"
+#include "caches/identity/block_keys.h"
 #include "foundation/platform/mutex.h"
 #include "storage/memory/load_or_compute.h"
 #include "storage/memory/put_once.h"

@@ -6,8 +6,8 @@
 
 #include <array>
 
-#include "afterimage/host_tier.h"
-#include "afterimage/resume_point.h"
+#include "afterimage/tier.h"
+#include "caches/prefix/resume_point.h"
 #include "caches/prefix/testing/kv_world.h"
 #include "foundation/platform/random.h"
 #include "testing/seeds.h"

@@ -6,10 +6,12 @@
 #include <string>
 #include <utility>
 
-#include "afterimage/check.h"
 #include "afterimage/eviction_policy.h"
+#include "afterimage/result.h"
 #include "caches/prefix/captured_kv.h"
 #include "caches/prefix/prefix_cache_state.h"
+#include "caches/prefix/prefix_draft.h"
+#include "foundation/types/digest_hash.h"
 
 namespace afterimage {
 Result<void> PrefixCache::State::check_layout_of(const NamespaceId& id,
@@ -72,8 +74,8 @@ NodeIndex PrefixCache::State::node_at(NodeIndex node, std::uint32_t at) const {
   return node;
 }
 
-PrefixHold PrefixCache::State::hold(NodeIndex node, std::optional<std::uint32_t> snapshot) {
-  PrefixHold hold{.node = entries.slot_of(node), .snapshot = std::nullopt};
+PrefixOwner::Hold PrefixCache::State::hold(NodeIndex node, std::optional<std::uint32_t> snapshot) {
+  PrefixOwner::Hold hold{.node = entries.slot_of(node), .snapshot = std::nullopt};
   if (snapshot.has_value()) hold.snapshot = entries.slot_of_snapshot(*snapshot);
   entries.pin(hold);
   return hold;
@@ -123,7 +125,7 @@ Result<PrefixMatch> PrefixCache::match(const NamespaceId& id, const Sequence& pr
   }
   ++state.stats.hits;
   state.stats.tokens_reused += found.resume.value();
-  const PrefixHold hold = state.hold(node, found.snapshot);
+  const PrefixOwner::Hold hold = state.hold(node, found.snapshot);
   return PrefixMatch(*this, hold, found.resume, TokenCount(walk.matched), facts);
 }
 
@@ -225,7 +227,7 @@ void PrefixCache::discard_damaged(const PrefixMatch& match, const Payload* paylo
   if (damaged != kNoNode && !entries.segment(damaged).doomed) entries.doom(damaged);
 }
 
-void PrefixCache::release(const PrefixHold& hold, const RequestFacts* request) {
+void PrefixCache::release(const PrefixOwner::Hold& hold, const RequestFacts* request) {
   if (request != nullptr) state_->entries.note_request(*request, hold);
   const std::uint32_t space = state_->entries.space_of(PrefixEntries::node_of(hold.node));
   state_->entries.unpin(hold);

@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "afterimage/prefix_cache.h"
+#include "caches/prefix/prefix_draft.h"
+#include "caches/prefix/prefix_explanation.h"
+#include "caches/prefix/resume_point.h"
 #include "caches/prefix/testing/kv_world.h"
 #include "testing/seeds.h"
 

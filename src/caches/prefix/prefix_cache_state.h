@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "afterimage/prefix_cache.h"
+#include "caches/prefix/prefix_draft.h"
 #include "caches/prefix/prefix_entries.h"
 #include "caches/prefix/prefix_lookup.h"
+#include "foundation/types/digest_hash.h"
 
 namespace afterimage {
 
@@ -41,7 +43,7 @@ struct PrefixCache::State {
 
   [[nodiscard]] bool has_snapshot(NodeIndex node, std::uint32_t at) const;
   [[nodiscard]] NodeIndex node_at(NodeIndex node, std::uint32_t at) const;
-  PrefixHold hold(NodeIndex node, std::optional<std::uint32_t> snapshot);
+  PrefixOwner::Hold hold(NodeIndex node, std::optional<std::uint32_t> snapshot);
   [[nodiscard]] std::uint64_t new_ends(PrefixTree::Walk walk, std::uint32_t covered) const;
   [[nodiscard]] std::vector<const Payload*> payloads(const PrefixMatch& match) const;
 

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "caches/prefix/prefix_draft.h"
+#include "caches/prefix/prefix_explanation.h"
 #include "caches/prefix/testing/kv_world.h"
 
 namespace afterimage {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "caches/prefix/policy_keys.h"
 
 namespace afterimage {
@@ -199,12 +199,12 @@ void PrefixEntries::add_snapshot(NodeIndex node, std::uint32_t at, std::uint32_t
   }
 }
 
-void PrefixEntries::pin(const PrefixHold& hold) {
+void PrefixEntries::pin(const PrefixOwner::Hold& hold) {
   ++tree_.use(node_of(hold.node)).pins;
   if (hold.snapshot.has_value()) ++snapshots_[snapshot_of(*hold.snapshot)].pins;
 }
 
-void PrefixEntries::unpin(const PrefixHold& hold) {
+void PrefixEntries::unpin(const PrefixOwner::Hold& hold) {
   const NodeIndex node = node_of(hold.node);
   NodeUse& use = tree_.use(node);
   AFI_CHECK(use.generation == hold.node.generation && use.pins > 0);
@@ -218,7 +218,7 @@ void PrefixEntries::unpin(const PrefixHold& hold) {
   if (use.prune_later) prune(node);
 }
 
-void PrefixEntries::note_request(const RequestFacts& facts, const PrefixHold& used) {
+void PrefixEntries::note_request(const RequestFacts& facts, const PrefixOwner::Hold& used) {
   if (requests_ == pending_requests_.size()) report_uses();
   pending_requests_[requests_++] = {.facts = facts, .first_use = uses_};
   if (used.snapshot.has_value() &&

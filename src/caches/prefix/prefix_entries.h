@@ -12,7 +12,6 @@
 
 #include "afterimage/eviction_policy.h"
 #include "afterimage/memory_budget.h"
-#include "afterimage/payload.h"
 #include "afterimage/prefix_cache.h"
 #include "caches/prefix/prefix_tree.h"
 #include "foundation/platform/huge_pages.h"
@@ -101,11 +100,11 @@ class PrefixEntries {
   void add_snapshot(NodeIndex node, std::uint32_t at, std::uint32_t serves_from, Payload payload,
                     Duration cost);
 
-  void pin(const PrefixHold& hold);
-  void unpin(const PrefixHold& hold);
+  void pin(const PrefixOwner::Hold& hold);
+  void unpin(const PrefixOwner::Hold& hold);
   /// Records that one request used the node, all nodes above it, and the snapshot. Reported to the
   /// policy later, but before any other call to it.
-  void note_request(const RequestFacts& facts, const PrefixHold& used);
+  void note_request(const RequestFacts& facts, const PrefixOwner::Hold& used);
   /// The same for a request that added entries at `node` and above. Reported at once.
   void note_addition(const RequestFacts& facts, NodeIndex node,
                      const std::optional<SlotId>& restored);

@@ -5,6 +5,9 @@
 
 #include "caches/prefix/captured_kv.h"
 #include "caches/prefix/prefix_cache_state.h"
+#include "caches/prefix/prefix_draft.h"
+#include "caches/prefix/prefix_explanation.h"
+#include "caches/prefix/resume_point.h"
 
 namespace afterimage {
 namespace {

@@ -4,9 +4,10 @@
 #include <string>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "caches/prefix/captured_kv.h"
 #include "caches/prefix/prefix_cache_state.h"
+#include "caches/prefix/prefix_draft.h"
 
 namespace afterimage {
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "caches/prefix/captured_kv.h"
+#include "caches/prefix/resume_point.h"
 
 namespace afterimage {
 

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "afterimage/kv_layout.h"
-#include "afterimage/resume_point.h"
+#include "afterimage/kv.h"
 #include "caches/prefix/prefix_entries.h"
+#include "caches/prefix/resume_point.h"
 
 namespace afterimage {
 

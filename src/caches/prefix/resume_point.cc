@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/resume_point.h"
+#include "caches/prefix/resume_point.h"
 
 #include <algorithm>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "caches/prefix/captured_kv.h"
 
 namespace afterimage {

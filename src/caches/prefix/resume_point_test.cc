@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/resume_point.h"
+#include "caches/prefix/resume_point.h"
 
 #include <gtest/gtest.h>
 

@@ -13,6 +13,7 @@
 #include "afterimage/prefill_once.h"
 #include "afterimage/prefix_cache.h"
 #include "caches/prefix/prefix_tree.h"
+#include "caches/prefix/resume_point.h"
 #include "caches/prefix/testing/kv_world.h"
 
 namespace afterimage {

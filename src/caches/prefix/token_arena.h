@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "afterimage/check.h"
 #include "afterimage/ids.h"
+#include "afterimage/result.h"
 #include "foundation/platform/huge_pages.h"
 
 namespace afterimage {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/block_pool.h"
+#include "caches/scheduling/block_pool.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,8 @@
 #include <ranges>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
+#include "foundation/types/digest_hash.h"
 
 namespace afterimage {
 namespace {

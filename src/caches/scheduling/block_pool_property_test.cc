@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/block_pool.h"
+#include "caches/scheduling/block_pool.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

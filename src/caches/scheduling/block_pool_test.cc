@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/block_pool.h"
+#include "caches/scheduling/block_pool.h"
 
 #include <gtest/gtest.h>
 

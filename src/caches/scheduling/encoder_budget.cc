@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "afterimage/encoder_ledger.h"
+#include "caches/scheduling/encoder_ledger.h"
 
 namespace afterimage {
 namespace {

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <gtest/gtest.h>
 
-#include "afterimage/encoder_ledger.h"
+#include "caches/scheduling/encoder_ledger.h"
 
 namespace afterimage {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/encoder_ledger.h"
+#include "caches/scheduling/encoder_ledger.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

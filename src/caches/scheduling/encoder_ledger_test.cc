@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/encoder_ledger.h"
+#include "caches/scheduling/encoder_ledger.h"
 
 #include <gtest/gtest.h>
 

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/check.h"
-#include "afterimage/encoder_ledger.h"
+#include "afterimage/result.h"
+#include "caches/scheduling/encoder_ledger.h"
 
 namespace afterimage {
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "afterimage/encoder_ledger.h"
+#include "caches/scheduling/encoder_ledger.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

@@ -7,6 +7,7 @@
 
 #include "caches/similarity/dot.h"
 #include "foundation/media/decode.h"
+#include "foundation/media/media_limits.h"
 
 namespace afterimage {
 namespace {

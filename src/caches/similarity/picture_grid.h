@@ -4,6 +4,7 @@
 
 #include "afterimage/media.h"
 #include "caches/similarity/embedder.h"
+#include "foundation/media/media_limits.h"
 
 namespace afterimage {
 

@@ -8,10 +8,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "caches/language/same_answer.h"
 #include "caches/similarity/vector_index.h"
 #include "foundation/platform/random.h"
+#include "foundation/types/digest_hash.h"
 
 namespace afterimage {
 namespace {

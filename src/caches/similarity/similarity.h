@@ -14,6 +14,7 @@
 #include "afterimage/clock.h"
 #include "afterimage/memory_budget.h"
 #include "afterimage/result.h"
+#include "caches/answers/answer_observer.h"
 #include "caches/language/vetoes.h"
 #include "caches/similarity/acceptance.h"
 #include "caches/similarity/embedder.h"

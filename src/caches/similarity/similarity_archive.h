@@ -17,9 +17,11 @@
 #include "afterimage/memory_budget.h"
 #include "afterimage/secret.h"
 #include "afterimage/tier.h"
+#include "caches/answers/answer_observer.h"
 #include "caches/similarity/similar_page.h"
 #include "caches/similarity/similarity.h"
 #include "foundation/platform/mutex.h"
+#include "foundation/types/digest_hash.h"
 #include "storage/memory/shared_cell.h"
 
 namespace afterimage {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "caches/answers/testing/questions.h"
 #include "caches/similarity/hashed_ngrams.h"
 #include "testing/simulated_cell.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "caches/similarity/dot.h"
 
 namespace afterimage {

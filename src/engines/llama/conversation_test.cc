@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/host_tier.h"
 #include "afterimage/serve.h"
+#include "afterimage/tier.h"
 #include "engines/llama/llama_engine.h"
 #include "testing/demo_models.h"
 

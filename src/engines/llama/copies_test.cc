@@ -14,8 +14,9 @@
 
 #include "afterimage/disk_tier.h"
 #include "afterimage/encrypted_tier.h"
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "caches/prefix/prefix_archive.h"
+#include "caches/prefix/prefix_draft.h"
 #include "engines/llama/llama_engine.h"
 #include "testing/demo_models.h"
 #include "testing/temporary_folder.h"

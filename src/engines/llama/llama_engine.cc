@@ -26,6 +26,7 @@
 #include "foundation/media/decode.h"
 #include "foundation/media/probe.h"
 #include "foundation/types/request_work.h"
+#include "runtime/engine_api/key_rotation.h"
 #include "runtime/engine_api/token_sampler.h"
 
 namespace afterimage {

@@ -7,6 +7,7 @@
 
 #include "afterimage/engine.h"
 #include "engines/llama_library/llama_options.h"
+#include "runtime/engine_api/key_rotation.h"
 
 namespace afterimage {
 

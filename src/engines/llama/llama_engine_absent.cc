@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "engines/llama/llama_engine.h"
+#include "runtime/engine_api/key_rotation.h"
 
 namespace afterimage {
 namespace {

@@ -10,6 +10,7 @@
 #include "engines/llama/prompt_media.h"
 #include "engines/llama_library/loaded_sampler.h"
 #include "runtime/engine_api/answer_writer.h"
+#include "runtime/engine_api/key_rotation.h"
 #include "runtime/engine_api/logits_digest.h"
 #include "runtime/engine_api/token_sampler.h"
 

@@ -11,6 +11,7 @@
 #include "engines/llama/lanes.h"
 #include "engines/llama/sequence_rows.h"
 #include "engines/llama_library/loaded_model.h"
+#include "runtime/engine_api/key_rotation.h"
 
 namespace afterimage {
 

@@ -18,6 +18,7 @@
 #include "engines/llama/llama_run.h"
 #include "engines/llama/rotation.h"
 #include "engines/llama/testing/model_rows.h"
+#include "runtime/engine_api/key_rotation.h"
 #include "testing/demo_models.h"
 #include "testing/media_files.h"
 

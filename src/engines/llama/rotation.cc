@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "runtime/engine_api/key_rotation.h"
+
 namespace afterimage {
 namespace {
 

@@ -6,6 +6,7 @@
 #include "afterimage/result.h"
 #include "engines/llama/sequence_rows.h"
 #include "engines/llama_library/rotary_facts.h"
+#include "runtime/engine_api/key_rotation.h"
 
 namespace afterimage {
 

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "runtime/engine_api/key_rotation.h"
+
 namespace afterimage {
 namespace {
 

@@ -13,6 +13,7 @@
 #include "engines/llama/rotation.h"
 #include "engines/llama/testing/model_rows.h"
 #include "engines/llama/testing/quantized_model.h"
+#include "runtime/engine_api/key_rotation.h"
 
 namespace afterimage {
 namespace {

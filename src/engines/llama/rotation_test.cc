@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 
+#include "runtime/engine_api/key_rotation.h"
 #include "testing/written_sequence.h"
 
 namespace afterimage {

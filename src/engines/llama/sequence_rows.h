@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "afterimage/engine.h"
-#include "afterimage/kv_layout.h"
+#include "afterimage/kv.h"
 #include "afterimage/result.h"
 #include "engines/llama/sequence_state.h"
+#include "runtime/engine_api/key_rotation.h"
 
 namespace afterimage {
 

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "afterimage/kv_layout.h"
+#include "afterimage/kv.h"
 #include "afterimage/result.h"
 #include "afterimage/tensor.h"
 #include "afterimage/units.h"

@@ -12,6 +12,7 @@
 #include "afterimage/clock.h"
 #include "afterimage/media.h"
 #include "afterimage/units.h"
+#include "foundation/media/media_limits.h"
 
 namespace afterimage {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <deque>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "engines/llama_library/library.h"
 #include "engines/llama_library/temporary_thread.h"
 

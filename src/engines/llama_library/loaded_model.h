@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "afterimage/ids.h"
-#include "afterimage/kv_layout.h"
+#include "afterimage/kv.h"
 #include "afterimage/media.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "afterimage/reference_engine.h"
 #include "engines/reference/encoder_stack.h"
+#include "engines/reference/reference_engine.h"
 #include "foundation/media/decode.h"
 
 namespace afterimage {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <set>
 
-#include "afterimage/reference_engine.h"
 #include "conformance/engine_conformance.h"
+#include "engines/reference/reference_engine.h"
 #include "testing/forwarding_engine.h"
 
 namespace afterimage::testing {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "engines/reference/angle.h"
 #include "engines/reference/encoder_stack.h"
 

@@ -11,9 +11,9 @@
 
 #include "afterimage/engine.h"
 #include "afterimage/ids.h"
-#include "afterimage/reference_engine.h"
 #include "engines/reference/decoder_state.h"
 #include "engines/reference/matrix.h"
+#include "engines/reference/reference_engine.h"
 
 namespace afterimage {
 

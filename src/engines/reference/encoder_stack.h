@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "afterimage/reference_engine.h"
 #include "engines/reference/matrix.h"
+#include "engines/reference/reference_engine.h"
 
 namespace afterimage {
 

@@ -2,10 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include "afterimage/identity.h"
 #include "afterimage/media.h"
-#include "afterimage/model.h"
-#include "afterimage/reference_engine.h"
 #include "engines/reference/kernel_table.h"
+#include "engines/reference/reference_engine.h"
 
 namespace afterimage {
 

@@ -6,7 +6,8 @@
 #include <cstring>
 #include <span>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
+#include "runtime/engine_api/key_rotation.h"
 
 namespace afterimage {
 namespace {

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "afterimage/engine.h"
-#include "afterimage/reference_engine.h"
 #include "engines/reference/decoder_state.h"
+#include "engines/reference/reference_engine.h"
+#include "runtime/engine_api/key_rotation.h"
 
 namespace afterimage {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "afterimage/media.h"
-#include "afterimage/reference_engine.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
+#include "engines/reference/reference_engine.h"
 #include "foundation/media/probe.h"
 
 namespace afterimage {

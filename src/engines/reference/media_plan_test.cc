@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "runtime/reuse/plan.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

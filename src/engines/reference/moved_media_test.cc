@@ -11,11 +11,12 @@
 #include <string>
 #include <utility>
 
-#include "afterimage/reference_engine.h"
 #include "engines/reference/decoder.h"
 #include "engines/reference/kernel.h"
 #include "engines/reference/kv_packing.h"
+#include "engines/reference/reference_engine.h"
 #include "engines/reference/tokenizer.h"
+#include "runtime/engine_api/key_rotation.h"
 #include "testing/media_files.h"
 
 namespace afterimage {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "afterimage/reference_engine.h"
+#include "engines/reference/reference_engine.h"
 
 namespace afterimage {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "afterimage/reference_engine.h"
+#include "engines/reference/reference_engine.h"
 
 namespace afterimage {
 namespace {

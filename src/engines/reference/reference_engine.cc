@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/reference_engine.h"
+#include "engines/reference/reference_engine.h"
 
 #include <algorithm>
 #include <array>
@@ -23,9 +23,11 @@
 #include "engines/reference/vision_encoder.h"
 #include "engines/reference/vision_parts.h"
 #include "foundation/media/decode.h"
+#include "foundation/media/media_limits.h"
 #include "foundation/media/probe.h"
 #include "foundation/types/request_work.h"
 #include "runtime/engine_api/answer_writer.h"
+#include "runtime/engine_api/key_rotation.h"
 #include "runtime/engine_api/logits_digest.h"
 #include "runtime/engine_api/mean_vector.h"
 #include "runtime/engine_api/token_sampler.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/reference_engine.h"
+#include "engines/reference/reference_engine.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "engines/reference/vision_encoder.h"
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "engines/reference/angle.h"
 
 namespace afterimage {

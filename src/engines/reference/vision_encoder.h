@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "afterimage/reference_engine.h"
 #include "engines/reference/encoder_stack.h"
 #include "engines/reference/media_plan.h"
+#include "engines/reference/reference_engine.h"
 #include "foundation/media/decode.h"
 
 namespace afterimage {

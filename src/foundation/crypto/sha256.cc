@@ -5,7 +5,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 namespace {

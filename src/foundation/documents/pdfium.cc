@@ -10,7 +10,7 @@
 #include <memory>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/crypto/sha256.h"
 #include "foundation/documents/omissions.h"
 #include "foundation/platform/files.h"

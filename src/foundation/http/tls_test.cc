@@ -13,6 +13,7 @@
 
 #include "foundation/http/caller.h"
 #include "foundation/http/server.h"
+#include "foundation/platform/wall_clocks.h"
 #include "testing/raw_client.h"
 
 namespace afterimage {

@@ -9,8 +9,9 @@
 #include <numeric>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/media/formats.h"
+#include "foundation/media/media_limits.h"
 
 namespace afterimage {
 

@@ -10,6 +10,7 @@
 #include "afterimage/media.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
+#include "foundation/media/media_limits.h"
 
 namespace afterimage {
 

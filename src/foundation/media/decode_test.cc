@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "foundation/media/media_limits.h"
 #include "foundation/media/probe.h"
 #include "foundation/media/testing/lies.h"
 #include "testing/media_files.h"

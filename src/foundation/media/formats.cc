@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "foundation/media/media_limits.h"
+
 namespace afterimage {
 
 std::unexpected<Error> corrupt(const MediaFile& file, std::string_view what) {

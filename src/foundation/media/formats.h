@@ -13,6 +13,7 @@
 #include "afterimage/media.h"
 #include "afterimage/result.h"
 #include "foundation/media/decode.h"
+#include "foundation/media/media_limits.h"
 #include "foundation/media/probe.h"
 
 /// Private to this room: one header reader and one decoder per format. Nothing here is installed.

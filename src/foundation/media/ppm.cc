@@ -11,7 +11,7 @@
 #include <charconv>
 #include <optional>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/media/cursor.h"
 #include "foundation/media/formats.h"
 

@@ -10,6 +10,7 @@
 
 #include "foundation/media/cursor.h"
 #include "foundation/media/formats.h"
+#include "foundation/media/media_limits.h"
 
 namespace afterimage {
 

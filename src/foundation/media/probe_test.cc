@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "foundation/media/media_limits.h"
 #include "foundation/media/testing/lies.h"
 #include "testing/media_files.h"
 

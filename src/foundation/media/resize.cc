@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/media/decode.h"
 
 namespace afterimage {

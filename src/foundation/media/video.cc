@@ -24,6 +24,7 @@ extern "C" {
 #include <utility>
 
 #include "foundation/media/formats.h"
+#include "foundation/media/media_limits.h"
 
 namespace afterimage {
 namespace {

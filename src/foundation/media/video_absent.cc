@@ -3,6 +3,7 @@
 //
 // In place of video.cc where FFmpeg's libraries are not linked.
 #include "foundation/media/formats.h"
+#include "foundation/media/media_limits.h"
 
 namespace afterimage {
 namespace {

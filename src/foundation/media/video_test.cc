@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "foundation/media/decode.h"
+#include "foundation/media/media_limits.h"
 #include "foundation/media/probe.h"
 #include "foundation/media/testing/lies.h"
 #include "testing/seeds.h"

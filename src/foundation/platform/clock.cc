@@ -6,6 +6,8 @@
 
 #include <chrono>
 
+#include "foundation/platform/wall_clocks.h"
+
 namespace afterimage {
 
 Duration SystemClock::now() const { return std::chrono::steady_clock::now().time_since_epoch(); }

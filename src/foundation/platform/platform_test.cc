@@ -20,6 +20,7 @@
 #include "foundation/platform/files.h"
 #include "foundation/platform/open_files.h"
 #include "foundation/platform/random.h"
+#include "foundation/platform/wall_clocks.h"
 #include "testing/clock_conformance.h"
 #include "testing/temporary_folder.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "afterimage/secret.h"
 
 namespace afterimage {

@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/text/valid_text.h"
 

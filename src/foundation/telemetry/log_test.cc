@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "foundation/platform/mutex.h"
+#include "foundation/platform/wall_clocks.h"
 
 namespace afterimage {
 namespace {

@@ -20,7 +20,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/text/valid_text.h"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/text/json_lines.h"
 
 namespace afterimage {

@@ -11,7 +11,7 @@
 #include <limits>
 #include <span>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/kv_layout.h"
-
 #include <string>
+
+#include "afterimage/kv.h"
 
 namespace afterimage {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/kv_slice.h"
-
 #include <algorithm>
 #include <limits>
 #include <string>
 
-#include "afterimage/check.h"
+#include "afterimage/kv.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 namespace {

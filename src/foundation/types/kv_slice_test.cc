@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/kv_slice.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
 #include <functional>
 #include <string>
 #include <utility>
+
+#include "afterimage/kv.h"
 
 namespace afterimage {
 namespace {

@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "afterimage/check.h"
-
 namespace afterimage {
 
 std::string_view to_string(ErrorCode code) {

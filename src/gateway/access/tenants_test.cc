@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "caches/identity/fields.h"
+#include "foundation/platform/wall_clocks.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "afterimage/governor.h"
+#include "afterimage/pressure.h"
 #include "afterimage/reuse_stats.h"
 #include "gateway/admin/fleet_json.h"
 #include "gateway/proxy/durations.h"

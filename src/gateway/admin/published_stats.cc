@@ -3,7 +3,7 @@
 #include <array>
 
 #include "afterimage/encoder_cache.h"
-#include "afterimage/governor.h"
+#include "afterimage/pressure.h"
 #include "afterimage/reuse_stats.h"
 #include "gateway/admin/admin.h"
 #include "gateway/admin/admin_json.h"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/canonical_text.h"
+#include "afterimage/question.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
 

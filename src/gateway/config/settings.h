@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/canonical_text.h"
+#include "afterimage/question.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
 #include "foundation/http/server.h"

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "foundation/platform/wall_clocks.h"
 #include "gateway/openai/live_events.h"
 #include "gateway/openai/record.h"
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "foundation/platform/wall_clocks.h"
 #include "gateway/service/service.h"
 #include "testing/forwarding_engine.h"
 #include "testing/running_gateway.h"

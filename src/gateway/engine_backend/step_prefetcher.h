@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "afterimage/clock.h"
-#include "afterimage/plan.h"
+#include "afterimage/reuse.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/platform/workers.h"
 #include "gateway/proxy/backend.h"

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "foundation/platform/wall_clocks.h"
 #include "gateway/proxy/gateway.h"
 #include "testing/mortal_server.h"
 #include "testing/running_gateway.h"

@@ -14,6 +14,7 @@
 #include "afterimage/digest.h"
 #include "afterimage/units.h"
 #include "foundation/platform/mutex.h"
+#include "foundation/types/digest_hash.h"
 #include "gateway/proxy/backend.h"
 
 namespace afterimage {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "foundation/platform/wall_clocks.h"
 #include "gateway/proxy/gateway.h"
 #include "testing/running_gateway.h"
 

@@ -18,6 +18,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "foundation/types/digest_hash.h"
 #include "gateway/fleet/zmtp.h"
 
 namespace afterimage {

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "foundation/types/digest_hash.h"
 #include "gateway/fleet/prompt_tokens.h"
 
 namespace afterimage {

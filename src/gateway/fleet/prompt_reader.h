@@ -13,6 +13,7 @@
 
 #include "foundation/http/io_threads.h"
 #include "foundation/platform/mutex.h"
+#include "foundation/types/digest_hash.h"
 #include "gateway/fleet/fleet.h"
 #include "gateway/fleet/kv_subscriber.h"
 

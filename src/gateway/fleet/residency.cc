@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 namespace {

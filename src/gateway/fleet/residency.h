@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "afterimage/units.h"
+#include "foundation/types/digest_hash.h"
 #include "gateway/fleet/content_chain.h"
 
 namespace afterimage {

@@ -8,6 +8,8 @@
 #include <span>
 #include <thread>
 
+#include "foundation/platform/wall_clocks.h"
+
 namespace afterimage {
 namespace {
 

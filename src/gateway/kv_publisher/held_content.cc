@@ -6,6 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "foundation/types/digest_hash.h"
+
 namespace afterimage {
 namespace {
 

@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "caches/prefix/prefix_explanation.h"
 #include "gateway/fleet/zmtp.h"
 
 namespace afterimage {

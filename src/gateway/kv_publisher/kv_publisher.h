@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "afterimage/clock.h"
-#include "afterimage/plan.h"
 #include "afterimage/prefill_once.h"
 #include "afterimage/result.h"
+#include "afterimage/reuse.h"
 #include "foundation/platform/mutex.h"
 #include "gateway/fleet/content_chain.h"
 #include "gateway/kv_publisher/held_content.h"

@@ -3,7 +3,7 @@
 #include <utility>
 #include <variant>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/documents/document_reader.h"
 #include "gateway/openai/request.h"
 

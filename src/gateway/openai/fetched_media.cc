@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <algorithm>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/json/json_text.h"
 #include "foundation/text/data_url.h"
 #include "gateway/openai/request.h"

@@ -9,7 +9,7 @@
 #include <map>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/json/json_text.h"
 #include "foundation/text/valid_text.h"
 

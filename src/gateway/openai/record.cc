@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/json/json_text.h"
 #include "gateway/openai/record_format.h"
 #include "gateway/openai/whole_events.h"

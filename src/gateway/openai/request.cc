@@ -8,7 +8,8 @@
 #include <memory>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
+#include "caches/answers/eligibility.h"
 #include "foundation/documents/document_reader.h"
 #include "foundation/json/json_text.h"
 #include "foundation/text/data_url.h"

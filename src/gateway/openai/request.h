@@ -18,6 +18,7 @@
 #include "afterimage/question.h"
 #include "afterimage/request.h"
 #include "afterimage/result.h"
+#include "caches/answers/eligibility.h"
 
 namespace afterimage {
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "caches/answers/eligibility.h"
 #include "foundation/crypto/sha256.h"
 #include "testing/seeds.h"
 

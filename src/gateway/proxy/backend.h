@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "afterimage/engine.h"
+#include "afterimage/identity.h"
 #include "afterimage/ids.h"
-#include "afterimage/model.h"
 #include "foundation/http/caller.h"
 #include "foundation/http/message.h"
 #include "gateway/openai/record.h"

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "foundation/platform/wall_clocks.h"
+
 namespace afterimage {
 namespace {
 

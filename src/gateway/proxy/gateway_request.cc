@@ -7,8 +7,8 @@
 #include <span>
 #include <utility>
 
-#include "afterimage/check.h"
 #include "afterimage/identity.h"
+#include "afterimage/result.h"
 #include "foundation/crypto/sha256.h"
 #include "foundation/json/json_text.h"
 #include "gateway/openai/attached_bytes.h"

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "foundation/platform/wall_clocks.h"
 #include "testing/running_gateway.h"
 #include "testing/temporary_folder.h"
 

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "caches/answers/eligibility.h"
 #include "foundation/text/ascii.h"
 #include "runtime/reuse/document_pages.h"
 

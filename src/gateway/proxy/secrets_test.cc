@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "foundation/platform/wall_clocks.h"
 #include "testing/running_gateway.h"
 #include "testing/temporary_folder.h"
 

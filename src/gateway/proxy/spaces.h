@@ -9,7 +9,6 @@
 
 #include "afterimage/identity.h"
 #include "afterimage/ids.h"
-#include "afterimage/model.h"
 #include "afterimage/result.h"
 #include "foundation/platform/mutex.h"
 

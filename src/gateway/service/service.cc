@@ -10,6 +10,7 @@
 #include "afterimage/shared_store.h"
 #include "foundation/platform/open_files.h"
 #include "gateway/service/service_state.h"
+#include "policy/pressure/gauges.h"
 
 namespace afterimage {
 namespace {

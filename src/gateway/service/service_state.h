@@ -29,6 +29,7 @@
 #include "gateway/service/service.h"
 #include "gateway/service/tier_watch.h"
 #include "policy/pressure/device_cache.h"
+#include "policy/pressure/gauges.h"
 #include "policy/pressure/linux_gauges.h"
 #include "storage/remote/redis_leases.h"
 #include "storage/stores/stores.h"

@@ -7,6 +7,8 @@
 
 #include <vector>
 
+#include "foundation/platform/wall_clocks.h"
+
 namespace afterimage {
 namespace {
 

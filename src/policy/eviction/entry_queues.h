@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "afterimage/check.h"
-#include "afterimage/payload.h"
+#include "afterimage/memory_budget.h"
+#include "afterimage/result.h"
 #include "foundation/platform/huge_pages.h"
 
 namespace afterimage {

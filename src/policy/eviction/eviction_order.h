@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "afterimage/check.h"
-#include "afterimage/payload.h"
+#include "afterimage/memory_budget.h"
+#include "afterimage/result.h"
 #include "foundation/platform/huge_pages.h"
 
 namespace afterimage {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/check.h"
 #include "afterimage/eviction_policy.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 

@@ -252,22 +252,22 @@ TEST(EvictionOrder, ErasedEntriesDoNotAccumulate) {
   EXPECT_EQ(order.first(), std::nullopt);
 }
 
-TEST(QueueFloor, CountsTheEntriesOfRequestsInFlight) {
-  EXPECT_EQ(QueueFloor({10, 2, 3}).minimum_entries().value(), 102U);
-  EXPECT_EQ(QueueFloor({}).minimum_entries().value(), 0U);
-  EXPECT_EQ(QueueFloor({-1, 2, -3}).minimum_entries().value(), 0U);
-  EXPECT_EQ(QueueFloor({1e300, 1e300, 1}).minimum_entries().value(), 0U);
+TEST(EntriesInFlight, CountsTheEntriesOfRequestsInFlight) {
+  EXPECT_EQ(entries_in_flight(10, std::chrono::seconds(2), 3).value(), 102U);
+  EXPECT_EQ(entries_in_flight(0, std::chrono::seconds(0), 0).value(), 0U);
+  EXPECT_EQ(entries_in_flight(-1, std::chrono::seconds(2), -3).value(), 0U);
+  EXPECT_EQ(entries_in_flight(1e300, std::chrono::hours(1), 1e300).value(), 0U);
 }
 
 // Q7: a margin of 15 % was exceeded in 8 % of all moments with one request in flight, in 24 % with
 // five, in 6 % with a hundred. What is needed for one in a thousand:
-TEST(QueueFloor, q7_the_margin_follows_the_poisson_quantile) {
+TEST(EntriesInFlight, q7_the_margin_follows_the_poisson_quantile) {
   const struct {
     double requests;
     double times;
   } kCases[] = {{1, 4.1}, {5, 2.4}, {10, 2.0}, {50, 1.44}, {100, 1.31}, {500, 1.14}};
   for (const auto& c : kCases) {
-    const auto floor = QueueFloor({c.requests, 1, 1}).minimum_entries().value();
+    const auto floor = entries_in_flight(c.requests, std::chrono::seconds(1), 1).value();
     EXPECT_NEAR(static_cast<double>(floor), c.requests * c.times, 1 + c.requests * 0.01);
   }
 }

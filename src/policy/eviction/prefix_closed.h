@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "afterimage/check.h"
 #include "afterimage/eviction_policy.h"
+#include "afterimage/result.h"
 #include "foundation/platform/huge_pages.h"
 
 namespace afterimage {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 namespace {

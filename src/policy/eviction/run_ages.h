@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/platform/huge_pages.h"
 #include "policy/eviction/reuse_model.h"
 

@@ -12,12 +12,13 @@ constexpr double kLargest = 1e15;     // far above any cache, and exact in a dou
 
 }  // namespace
 
-QueueFloor::QueueFloor(Load load) {
-  const double requests = load.arrivals_per_second * load.seconds_in_service;
-  const double held = (requests + kDeviations * std::sqrt(requests)) * load.entries_per_request;
-  const bool sane = load.arrivals_per_second > 0 && load.seconds_in_service > 0 &&
-                    load.entries_per_request > 0 && held < kLargest;
-  minimum_ = EntryCount(sane ? static_cast<std::uint64_t>(std::ceil(held)) : 0);
+EntryCount entries_in_flight(double arrivals_per_second, Duration in_service,
+                             double entries_per_request) {
+  const double requests = arrivals_per_second * std::chrono::duration<double>(in_service).count();
+  const double held = (requests + kDeviations * std::sqrt(requests)) * entries_per_request;
+  const bool sane = arrivals_per_second > 0 && in_service > Duration(0) &&
+                    entries_per_request > 0 && held < kLargest;
+  return EntryCount(sane ? static_cast<std::uint64_t>(std::ceil(held)) : 0);
 }
 
 }  // namespace afterimage

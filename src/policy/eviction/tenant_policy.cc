@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 namespace {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 namespace {

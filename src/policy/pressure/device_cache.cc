@@ -5,7 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/pressure_gauge.h"
+#include "afterimage/pressure.h"
+#include "policy/pressure/gauges.h"
 
 namespace afterimage {
 

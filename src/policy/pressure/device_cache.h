@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "afterimage/clock.h"
-#include "afterimage/device_tier.h"
-#include "afterimage/pressure_controller.h"
+#include "afterimage/pressure.h"
 #include "afterimage/result.h"
+#include "storage/device/device_tier.h"
 
 namespace afterimage {
 

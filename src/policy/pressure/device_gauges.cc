@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "afterimage/pressure_gauge.h"
+#include "afterimage/pressure.h"
 #include "foundation/platform/shared_library.h"
+#include "policy/pressure/gauges.h"
 
 namespace afterimage {
 namespace {

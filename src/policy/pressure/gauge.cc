@@ -6,8 +6,10 @@
 #include <optional>
 #include <utility>
 
-#include "afterimage/check.h"
-#include "afterimage/pressure_gauge.h"
+#include "afterimage/pressure.h"
+#include "afterimage/result.h"
+#include "policy/pressure/gauges.h"
+#include "policy/pressure/governor.h"
 
 namespace afterimage {
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "policy/pressure/gauges.h"
+
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -9,7 +11,8 @@
 #include <string>
 #include <utility>
 
-#include "afterimage/pressure_gauge.h"
+#include "afterimage/pressure.h"
+#include "policy/pressure/governor.h"
 #include "policy/pressure/linux_gauges.h"
 #include "policy/pressure/testing/fake_gpu_memory.h"
 #include "testing/gauge_conformance.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/governor.h"
+#include "policy/pressure/governor.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,8 @@
 #include <cmath>
 #include <limits>
 
-#include "afterimage/check.h"
+#include "afterimage/pressure.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 namespace {
@@ -110,11 +111,15 @@ Limits compute_limits(const GovernorState& state, const GovernorInputs& inputs,
   return limits;
 }
 
+LadderOptions ladder_of(const GovernorOptions& options) {
+  return options.modes_by_use ? LadderOptions::seed() : LadderOptions::headroom();
+}
+
 double stress_of(const GovernorState& state, const GovernorInputs& inputs, Bytes expected,
                  const GovernorOptions& options) {
   if (!state.last.has_value()) return 0;
   const auto total = static_cast<double>(state.last->total.value());
-  if (options.ladder.scale == StressScale::kUsedFraction) {
+  if (options.modes_by_use) {
     return static_cast<double>(plus(state.external, inputs.ledger.used).value()) / total;
   }
   const Bytes need = plus(plus(options.reserve, sub_sat(expected, state.external)),
@@ -127,8 +132,9 @@ double stress_of(const GovernorState& state, const GovernorInputs& inputs, Bytes
 
 /// The lower bound on stress from failed allocations, stalls and an untrusted gauge.
 double min_stress(GaugeTrust trust, const GovernorInputs& inputs, const GovernorOptions& options) {
+  const LadderOptions ladder = ladder_of(options);
   const auto border = [&](PressureMode mode) {
-    return options.ladder.borders[static_cast<std::size_t>(mode) - 1].enter;
+    return ladder.borders[static_cast<std::size_t>(mode) - 1].enter;
   };
   if (inputs.refused > 0_B) return border(PressureMode::kEmergency);
   const bool stalls = !(inputs.stall < options.stall_limit);
@@ -198,7 +204,7 @@ Result<void> check(const GovernorOptions& options) {
     if (!(rate > 0) || !std::isfinite(rate))
       return invalid("rates and limits must be positive numbers");
   }
-  return check(options.ladder);
+  return {};
 }
 
 GovernorStep step(const GovernorState& state, const GovernorInputs& inputs,
@@ -211,15 +217,14 @@ GovernorStep step(const GovernorState& state, const GovernorInputs& inputs,
   const Bytes expected = expected_external(next.state, inputs.now, options.horizon, options);
   const double stress = std::max(stress_of(next.state, inputs, expected, options),
                                  min_stress(next.state.trust, inputs, options));
-  next.state.ladder = climb(state.ladder, stress, inputs.now, options.ladder);
+  next.state.ladder = climb(state.ladder, stress, inputs.now, ladder_of(options));
   next.state.target = limits.target;
   next.state.stepped_at = inputs.now;
 
   GovernorActions& actions = next.actions;
   actions.mode = next.state.ladder.mode;
   actions.trust = next.state.trust;
-  actions.admission =
-      actions.mode == PressureMode::kEmergency ? Admission::kBlocked : Admission::kOpen;
+  actions.admits = actions.mode != PressureMode::kEmergency;
   actions.budget = limits.budget;
   actions.target = std::min(limits.target, limits.budget);
   plan_releases(actions, inputs.ledger, options);

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "policy/pressure/gauges.h"
+
 namespace afterimage {
 namespace {
 

@@ -6,8 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "afterimage/pressure_gauge.h"
+#include "afterimage/pressure.h"
 #include "foundation/platform/files.h"
+#include "policy/pressure/gauges.h"
 
 namespace afterimage {
 

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-#include "afterimage/governor.h"
+#include "afterimage/pressure.h"
+#include "policy/pressure/governor.h"
 
 namespace afterimage {
 namespace {

@@ -4,7 +4,8 @@
 
 #include <limits>
 
-#include "afterimage/governor.h"
+#include "afterimage/pressure.h"
+#include "policy/pressure/governor.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/pressure_controller.h"
-
 #include <algorithm>
 #include <stop_token>
 #include <thread>
 #include <utility>
 
+#include "afterimage/pressure.h"
 #include "foundation/platform/heap.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/platform/timed_condition.h"
+#include "policy/pressure/governor.h"
 
 namespace afterimage {
 namespace {
@@ -106,7 +106,7 @@ GovernorActions PressureController::tick(Bytes refused) {
   GovernorStep next = step(state_->governed, inputs, state_->options);
   state_->governed = std::move(next.state);
   // Block before evicting, so that nothing takes the freed space; unblock afterwards.
-  const bool blocked = next.actions.admission == Admission::kBlocked;
+  const bool blocked = !next.actions.admits;
   if (blocked) state_->caches.block_admission(true);
   const Bytes idle = state_->evict_idle(next.actions, inputs.now);
   // The governor's extrapolation stops growth but evicts nothing: it may be wrong. So what fits into the memory unused by others, less the reserve, may stay.
@@ -145,7 +145,7 @@ void PressureController::State::record(const GovernorActions& actions, const Mem
   ++stats.ticks;
   stats.failed_readings += read ? 0 : 1;
   stats.transitions += stats.mode == actions.mode ? 0 : 1;
-  stats.blocked_ticks += actions.admission == Admission::kBlocked ? 1 : 0;
+  stats.blocked_ticks += !actions.admits ? 1 : 0;
   stats.mode = actions.mode;
   stats.trust = actions.trust;
   if (governed.last.has_value()) stats.memory = governed.last->total;

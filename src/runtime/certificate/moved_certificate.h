@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/kv_slice.h"
+#include "afterimage/kv.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
 

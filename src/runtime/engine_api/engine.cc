@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/engine_api/key_rotation.h"
+
 namespace afterimage {
 namespace {
 

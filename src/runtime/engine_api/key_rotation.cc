@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "runtime/engine_api/key_rotation.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -4,7 +4,7 @@
 
 #include <openssl/evp.h>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 

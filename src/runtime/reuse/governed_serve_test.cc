@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "afterimage/reference_engine.h"
 #include "afterimage/reuse_stats.h"
 #include "afterimage/serve.h"
+#include "engines/reference/reference_engine.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
 #include "testing/seeds.h"

@@ -7,9 +7,11 @@
 #include <string>
 #include <utility>
 
-#include "afterimage/plan.h"
 #include "afterimage/question.h"
+#include "afterimage/reuse.h"
+#include "caches/answers/split_request.h"
 #include "runtime/reuse/document_pages.h"
+#include "runtime/reuse/plan.h"
 
 namespace afterimage {
 namespace {

@@ -3,7 +3,9 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <utility>
 
+#include "foundation/types/digest_hash.h"
 #include "runtime/reuse/media_plan_state.h"
+#include "runtime/reuse/plan.h"
 
 namespace afterimage {
 

@@ -4,10 +4,11 @@
 #include <string>
 #include <utility>
 
-#include "afterimage/check.h"
-#include "afterimage/plan.h"
+#include "afterimage/result.h"
+#include "afterimage/reuse.h"
 #include "foundation/platform/fault_points.h"
 #include "runtime/reuse/media_plan_state.h"
+#include "runtime/reuse/plan.h"
 
 namespace afterimage {
 

@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "afterimage/encode_once.h"
-#include "afterimage/plan.h"
+#include "afterimage/reuse.h"
 #include "caches/encoder/encoder_archive.h"
+#include "runtime/reuse/plan.h"
 #include "runtime/reuse/running_requests.h"
 #include "storage/memory/lease_loop.h"
 #include "storage/memory/lease_service.h"

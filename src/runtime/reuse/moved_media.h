@@ -15,6 +15,7 @@
 #include "afterimage/reuse.h"
 #include "afterimage/reuse_stats.h"
 #include "foundation/platform/mutex.h"
+#include "foundation/types/digest_hash.h"
 
 namespace afterimage {
 

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "afterimage/answer_cache.h"
-#include "afterimage/host_tier.h"
-#include "afterimage/reference_engine.h"
 #include "afterimage/reuse.h"
 #include "afterimage/reuse_stats.h"
 #include "afterimage/serve.h"
+#include "afterimage/tier.h"
+#include "engines/reference/reference_engine.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
 #include "testing/seeds.h"

@@ -11,11 +11,11 @@
 #include <set>
 #include <thread>
 
-#include "afterimage/host_tier.h"
-#include "afterimage/reference_engine.h"
 #include "afterimage/reuse.h"
 #include "afterimage/reuse_stats.h"
 #include "afterimage/serve.h"
+#include "afterimage/tier.h"
+#include "engines/reference/reference_engine.h"
 #include "runtime/reuse/split_memory.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/plan.h"
+#include "runtime/reuse/plan.h"
 
 #include <algorithm>
 #include <memory>
@@ -12,10 +12,10 @@
 
 #include "afterimage/answer_once.h"
 #include "afterimage/prefill_once.h"
-#include "afterimage/resume_point.h"
 #include "afterimage/reuse.h"
 #include "caches/prefix/captured_kv.h"
 #include "caches/prefix/prefix_archive.h"
+#include "caches/prefix/resume_point.h"
 #include "runtime/reuse/document_pages.h"
 #include "runtime/reuse/plan_state.h"
 

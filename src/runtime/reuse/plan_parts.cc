@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "afterimage/check.h"
-#include "afterimage/resume_point.h"
+#include "afterimage/result.h"
+#include "caches/prefix/resume_point.h"
+#include "runtime/reuse/plan.h"
 #include "runtime/reuse/plan_state.h"
 #include "runtime/reuse/split_memory.h"
 

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "afterimage/answer_once.h"
-#include "afterimage/plan.h"
 #include "afterimage/prefill_once.h"
 #include "afterimage/reuse.h"
 #include "caches/prefix/prefix_archive.h"
 #include "runtime/reuse/moved_media.h"
+#include "runtime/reuse/plan.h"
 #include "runtime/reuse/running_requests.h"
 #include "storage/memory/lease_loop.h"
 #include "storage/memory/lease_service.h"

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "afterimage/encode_once.h"
-#include "afterimage/host_tier.h"
 #include "afterimage/prefill_once.h"
-#include "afterimage/reference_engine.h"
 #include "afterimage/reuse.h"
 #include "afterimage/serve.h"
+#include "afterimage/tier.h"
+#include "engines/reference/reference_engine.h"
 #include "testing/media_files.h"
 #include "testing/tiny_engine.h"
 

@@ -14,11 +14,15 @@
 #include "afterimage/secret.h"
 #include "caches/encoder/encoder_archive.h"
 #include "caches/prefix/prefix_archive.h"
+#include "caches/prefix/prefix_draft.h"
 #include "foundation/platform/mutex.h"
+#include "foundation/platform/wall_clocks.h"
+#include "foundation/types/digest_hash.h"
 #include "policy/eviction/governed_policy.h"
 #include "runtime/reuse/document_pages.h"
 #include "runtime/reuse/media_plan_state.h"
 #include "runtime/reuse/moved_media.h"
+#include "runtime/reuse/plan.h"
 #include "runtime/reuse/running_requests.h"
 #include "runtime/reuse/split_memory.h"
 #include "storage/memory/load_or_compute.h"
@@ -216,9 +220,7 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
       .workflows = state->workflows};
   EncoderCacheOptions cache_options;
   cache_options.max_entries = options.max_encoder_entries;
-  if (options.min_encoder_entries > EntryCount(0)) {
-    cache_options.floor = std::make_shared<FixedFloor>(options.min_encoder_entries);
-  }
+  cache_options.min_entries = options.min_encoder_entries;
   AFI_TRY(cache_options.policy, make_governed_policy(policy));
   AFI_TRY(state->cache, EncoderCache::create(std::move(cache_options), state->budget));
   state->front = std::make_unique<EncodeOnce>(

@@ -7,8 +7,9 @@
 #include <algorithm>
 #include <thread>
 
-#include "afterimage/host_tier.h"
 #include "afterimage/reuse_stats.h"
+#include "afterimage/tier.h"
+#include "runtime/reuse/plan.h"
 #include "runtime/reuse/testing/media.h"
 #include "testing/slow_tier.h"
 

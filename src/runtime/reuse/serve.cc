@@ -8,7 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "afterimage/plan.h"
+#include "afterimage/reuse.h"
+#include "runtime/reuse/plan.h"
 
 namespace afterimage {
 namespace {

@@ -9,10 +9,11 @@
 #include <functional>
 #include <thread>
 
-#include "afterimage/host_tier.h"
-#include "afterimage/reference_engine.h"
 #include "afterimage/reuse_stats.h"
+#include "afterimage/tier.h"
+#include "engines/reference/reference_engine.h"
 #include "foundation/platform/random.h"
+#include "runtime/reuse/plan.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
 #include "testing/tiny_engine.h"

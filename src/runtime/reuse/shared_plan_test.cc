@@ -8,8 +8,9 @@
 #include <optional>
 #include <thread>
 
-#include "afterimage/host_tier.h"
 #include "afterimage/reuse.h"
+#include "afterimage/tier.h"
+#include "runtime/reuse/plan.h"
 #include "runtime/reuse/testing/media.h"
 #include "testing/leases_in_memory.h"
 

@@ -7,10 +7,10 @@
 #include <functional>
 #include <thread>
 
-#include "afterimage/host_tier.h"
-#include "afterimage/reference_engine.h"
 #include "afterimage/serve.h"
+#include "afterimage/tier.h"
 #include "caches/prefix/prefix_archive.h"
+#include "engines/reference/reference_engine.h"
 #include "testing/forwarding_engine.h"
 #include "testing/leases_in_memory.h"
 #include "testing/media_files.h"

@@ -10,8 +10,9 @@
 
 #include "afterimage/digest.h"
 #include "afterimage/engine.h"
-#include "afterimage/model.h"
+#include "afterimage/identity.h"
 #include "foundation/platform/mutex.h"
+#include "foundation/types/digest_hash.h"
 
 namespace afterimage {
 

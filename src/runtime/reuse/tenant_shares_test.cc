@@ -6,11 +6,12 @@
 #include <memory>
 #include <string>
 
-#include "afterimage/host_tier.h"
-#include "afterimage/reference_engine.h"
 #include "afterimage/reuse.h"
 #include "afterimage/reuse_stats.h"
 #include "afterimage/serve.h"
+#include "afterimage/tier.h"
+#include "engines/reference/reference_engine.h"
+#include "runtime/reuse/plan.h"
 #include "testing/media_files.h"
 #include "testing/tiny_engine.h"
 
@@ -166,7 +167,7 @@ TEST(IdleLimits, m6_critical_modes_offload_what_is_idle) {
     const auto gauge = std::make_shared<Calm>();
     PressureOptions pressure{.gauge = gauge, .governor = {.reserve = 1_MiB}, .own_thread = false};
     pressure.governor.idle.offload = 30s;
-    pressure.governor.ladder = LadderOptions::seed();
+    pressure.governor.modes_by_use = true;
     Tenants f({.budget = 16_MiB, .tier = &below, .weigh_loads = false, .pressure = pressure});
     EXPECT_TRUE(f.ask("t", 1));
     f.clock.advance(31s);

@@ -6,12 +6,12 @@
 #include <cstring>
 
 #include "afterimage/encode_once.h"
-#include "afterimage/host_tier.h"
 #include "afterimage/prefill_once.h"
-#include "afterimage/reference_engine.h"
 #include "afterimage/reuse.h"
 #include "afterimage/reuse_stats.h"
 #include "afterimage/serve.h"
+#include "afterimage/tier.h"
+#include "engines/reference/reference_engine.h"
 #include "testing/media_files.h"
 #include "testing/tiny_engine.h"
 

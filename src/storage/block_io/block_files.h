@@ -18,6 +18,12 @@
 /// This is the segment log's interface to the disk; tests replace it with a fake.
 namespace afterimage {
 
+/// How the tier talks to the disk.
+enum class DiskBackend : std::uint8_t {
+  kBest,     // io_uring where the kernel allows it, threads elsewhere
+  kThreads,  // pread and pwrite on internal threads
+};
+
 /// A read, write or sync in progress. Dropping it abandons the operation: it is cancelled if
 /// possible, and its memory is kept until the device is done with it.
 class Transfer {

@@ -15,6 +15,7 @@
 #include <filesystem>
 
 #include "foundation/platform/fault_points.h"
+#include "storage/block_io/block_files.h"
 #include "storage/block_io/block_io.h"
 
 namespace afterimage {

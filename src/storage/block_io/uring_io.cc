@@ -5,8 +5,8 @@
 
 #include <cerrno>
 
-#include "afterimage/check.h"
 #include "afterimage/clock.h"
+#include "afterimage/result.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/platform/timed_condition.h"
 #include "storage/block_io/block_io.h"

@@ -9,9 +9,9 @@
 #include <span>
 #include <string>
 
-#include "afterimage/device_tier.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
+#include "storage/device/device_tier.h"
 
 namespace afterimage {
 

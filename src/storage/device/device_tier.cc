@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/device_tier.h"
+#include "storage/device/device_tier.h"
 
 #include <fmt/format.h>
 
@@ -19,6 +19,7 @@
 #include "storage/device/device_blocks.h"
 #include "storage/memory/byte_pieces.h"
 #include "storage/memory/checksum.h"
+#include "storage/memory/tier_key_hash.h"
 
 namespace afterimage {
 namespace {

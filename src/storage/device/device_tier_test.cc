@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/device_tier.h"
+#include "storage/device/device_tier.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "afterimage/pressure_controller.h"
-#include "afterimage/pressure_gauge.h"
+#include "afterimage/pressure.h"
 #include "foundation/platform/random.h"
 #include "storage/device/cuda_device.h"
 #include "storage/device/testing/fake_cuda.h"

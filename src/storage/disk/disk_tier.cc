@@ -139,7 +139,8 @@ struct DiskTier::State {
 Result<std::unique_ptr<DiskTier>> DiskTier::open(const std::string& folder,
                                                  const DiskTierOptions& options,
                                                  MemoryBudget& memory, const Clock& clock) {
-  AFI_TRY(auto blocks, open_block_folder(folder, options.backend));
+  AFI_TRY(auto blocks,
+          open_block_folder(folder, options.uring ? DiskBackend::kBest : DiskBackend::kThreads));
   return open(std::move(blocks), options, memory, clock);
 }
 

@@ -24,6 +24,7 @@
 #include <iterator>
 #include <string>
 
+#include "storage/block_io/block_files.h"
 #include "storage/disk/segment_format.h"
 #include "storage/disk/segment_log.h"
 #include "testing/temporary_folder.h"
@@ -49,7 +50,7 @@ std::shared_ptr<Tier> make_disk(Bytes capacity, DiskBackend backend) {
                                         .batch_bytes = 256_KiB,
                                         .read_timeout = std::chrono::seconds(20),
                                         .append_timeout = std::chrono::seconds(20)},
-                                .backend = backend};
+                                .uring = backend == DiskBackend::kBest};
   auto tier = DiskTier::open(standing->folder.path(), options, standing->memory, standing->clock);
   EXPECT_TRUE(tier.has_value()) << to_string(tier.error());
   standing->tier = *std::move(tier);

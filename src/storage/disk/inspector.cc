@@ -9,6 +9,7 @@
 
 #include "storage/block_io/read_buffers.h"
 #include "storage/disk/segments.h"
+#include "storage/memory/tier_key_hash.h"
 
 namespace afterimage {
 namespace {

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <utility>
 
-#include "afterimage/check.h"
 #include "afterimage/clock.h"
+#include "afterimage/result.h"
 #include "foundation/platform/fault_points.h"
 #include "storage/disk/segment_log_state.h"
 #include "storage/memory/byte_pieces.h"

@@ -16,6 +16,7 @@
 #include "storage/block_io/read_buffers.h"
 #include "storage/disk/segment_log.h"
 #include "storage/disk/segments.h"
+#include "storage/memory/tier_key_hash.h"
 
 /// The log's private state. segment_log.cc has the calls, segment_writes.cc and segment_removal.cc the
 /// work of writers, segment_recovery.cc opens.

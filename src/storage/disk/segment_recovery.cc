@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "afterimage/secret.h"
 #include "foundation/platform/fault_points.h"
 #include "storage/disk/segment_log_state.h"

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "afterimage/check.h"
 #include "afterimage/clock.h"
+#include "afterimage/result.h"
 #include "foundation/platform/fault_points.h"
 #include "storage/disk/segment_log_state.h"
 

@@ -14,6 +14,7 @@
 #include "storage/block_io/block_files.h"
 #include "storage/disk/segment_format.h"
 #include "storage/disk/segment_log.h"
+#include "storage/memory/tier_key_hash.h"
 
 /// The log's in-memory records of its files. Private to this room.
 namespace afterimage {

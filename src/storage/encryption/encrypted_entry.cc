@@ -13,7 +13,7 @@
 #include <optional>
 #include <string_view>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "afterimage/secret.h"
 #include "foundation/platform/fault_points.h"
 #include "storage/memory/byte_pieces.h"

@@ -13,6 +13,7 @@
 #include "foundation/platform/mutex.h"
 #include "storage/encryption/encrypted_entry.h"
 #include "storage/memory/byte_pieces.h"
+#include "storage/memory/tier_key_hash.h"
 
 namespace afterimage {
 

@@ -13,7 +13,7 @@
 
 #include "afterimage/clock.h"
 #include "afterimage/disk_tier.h"
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "storage/memory/put_once.h"
 #include "testing/slow_tier.h"
 #include "testing/temporary_folder.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <span>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "afterimage/tier.h"
 
 namespace afterimage {

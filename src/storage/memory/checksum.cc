@@ -10,7 +10,7 @@
 
 #include <memory>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/host_tier.h"
-
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <cstring>
 #include <list>
 
+#include "afterimage/tier.h"
 #include "foundation/platform/fault_points.h"
 #include "foundation/platform/mutex.h"
 #include "storage/memory/byte_pieces.h"
 #include "storage/memory/checksum.h"
+#include "storage/memory/tier_key_hash.h"
 
 namespace afterimage {
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/host_tier.h"
-
 #include <gtest/gtest.h>
 
+#include "afterimage/tier.h"
 #include "testing/tier_conformance.h"
 
 namespace afterimage {

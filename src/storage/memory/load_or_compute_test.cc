@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "testing/seeds.h"
 #include "testing/slow_tier.h"
 #include "testing/tier_entries.h"

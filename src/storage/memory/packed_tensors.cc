@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 
-#include "afterimage/payload.h"
+#include "afterimage/memory_budget.h"
 
 namespace afterimage {
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/payload.h"
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
 #include <string>
 
-#include "afterimage/check.h"
+#include "afterimage/memory_budget.h"
+#include "afterimage/result.h"
 
 #if defined(__x86_64__)
 #include <xxh_x86dispatch.h>  // three times the speed of the plain symbols

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "afterimage/payload.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cstring>
 
+#include "afterimage/memory_budget.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

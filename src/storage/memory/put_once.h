@@ -9,6 +9,7 @@
 #include "afterimage/tensor.h"
 #include "afterimage/tier.h"
 #include "foundation/platform/mutex.h"
+#include "storage/memory/tier_key_hash.h"
 #include "storage/memory/write_admission.h"
 
 namespace afterimage {

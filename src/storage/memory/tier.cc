@@ -7,6 +7,7 @@
 
 #include "foundation/platform/huge_pages.h"
 #include "storage/memory/byte_pieces.h"
+#include "storage/memory/tier_key_hash.h"
 
 namespace afterimage {
 

@@ -4,9 +4,10 @@
 #include <array>
 #include <utility>
 
-#include "afterimage/check.h"
-#include "afterimage/host_tier.h"
+#include "afterimage/result.h"
+#include "afterimage/tier.h"
 #include "foundation/platform/mutex.h"
+#include "storage/memory/tier_key_hash.h"
 
 namespace afterimage {
 

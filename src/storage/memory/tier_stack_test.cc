@@ -6,7 +6,7 @@
 #include <array>
 #include <functional>
 
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "testing/slow_tier.h"
 #include "testing/tier_entries.h"
 

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <optional>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "afterimage/tier.h"
 #include "afterimage/units.h"
+#include "storage/memory/tier_key_hash.h"
 
 namespace afterimage {
 

@@ -16,6 +16,7 @@
 #include "afterimage/tier.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/platform/timed_condition.h"
+#include "storage/memory/tier_key_hash.h"
 
 namespace afterimage {
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage::shared_file {
 

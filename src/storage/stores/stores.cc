@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/host_tier.h"
 #include "afterimage/memory_budget.h"
+#include "afterimage/tier.h"
 #include "foundation/platform/random.h"
 #include "storage/encryption/encrypted_files.h"
 

@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "afterimage/clock.h"
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "caches/answers/answer_archive.h"
 #include "caches/answers/testing/questions.h"
 #include "foundation/platform/files.h"
+#include "foundation/platform/wall_clocks.h"
 #include "testing/simulated_cell.h"
 
 /// Simulated processes that share answers, in one thread and on one manual clock.

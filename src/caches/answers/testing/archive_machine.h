@@ -11,6 +11,7 @@
 #include "afterimage/memory_budget.h"
 #include "caches/answers/answer_archive.h"
 #include "caches/answers/testing/questions.h"
+#include "foundation/platform/wall_clocks.h"
 
 namespace afterimage::testing {
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "afterimage/prefix_cache.h"
+#include "caches/prefix/prefix_draft.h"
 
 /// Self-identifying KV: every row and state is a function of the namespace and of everything before
 /// it, so that a single byte of another sequence's KV is detected.

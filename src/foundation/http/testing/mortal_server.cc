@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage::testing {
 namespace {

@@ -11,7 +11,7 @@
 #include <array>
 #include <cerrno>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage::testing {
 

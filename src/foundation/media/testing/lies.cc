@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage::testing {
 

@@ -21,7 +21,7 @@
 #include <jpeglib.h>
 // clang-format on
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage::testing {
 

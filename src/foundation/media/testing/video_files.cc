@@ -10,7 +10,7 @@ extern "C" {
 #include <libswscale/swscale.h>
 }
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 
 namespace afterimage::testing {
 namespace {

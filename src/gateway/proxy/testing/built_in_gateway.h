@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "foundation/platform/wall_clocks.h"
 #include "gateway/config/settings.h"
 #include "gateway/service/service.h"
 #include "testing/running_gateway.h"

@@ -11,8 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "afterimage/host_tier.h"
+#include "afterimage/tier.h"
 #include "caches/invalidation/invalidation_log.h"
+#include "foundation/platform/wall_clocks.h"
 #include "gateway/proxy/gateway.h"
 #include "testing/leases_in_memory.h"
 #include "testing/running_gateway.h"

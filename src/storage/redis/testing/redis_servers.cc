@@ -14,7 +14,7 @@
 #include <chrono>
 #include <thread>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "storage/redis/connection.h"
 
 namespace afterimage::testing {

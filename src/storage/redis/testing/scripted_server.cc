@@ -15,7 +15,7 @@
 #include <map>
 #include <thread>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "foundation/platform/mutex.h"
 #include "storage/redis/resp.h"
 

@@ -16,6 +16,8 @@
 #include "afterimage/media.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
+#include "foundation/media/media_limits.h"
+#include "runtime/engine_api/key_rotation.h"
 
 namespace afterimage {
 

@@ -3,22 +3,16 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <optional>
-#include <string_view>
 
+#include "afterimage/clock.h"
+#include "afterimage/pressure.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
 
 namespace afterimage {
-
-/// How scarce memory is, mildest first. The numbers 0 … 4 are those of the original
-/// VRAMAwareCache. A mode is a label: the missing bytes decide how many bytes are evicted.
-enum class PressureMode : unsigned char { kRelaxed, kNormal, kPressure, kCritical, kEmergency };
-inline constexpr std::size_t kPressureModes = 5;
-
-/// "relaxed", "normal", "pressure", "critical", "emergency".
-std::string_view to_string(PressureMode mode);
 
 /// What a mode ladder measures; larger is worse.
 enum class StressScale : unsigned char {
@@ -81,48 +75,6 @@ struct LedgerView {
   Bytes evictable;  // of these: unpinned, as far as known
 };
 
-/// How long an entry may stay unused; nullopt: for ever. Applied in every step.
-struct IdleLimits {
-  std::optional<Duration> relaxed;
-  std::optional<Duration> normal;  // also in kPressure and kCritical
-  std::optional<Duration> emergency;
-  std::optional<Duration> offload;  // in kCritical and worse: idle entries are offloaded
-
-  /// Ten minutes, 120 s, 30 s, 30 s, as documented for the original VRAMAwareCache.
-  static IdleLimits seed();
-  /// In the same proportions.
-  static IdleLimits of(Duration relaxed);
-  [[nodiscard]] bool any() const {
-    return relaxed.has_value() || normal.has_value() || emergency.has_value() ||
-           offload.has_value();
-  }
-};
-
-/// Unit     Bytes of the governed memory; times on the caller's clock.
-struct GovernorOptions {
-  Bytes cap;      // most we may hold, however much is free
-  Bytes reserve;  // kept free for external allocations before the governor can react
-  /// Limit of the target while the gauge is not trusted, and of everything we hold before the first
-  /// reading; nullopt: half the cap.
-  std::optional<Bytes> blind_cap;
-  Duration horizon = std::chrono::milliseconds(150);  // detection plus action
-  Duration stale_after = std::chrono::milliseconds(150);
-  Duration tick = std::chrono::milliseconds(50);
-  Duration busy_tick = std::chrono::milliseconds(5);
-  double regrow_per_second = 0.05;  // share of the cap by which the target may grow
-  double stall_limit = 0.10;        // memory stall share (PSI) that counts as pressure
-  /// A gauge and our own figures may differ by so much, or by 1 % of the memory if that is more.
-  Bytes tolerance = 64_MiB;
-  LadderOptions ladder = LadderOptions::headroom();
-  IdleLimits idle;
-
-  [[nodiscard]] Bytes blind() const { return blind_cap.value_or(Bytes(cap.value() / 2)); }
-};
-
-/// kInvalidArgument: no cap, no reserve, a blind cap above the cap, times or rates that are not
-/// positive, or an invalid ladder.
-Result<void> check(const GovernorOptions& options);
-
 struct GovernorInputs {
   Duration now{0};
   LedgerView ledger;
@@ -132,17 +84,6 @@ struct GovernorInputs {
   Bytes refused;     // size of an allocation that has just failed
   double stall = 0;  // share of recent time in which work stalled for lack of memory
 };
-
-/// Whether the gauge is trusted. Everything but kTrusted fails closed.
-enum class GaugeTrust : unsigned char {
-  kNone,  // no reading yet
-  kTrusted,
-  kStale,      // no new reading for too long
-  kNonsense,   // a total of 0, more used than the total, or a time in the future
-  kFrozen,     // the same number repeatedly, although our own use has changed
-  kDisagrees,  // fewer bytes used than we alone hold
-};
-std::string_view to_string(GaugeTrust trust);
 
 /// The governor's state: a plain value that can be serialised, copied and restored.
 struct GovernorState {
@@ -154,23 +95,6 @@ struct GovernorState {
   double growth = 0;                  // of external bytes, per second; never negative
   std::optional<Bytes> target;        // as of the last step
   Duration stepped_at{0};
-};
-
-enum class Admission : unsigned char { kOpen, kBlocked };
-
-/// What to do now. Erasing, and replacing an entry by a smaller one, are always allowed.
-struct GovernorActions {
-  PressureMode mode = PressureMode::kRelaxed;
-  GaugeTrust trust = GaugeTrust::kNone;
-  Admission admission = Admission::kOpen;
-  bool speculate = true;  // prefetch, warming and compaction are allowed; stopped first
-  Bytes budget;           // hard limit on our use once the actions are done
-  Bytes target;           // new entries are admitted up to here; below the budget by the reserve
-  Bytes release;          // to evict now
-  Bytes overrun;          // beyond the budget even after that: pinned
-  std::optional<Duration> expire_idle;
-  std::optional<Duration> offload_idle;
-  Duration next_step{0};  // from now
 };
 
 struct GovernorStep {
@@ -191,5 +115,10 @@ struct GovernorStep {
 /// Source   src/policy/pressure/DESIGN.md.
 GovernorStep step(const GovernorState& state, const GovernorInputs& inputs,
                   const GovernorOptions& options);
+
+/// Reads the gauge for the governor: sets `now`, `sample` and `stall`, and takes inputs.ledger.used
+/// as our share of the bytes in use. If the gauge fails, there is no sample and its Error is
+/// returned for the log; the governor can still step.
+Result<void> take_reading(PressureGauge& gauge, const Clock& clock, GovernorInputs& inputs);
 
 }  // namespace afterimage

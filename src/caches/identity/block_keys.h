@@ -10,7 +10,7 @@
 
 #include "afterimage/digest.h"
 #include "afterimage/identity.h"
-#include "afterimage/kv_layout.h"
+#include "afterimage/kv.h"
 #include "afterimage/result.h"
 #include "afterimage/secret.h"
 #include "afterimage/sequence.h"

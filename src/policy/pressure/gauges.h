@@ -4,49 +4,20 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "afterimage/clock.h"
-#include "afterimage/governor.h"
+#include "afterimage/pressure.h"
 #include "afterimage/result.h"
-#include "afterimage/units.h"
 
 namespace afterimage {
-
-/// One reading of a gauge.
-struct GaugeReading {
-  Bytes total;
-  Bytes used;        // by all programs, ourselves included; at most total
-  double stall = 0;  // share of the last seconds in which work waited for memory; 0: not measured
-};
-
-/// Measures how full a memory is. An extension point: one class per source; every gauge must pass
-/// tests/testing/gauge_conformance.h.
-///
-/// Errors   kUnavailable: the source does not exist or cannot be read now; kCorruption: its numbers
-///          contradict each other. A gauge never makes up a number: the governor fails closed.
-/// Cost     Microseconds to a millisecond: read it on a thread that may block, not under a lock.
-/// Threads  One at a time.
-class PressureGauge {
- public:
-  virtual ~PressureGauge() = default;
-  [[nodiscard]] virtual std::string_view name() const = 0;
-  virtual Result<GaugeReading> read() = 0;
-};
 
 /// kCorruption: impossible numbers: no memory, more used than the total, or a stall that is not
 /// between 0 and 1.
 Result<GaugeReading> checked(const GaugeReading& reading, std::string_view gauge);
-
-/// Reads the gauge for the governor: sets `now`, `sample` and `stall`, and takes inputs.ledger.used
-/// as our share of the bytes in use. If the gauge fails, there is no sample and its Error is
-/// returned for the log; the governor can still step.
-Result<void> take_reading(PressureGauge& gauge, const Clock& clock, GovernorInputs& inputs);
 
 /// Returns the given readings in order, and then repeats the last one; for tests and drills.
 class ScriptedGauge final : public PressureGauge {
@@ -58,17 +29,6 @@ class ScriptedGauge final : public PressureGauge {
 
  private:
   std::deque<Result<GaugeReading>> readings_;
-};
-
-/// Readings from the engine, which knows its own memory pools better than the driver.
-class EngineGauge final : public PressureGauge {
- public:
-  explicit EngineGauge(std::function<Result<GaugeReading>()> ask) : ask_(std::move(ask)) {}
-  [[nodiscard]] std::string_view name() const override { return "engine"; }
-  Result<GaugeReading> read() override;
-
- private:
-  std::function<Result<GaugeReading>()> ask_;
 };
 
 /// Several gauges of memories in which the same bytes lie, as a machine and a control group: its
@@ -128,13 +88,6 @@ class RocmGauge final : public PressureGauge {
   std::uint32_t device_;
 };
 
-/// Opens the gauge of the memory that limits this process: of its control groups
-/// (/proc/self/cgroup, and their parents) the one with the smallest limit, or the machine if none
-/// has a smaller one. The group is chosen once; later changes of its limit are seen, a move to
-/// another group is not.
-///
-/// Errors   kUnavailable: nothing can be read.
-Result<std::unique_ptr<PressureGauge>> open_host_gauge();
 /// Opens the gauge of the control group in a folder, version 1 or 2. kUnavailable: it is not a
 /// control group, or it has no limit.
 Result<std::unique_ptr<PressureGauge>> open_group_gauge(const std::string& folder);
@@ -144,6 +97,7 @@ struct NamedGauges {
   std::shared_ptr<PressureGauge> host;    // nullptr: none of host memory
   std::shared_ptr<PressureGauge> device;  // nullptr: none of a GPU's memory
 };
+
 /// Opens a list such as "auto,nvml:0": "auto" (open_host_gauge), "host" (the machine), "cgroup" (the
 /// control group of this process with the smallest limit), a folder (open_group_gauge), "nvml:N" (an
 /// NVIDIA GPU). Of several for one kind of memory the tightest wins. Empty: no gauge.

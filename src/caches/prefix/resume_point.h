@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/kv_layout.h"
+#include "afterimage/kv.h"
 #include "afterimage/sequence.h"
 #include "afterimage/units.h"
 

@@ -2,24 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
 
-namespace afterimage {
+#include "afterimage/question.h"
 
-/// How closely a cached question must match, strictest first. The numeric values are part of keys:
-/// append, never renumber.
-enum class MatchLevel : unsigned char {
-  kExact = 0,      // the same bytes
-  kCanonical = 1,  // the same words, typed differently
-  kNear = 2,       // differs in articles, plurals and courtesy only; English only
-};
-inline constexpr std::array kMatchLevels{MatchLevel::kExact, MatchLevel::kCanonical,
-                                         MatchLevel::kNear};
-/// "text:exact", "text:canonical", "text:near".
-std::string_view to_string(MatchLevel rung);
+namespace afterimage {
 
 /// The normal form of `question` at `rung`: questions with equal forms count as the same. The form
 /// is itself a text that asks the same, and folding is idempotent.

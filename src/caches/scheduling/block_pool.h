@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
-#include "afterimage/block_keys.h"
 #include "afterimage/result.h"
 #include "afterimage/sequence.h"
 #include "afterimage/units.h"
+#include "caches/identity/block_keys.h"
 
 namespace afterimage {
 
