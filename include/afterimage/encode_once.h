@@ -98,7 +98,7 @@ struct EncodeOnceStats {
   std::uint64_t corrupt = 0;     // hits whose checksum did not match
 };
 
-/// The encoder cache for many threads, with single flight: concurrent requests for an item share
+/// Single flight in front of an encoder cache: concurrent requests for an item share
 /// one encode, also when the leader fails, gives up or dies.
 ///
 ///     EncodeOnce::Claim claim = front.claim(key);
@@ -111,17 +111,20 @@ struct EncodeOnceStats {
 ///
 /// Errors   As EncoderCache and the encoder. An output that does not fit is not an error: see
 ///          Embeddings::resident.
-/// Threads  Any. One lock, never held while encoding, copying or checking bytes.
+/// Threads  Any. One lock, taken before the cache's, never held while encoding, copying or checking
+///          bytes.
 /// Source   src/caches/encoder/DESIGN.md.
-class EncodeOnce final : public BudgetClient, private PinOwner {
+class EncodeOnce {
  public:
   using Claim = std::variant<Embeddings, FlightLeader, FlightWaiter>;
   using Encode = std::function<Result<EncoderOutput>()>;
 
-  /// `cache` and `clock` outlive this object, and only this object uses `cache`.
+  /// `cache` and `clock` outlive this object.
   EncodeOnce(EncoderCache& cache, const Clock& clock, EncodeOnceOptions options = {});
   /// Requires that all Embeddings, leaders and waiters are gone.
-  ~EncodeOnce() override;
+  ~EncodeOnce();
+  EncodeOnce(const EncodeOnce&) = delete;
+  EncodeOnce& operator=(const EncodeOnce&) = delete;
 
   [[nodiscard]] Claim claim(const EncoderKey& key, AgentId agent = kNoAgent);
   /// Reports to the eviction policy which entries one request used, in order. Call it once per
@@ -136,27 +139,14 @@ class EncodeOnce final : public BudgetClient, private PinOwner {
   Result<Embeddings> get_or_encode(const EncoderKey& key, Modality modality, const Encode& encode,
                                    AgentId agent = kNoAgent, const std::stop_token& stop = {});
 
-  bool erase(const EncoderKey& key);
-  EntryCount erase_matching(const EntryFilter& filter);
-  void clear();
-  [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate() override;
-  Bytes evict_bytes(Bytes wanted) override;
-  Bytes trim_to_budget() override;
-  Bytes evict_idle(Duration since) override;
-  /// While admission is blocked, outputs are served uncached.
-  void block_admission(bool blocked) override;
-  [[nodiscard]] std::optional<EncoderEntryInfo> info(const EncoderKey& key) const;
-  [[nodiscard]] std::vector<EncoderEntryInfo> most_shared(std::size_t limit) const;
-  [[nodiscard]] EncoderCacheStats cache_stats() const;
+  /// The cache in front of which it is: for everything besides encoding.
+  [[nodiscard]] EncoderCache& cache() const;
   [[nodiscard]] EncodeOnceStats stats() const;
-  void check_invariants() const;
 
  private:
   friend class FlightLeader;
   friend class FlightWaiter;
 
-  void unpin(SlotId slot) override;
-  [[nodiscard]] Embeddings hold(Pin pin);
   std::optional<Embeddings> find_intact(const EncoderKey& key, AgentId agent);
   Result<Embeddings> publish(EncoderFlight& flight, EncoderOutput output,
                              const EncoderEntryFacts& facts, AgentId agent);

@@ -21,6 +21,8 @@
 
 namespace afterimage {
 
+class EncoderCache;
+
 struct EncoderCacheOptions {
   EntryCount max_entries = EntryCount(1'000'000);  // at least 1
   std::unique_ptr<EvictionPolicy> policy;          // nullptr: worth
@@ -80,6 +82,37 @@ struct EncoderEntryInfo {
   std::uint32_t pins = 0;
 };
 
+/// Keeps one entry resident while it lives. Move-only; dropping it is the only way to unpin.
+///
+/// Threads  Any.
+class [[nodiscard]] Pin {
+ public:
+  Pin(Pin&& other) noexcept
+      : owner_(std::exchange(other.owner_, nullptr)),
+        slot_(other.slot_),
+        payload_(other.payload_) {}
+  Pin& operator=(Pin other) noexcept {
+    std::swap(owner_, other.owner_);  // `other` leaves with the old entry and unpins it
+    std::swap(slot_, other.slot_);
+    std::swap(payload_, other.payload_);
+    return *this;
+  }
+  ~Pin();
+
+  [[nodiscard]] SlotId slot() const { return slot_; }
+  [[nodiscard]] const Payload& operator*() const { return *payload_; }
+  [[nodiscard]] const Payload* operator->() const { return payload_; }
+
+ private:
+  friend class EncoderCache;
+  Pin(EncoderCache& owner, SlotId slot, const Payload& payload)
+      : owner_(&owner), slot_(slot), payload_(&payload) {}
+
+  EncoderCache* owner_;  // outlives every Pin; its destructor checks that none is left
+  SlotId slot_;
+  const Payload* payload_;
+};
+
 /// Encoder outputs (image, audio, video), keyed by the encoded content and the encoder.
 ///
 /// Shape    One tensor or several (deepstack planes); each entry has its own dtype and shape.
@@ -87,20 +120,20 @@ struct EncoderEntryInfo {
 /// Uses     An entry counts as used when note_request() reports it, or else when its last pin is
 ///          released: then outside any request. The policy learns of new entries at the same time.
 /// Errors   kNoSpace: larger than the budget, or all candidates are pinned, or the floor forbids
-///          it. A refused insert evicts nothing and changes nothing; the item is served uncached.
+///          it. kUnavailable: admission is blocked. A refused insert evicts nothing and changes nothing; the item is served uncached.
 ///          (Exception: entries are evicted in vain if the machine itself has no memory, or another
 ///          cache takes the freed space first.)
-/// Threads  Not thread-safe: one owner. EncodeOnce wraps it for many threads.
-/// Cost     find O(1): one look-up and three writes, however many entries. insert O(log n)
-///          amortised.
+/// Threads  Any. One lock, not held while bytes are copied. EncodeOnce adds single flight.
+/// Cost     find O(1): the lock, one look-up and three writes, however many entries. insert
+///          O(log n) amortised.
 /// Source   src/caches/encoder/DESIGN.md.
-class EncoderCache final : public PinOwner {
+class EncoderCache final : public BudgetClient {
  public:
   /// `budget` outlives the cache. kInvalidArgument: max_entries is 0.
   static Result<std::unique_ptr<EncoderCache>> create(EncoderCacheOptions options,
                                                       MemoryBudget& budget);
   /// Requires that no pin is left.
-  ~EncoderCache();
+  ~EncoderCache() override;
   EncoderCache(const EncoderCache&) = delete;
   EncoderCache& operator=(const EncoderCache&) = delete;
 
@@ -112,7 +145,7 @@ class EncoderCache final : public PinOwner {
   [[nodiscard]] Result<Pin> insert(const EncoderKey& key, std::span<const TensorView> tensors,
                                    const EncoderEntryFacts& facts, AgentId agent = kNoAgent);
 
-  /// insert() in two steps, so that the caller can copy between them without holding its lock.
+  /// insert() in two steps, so that the caller can let other caches free memory in between.
   /// Step 1: reserves space for `bytes` and one more entry, evicting if needed.
   [[nodiscard]] Result<Reservation> make_room(Bytes bytes);
   /// Step 2: inserts the payload. Evicts only if the count of entries is at its limit or the budget
@@ -140,15 +173,17 @@ class EncoderCache final : public PinOwner {
   void clear();
 
   /// nullopt: all entries are pinned, or the floor forbids eviction.
-  [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate();
+  [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate() override;
   /// Evicts until at least `wanted` bytes are freed or the floor is reached. Returns the bytes
   /// freed.
-  Bytes evict_bytes(Bytes wanted);
+  Bytes evict_bytes(Bytes wanted) override;
   /// Evicts until the budget's use is within its capacity, regardless of the floor: for a budget
   /// that has shrunk. Returns the bytes freed.
-  Bytes trim_to_budget();
+  Bytes trim_to_budget() override;
   /// Evicts the entries that were last used before `since`, if the policy keeps their order.
-  Bytes evict_idle(Duration since);
+  Bytes evict_idle(Duration since) override;
+  /// While admission is blocked, insert() and make_room() fail with kUnavailable.
+  void block_admission(bool blocked) override;
 
   [[nodiscard]] std::optional<EncoderEntryInfo> info(const EncoderKey& key) const;
   /// Those that most agents share, at most `limit`; among equals those that were found most often.
@@ -159,10 +194,10 @@ class EncoderCache final : public PinOwner {
   /// fuzzers.
   void check_invariants() const;
 
-  void unpin(SlotId slot) override;
-
  private:
+  friend class Pin;
   struct State;
+  void unpin(SlotId slot);
   explicit EncoderCache(std::unique_ptr<State> state);
 
   std::unique_ptr<State> state_;

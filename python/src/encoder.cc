@@ -79,9 +79,9 @@ Result<StorePtr> open_store(const OpenArgs& args) {
   store->front = std::make_unique<EncodeOnce>(
       *store->cache, store->clock,
       EncodeOnceOptions{.verify_hits = args.verify_hits, .shared = args.budget.shared()});
-  AFI_TRY(store->place, args.budget.join(*store->front));
+  AFI_TRY(store->place, args.budget.join(*store->cache));
   if (!args.erasable || store->below == nullptr) return store;
-  const auto erase_memory = [it = store.get()](const NamespaceId*) { it->front->clear(); };
+  const auto erase_memory = [it = store.get()](const NamespaceId*) { it->front->cache().clear(); };
   AFI_TRY(store->names, TierNames::open(store->below, "encodings", args.secret, erase_memory));
   return store;
 }
@@ -161,7 +161,7 @@ std::optional<Result<Embeddings>> load(EncoderStore& store, const EncoderKey& ke
   leader.reset();
   auto published = std::move(taken).publish(std::move(loaded->output),
                                             {.modality = modality, .cost = loaded->cost});
-  if (store.key_below(key) != below) store.front->erase(key);  // erased while it was loaded
+  if (store.key_below(key) != below) store.front->cache().erase(key);  // erased while it was loaded
   return published;
 }
 
@@ -272,7 +272,7 @@ class PyEncoderCache {
     const StorePtr store = open();
     return or_raise(without_gil([&]() -> Result<bool> {
       const auto below = erase_below(*store, key);
-      const bool had = store->front->erase(key);
+      const bool had = store->front->cache().erase(key);
       if (below.has_value()) return had;
       return fail(below.error().code,
                   "erased from memory only; the tier may still have it: " + below.error().message);
@@ -284,7 +284,7 @@ class PyEncoderCache {
     if (store->below != nullptr && store->names == nullptr) raise_not_erasable();
     or_raise(without_gil([&]() -> Result<void> {
       if (store->names != nullptr) return store->names->erase(nullptr);
-      store->front->clear();
+      store->front->cache().clear();
       return {};
     }));
   }
@@ -309,7 +309,7 @@ class PyEncoderCache {
 
   [[nodiscard]] nb::dict stats() const {
     const StorePtr store = open();
-    const EncoderCacheStats cache = store->front->cache_stats();
+    const EncoderCacheStats cache = store->front->cache().stats();
     const EncodeOnceStats once = store->front->stats();
     nb::dict stats;
     stats["hits"] = cache.hits;

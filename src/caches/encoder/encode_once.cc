@@ -32,11 +32,10 @@ struct EncodeOnce::State {
   mutable Mutex mutex;
   const Clock& clock;
   const EncodeOnceOptions options;
-  EncoderCache& cache AFI_GUARDED_BY(mutex);
+  EncoderCache& cache;
   boost::unordered_flat_map<EncoderKey, std::shared_ptr<EncoderFlight>, DigestHash> by_key
       AFI_GUARDED_BY(mutex);
   EncodeOnceStats stats AFI_GUARDED_BY(mutex);
-  bool blocked AFI_GUARDED_BY(mutex) = false;
 };
 
 std::span<const TensorView> Embeddings::tensors() const {
@@ -71,8 +70,8 @@ EncodeOnce::Claim EncodeOnce::claim(const EncoderKey& key, AgentId agent) {
   if (auto found = find_intact(key, agent)) return *std::move(found);
   const MutexLock lock(state_->mutex);
   // Check again: it may have been published since the lock was released.
-  if (const auto info = state_->cache.info(key); info.has_value()) {
-    if (auto pin = state_->cache.find(key, agent)) return hold(*std::move(pin));
+  if (state_->cache.info(key).has_value()) {
+    if (auto pin = state_->cache.find(key, agent)) return Embeddings(*std::move(pin));
   }
   auto& flight = state_->by_key[key];
   if (flight == nullptr) {
@@ -94,58 +93,31 @@ void EncodeOnce::note_request(const RequestFacts& facts, std::span<const Embeddi
   for (const Embeddings* embeddings : used) {
     if (const Pin* pin = std::get_if<Pin>(&embeddings->held_)) slots.push_back(pin->slot());
   }
-  if (slots.empty()) return;
-  const MutexLock lock(state_->mutex);
-  state_->cache.note_request(facts, slots);
+  if (!slots.empty()) state_->cache.note_request(facts, slots);
 }
 
 std::optional<Embeddings> EncodeOnce::find_intact(const EncoderKey& key, AgentId agent) {
-  std::optional<Embeddings> found;
-  {
-    const MutexLock lock(state_->mutex);
-    if (auto pin = state_->cache.find(key, agent)) found = hold(*std::move(pin));
-  }
-  if (!found.has_value() || !state_->options.verify_hits) return found;
-  const Pin& pin = std::get<Pin>(found->held_);
-  if (pin->intact()) return found;
-  {
-    const MutexLock lock(state_->mutex);
-    ++state_->stats.corrupt;
-    state_->cache.discard_damaged(pin.slot());
-  }
-  return std::nullopt;  // releases the pin on the damaged entry
-}
-
-// Pins are released through this object, which takes the lock first.
-Embeddings EncodeOnce::hold(Pin pin) { return Embeddings(Pin::handed_over(std::move(pin), *this)); }
-
-void EncodeOnce::unpin(SlotId slot) {
+  auto pin = state_->cache.find(key, agent);
+  if (!pin.has_value()) return std::nullopt;
+  if (!state_->options.verify_hits || (*pin)->intact()) return Embeddings(*std::move(pin));
+  state_->cache.discard_damaged(pin->slot());
   const MutexLock lock(state_->mutex);
-  state_->cache.unpin(slot);
+  ++state_->stats.corrupt;
+  return std::nullopt;  // releases the pin on the damaged entry
 }
 
 Result<Pin> EncodeOnce::store(const EncoderKey& key, const TensorViews& views,
                               const EncoderEntryFacts& facts, AgentId agent) {
   const Bytes needed = Payload::bytes_needed(views);
-  {
-    const MutexLock lock(state_->mutex);
-    if (state_->blocked) {
-      ++state_->stats.blocked;
-      return afterimage::fail(
-          ErrorCode::kUnavailable,
-          "the encoder output is not cached: admission is blocked while memory is short");
-    }
-  }
   if (state_->options.shared != nullptr) state_->options.shared->make_room(needed);
-  Reservation reservation;
-  {
+  auto reservation = state_->cache.make_room(needed);
+  if (!reservation.has_value() && reservation.error().code == ErrorCode::kUnavailable) {
     const MutexLock lock(state_->mutex);
-    AFI_TRY(reservation, state_->cache.make_room(needed));
+    ++state_->stats.blocked;
   }
-  AFI_TRY(Payload payload, Payload::copy_of(views, std::move(reservation)));
-  const MutexLock lock(state_->mutex);
-  AFI_TRY(Pin pin, state_->cache.insert(key, std::move(payload), facts, agent));
-  return Pin::handed_over(std::move(pin), *this);
+  AFI_TRY(Reservation room, std::move(reservation));
+  AFI_TRY(Payload payload, Payload::copy_of(views, std::move(room)));
+  return state_->cache.insert(key, std::move(payload), facts, agent);
 }
 
 Result<Embeddings> EncodeOnce::publish(EncoderFlight& flight, EncoderOutput output,
@@ -194,7 +166,7 @@ Result<std::variant<Embeddings, FlightLeader>> EncodeOnce::wait(FlightWaiter wai
     const MutexLock lock(state_->mutex);
     if (ended == Flight::State::kLanded) {
       if (flight.uncached == nullptr) {
-        return Outcome(hold(state_->cache.hit(flight.kept->slot(), waiter.agent_)));
+        return Outcome(Embeddings(state_->cache.hit(flight.kept->slot(), waiter.agent_)));
       }
       return Outcome(
           Embeddings(Embeddings::Uncached{flight.uncached, views_of(*flight.uncached).value()}));
@@ -228,74 +200,14 @@ Result<Embeddings> EncodeOnce::get_or_encode(const EncoderKey& key, Modality mod
 }
 
 void EncodeOnce::note_covered(std::span<const EncoderKey> keys, AgentId agent) {
-  if (keys.empty()) return;
-  const MutexLock lock(state_->mutex);
   for (const EncoderKey& key : keys) state_->cache.note_covered(key, agent);
 }
 
-bool EncodeOnce::erase(const EncoderKey& key) {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.erase(key);
-}
-
-EntryCount EncodeOnce::erase_matching(const EntryFilter& filter) {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.erase_matching(filter);
-}
-
-void EncodeOnce::clear() {
-  const MutexLock lock(state_->mutex);
-  state_->cache.clear();
-}
-
-std::optional<EvictionCandidate> EncodeOnce::eviction_candidate() {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.eviction_candidate();
-}
-
-Bytes EncodeOnce::evict_bytes(Bytes wanted) {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.evict_bytes(wanted);
-}
-
-Bytes EncodeOnce::trim_to_budget() {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.trim_to_budget();
-}
-
-Bytes EncodeOnce::evict_idle(Duration since) {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.evict_idle(since);
-}
-
-void EncodeOnce::block_admission(bool blocked) {
-  const MutexLock lock(state_->mutex);
-  state_->blocked = blocked;
-}
-
-std::optional<EncoderEntryInfo> EncodeOnce::info(const EncoderKey& key) const {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.info(key);
-}
-
-std::vector<EncoderEntryInfo> EncodeOnce::most_shared(std::size_t limit) const {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.most_shared(limit);
-}
-
-EncoderCacheStats EncodeOnce::cache_stats() const {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.stats();
-}
+EncoderCache& EncodeOnce::cache() const { return state_->cache; }
 
 EncodeOnceStats EncodeOnce::stats() const {
   const MutexLock lock(state_->mutex);
   return state_->stats;
-}
-
-void EncodeOnce::check_invariants() const {
-  const MutexLock lock(state_->mutex);
-  state_->cache.check_invariants();
 }
 
 }  // namespace afterimage

@@ -66,7 +66,7 @@ TEST(EncodeOnce, EncodesOnFirstUseAndHitsAfterwards) {
     EXPECT_TRUE(got->resident());
   }
   EXPECT_EQ(encodes, 1);
-  EXPECT_EQ(to_milliseconds(f.front.cache_stats().encode_time_saved), 60)
+  EXPECT_EQ(to_milliseconds(f.front.cache().stats().encode_time_saved), 60)
       << "measured, not guessed";
 }
 
@@ -85,7 +85,7 @@ TEST(EncodeOnce, ReportsTheUseOfBothRequestsThatHoldAnItem) {
     front.note_request({}, std::vector{&other});
     front.note_request({}, std::vector{&one});
   }
-  front.evict_bytes(1_B);
+  front.cache().evict_bytes(1_B);
   EXPECT_THAT(log->take(),
               ::testing::ElementsAre("request", "insert a", "request", "touch a", "evict a"));
 }
@@ -111,8 +111,8 @@ TEST(EncodeOnce, V13_ConcurrentCallersEncodeOnce) {
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(encodes, 1);
   EXPECT_EQ(right, kCallers);
-  EXPECT_EQ(f.front.cache_stats().hits, kCallers - 1);
-  f.front.check_invariants();
+  EXPECT_EQ(f.front.cache().stats().hits, kCallers - 1);
+  f.front.cache().check_invariants();
 }
 
 TEST(EncodeOnce, AnOutputThatDoesNotFitIsSharedWithWaitersUncached) {
@@ -220,7 +220,7 @@ TEST(EncodeOnce, DroppedWaitersLeaveNothingBehind) {
     const FlightWaiter dropped = take<FlightWaiter>(f.front.claim(key(1)));
     EXPECT_TRUE(std::move(leader).publish(output(4, 1), {}).has_value());
   }
-  EXPECT_EQ(f.front.info(key(1))->pins, 0U);
+  EXPECT_EQ(f.front.cache().info(key(1))->pins, 0U);
   {
     const FlightLeader leader = take<FlightLeader>(f.front.claim(key(2)));
     const FlightWaiter dropped = take<FlightWaiter>(f.front.claim(key(2)));
@@ -259,7 +259,7 @@ TEST(EncodeOnce, DamagedMemoryIsAMissAndIsEncodedAgain) {
   EXPECT_EQ(second->tensors()[0].bytes()[0], std::byte{9});
   EXPECT_EQ(encodes, 2);
   EXPECT_EQ(f.front.stats().corrupt, 1U);
-  EXPECT_EQ(f.front.cache_stats().hits, 0U);
+  EXPECT_EQ(f.front.cache().stats().hits, 0U);
 }
 
 TEST(EncodeOnce, ServesTheRightBytesUnderEvictionAndConcurrency) {
@@ -274,8 +274,8 @@ TEST(EncodeOnce, ServesTheRightBytesUnderEvictionAndConcurrency) {
       Rng rng(t);
       for (int i = 0; i < 2'000; ++i) {
         const auto n = static_cast<unsigned>(rng.below(kKeys));
-        if (rng.chance(0.01)) f.front.erase(key(n));
-        if (rng.chance(0.01)) f.front.evict_bytes(Bytes(256));
+        if (rng.chance(0.01)) f.front.cache().erase(key(n));
+        if (rng.chance(0.01)) f.front.cache().evict_bytes(Bytes(256));
         const auto got =
             f.front.get_or_encode(key(n), Modality::kImage, [&]() -> Result<EncoderOutput> {
               ++encodes;
@@ -294,8 +294,8 @@ TEST(EncodeOnce, ServesTheRightBytesUnderEvictionAndConcurrency) {
   EXPECT_EQ(wrong, 0U);
   EXPECT_FALSE(over);
   EXPECT_LT(encodes, 8'000U);
-  f.front.check_invariants();
-  f.front.clear();
+  f.front.cache().check_invariants();
+  f.front.cache().clear();
   EXPECT_EQ(f.budget.used(), 0_B);
 }
 

@@ -12,6 +12,7 @@
 #include "afterimage/eviction_policy.h"
 #include "afterimage/result.h"
 #include "foundation/platform/huge_pages.h"
+#include "foundation/platform/mutex.h"
 #include "foundation/types/digest_hash.h"
 
 namespace afterimage {
@@ -88,15 +89,15 @@ struct EncoderCache::State {
   State(EncoderCacheOptions chosen, MemoryBudget& shared)
       : budget(shared), options(std::move(chosen)) {}
 
-  [[nodiscard]] SlotId id_of(std::uint32_t place) const {
+  [[nodiscard]] SlotId id_of(std::uint32_t place) const AFI_REQUIRES(mutex) {
     return {.index = place, .generation = slots[place].generation};
   }
-  Slot& at(SlotId id) {
+  Slot& at(SlotId id) AFI_REQUIRES(mutex) {
     AFI_CHECK(id.index < slots.size() && slots[id.index].generation == id.generation);
     return slots[id.index];
   }
 
-  void record_use(SlotId id) {
+  void record_use(SlotId id) AFI_REQUIRES(mutex) {
     Slot& slot = slots[id.index];
     slot.use_pending = false;
     if (!slot.in_policy) {
@@ -107,34 +108,42 @@ struct EncoderCache::State {
     if (uses == used.size()) flush_uses();
   }
   /// Required before any other call to the policy, so that it sees uses in order.
-  void flush_uses() {
+  void flush_uses() AFI_REQUIRES(mutex) {
     for (std::size_t i = 0; i < uses; ++i) options.policy->touch(used[i]);
     uses = 0;
   }
-  void report_use(SlotId id);
+  void report_use(SlotId id) AFI_REQUIRES(mutex);
 
-  std::uint32_t take_place();
-  std::optional<SlotId> next_victim();
+  std::uint32_t take_place() AFI_REQUIRES(mutex);
+  std::optional<SlotId> next_victim() AFI_REQUIRES(mutex);
   /// The entry that was used least recently, if that was before `since`.
-  std::optional<SlotId> next_idle(Duration since);
+  std::optional<SlotId> next_idle(Duration since) AFI_REQUIRES(mutex);
   template <typename Propose>
-  std::optional<SlotId> first_unpinned(const Propose& propose);
-  void remove(SlotId id, RemovalReason why);
-  void free_place(std::uint32_t place);
-  Result<void> evict_for(Bytes bytes, std::optional<SlotId> replaced);
+  std::optional<SlotId> first_unpinned(const Propose& propose) AFI_REQUIRES(mutex);
+  void remove(SlotId id, RemovalReason why) AFI_REQUIRES(mutex);
+  void free_place(std::uint32_t place) AFI_REQUIRES(mutex);
+  Result<void> evict_for(Bytes bytes, std::optional<SlotId> replaced) AFI_REQUIRES(mutex);
   [[nodiscard]] std::uint64_t floor() const;
+  Result<Reservation> make_room(Bytes bytes) AFI_REQUIRES(mutex);
+  /// Counts a hit, and pins.
+  void hit(SlotId id, AgentId agent) AFI_REQUIRES(mutex);
+  Result<SlotId> insert(const EncoderKey& key, Payload payload, const EncoderEntryFacts& facts,
+                        AgentId agent) AFI_REQUIRES(mutex);
+
+  mutable Mutex mutex;
 
   MemoryBudget& budget;
   EncoderCacheOptions options;
-  Slots slots;
+  Slots slots AFI_GUARDED_BY(mutex);
   boost::unordered_flat_set<std::uint32_t, PlaceHash, PlaceEqual, HugePageAllocator<std::uint32_t>>
-      index{0, PlaceHash{&slots}, PlaceEqual{&slots}};  // the resident entries
-  std::vector<std::uint32_t> free_places;
+      index AFI_GUARDED_BY(mutex){0, PlaceHash{&slots}, PlaceEqual{&slots}};  // the resident entries
+  std::vector<std::uint32_t> free_places AFI_GUARDED_BY(mutex);
   // Uses not yet reported to the policy, in order. Reporting them in a batch lets the policy's CPU
   // cache misses overlap instead of adding to each hit.
-  std::array<SlotId, 64> used{};
-  std::size_t uses = 0;
-  EncoderCacheStats stats;
+  std::array<SlotId, 64> used AFI_GUARDED_BY(mutex){};
+  std::size_t uses AFI_GUARDED_BY(mutex) = 0;
+  EncoderCacheStats stats AFI_GUARDED_BY(mutex);
+  bool blocked AFI_GUARDED_BY(mutex) = false;
 };
 
 void EncoderCache::State::report_use(SlotId id) {
@@ -260,6 +269,7 @@ Result<void> EncoderCache::State::evict_for(Bytes bytes, std::optional<SlotId> r
 EncoderCache::EncoderCache(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 EncoderCache::~EncoderCache() {
+  const MutexLock lock(state_->mutex);
   for (const Slot& slot : state_->slots) AFI_CHECK(slot.pins == 0);
 }
 
@@ -276,16 +286,24 @@ Result<std::unique_ptr<EncoderCache>> EncoderCache::create(EncoderCacheOptions o
       new EncoderCache(std::make_unique<State>(std::move(options), budget)));
 }
 
+Pin::~Pin() {
+  if (owner_ != nullptr) owner_->unpin(slot_);
+}
+
 std::optional<Pin> EncoderCache::find(const EncoderKey& key, AgentId agent) {
+  const MutexLock lock(state_->mutex);
   const auto it = state_->index.find(key);
   if (it == state_->index.end()) {
     ++state_->stats.misses;
     return std::nullopt;
   }
-  return hit(state_->id_of(*it), agent);
+  const SlotId id = state_->id_of(*it);
+  state_->hit(id, agent);
+  return Pin(*this, id, state_->at(id).record->payload);
 }
 
 Pin EncoderCache::add_pin(SlotId id) {
+  const MutexLock lock(state_->mutex);
   Slot& slot = state_->at(id);
   AFI_CHECK(slot.pins > 0);
   ++slot.pins;
@@ -293,19 +311,25 @@ Pin EncoderCache::add_pin(SlotId id) {
 }
 
 Pin EncoderCache::hit(SlotId id, AgentId agent) {
-  Slot& slot = state_->at(id);
+  const MutexLock lock(state_->mutex);
+  state_->hit(id, agent);
+  return Pin(*this, id, state_->at(id).record->payload);
+}
+
+void EncoderCache::State::hit(SlotId id, AgentId agent) {
+  Slot& slot = at(id);
   AFI_CHECK(slot.record != nullptr);
   ++slot.pins;
   ++slot.hits;
-  ++state_->stats.hits;
-  state_->stats.bytes_reused += slot.bytes;
-  state_->stats.encode_time_saved += slot.cost;
+  ++stats.hits;
+  stats.bytes_reused += slot.bytes;
+  stats.encode_time_saved += slot.cost;
   slot.use_pending = true;
   count_agent(slot, agent);
-  return Pin(*this, id, slot.record->payload);
 }
 
 void EncoderCache::note_covered(const EncoderKey& key, AgentId agent) {
+  const MutexLock lock(state_->mutex);
   const auto it = state_->index.find(key);
   if (it == state_->index.end()) return;
   Slot& slot = state_->slots[*it];
@@ -316,6 +340,7 @@ void EncoderCache::note_covered(const EncoderKey& key, AgentId agent) {
 }
 
 void EncoderCache::discard_damaged(SlotId id) {
+  const MutexLock lock(state_->mutex);
   Slot& slot = state_->at(id);
   AFI_CHECK(slot.pins > 0);
   --state_->stats.hits;
@@ -326,9 +351,18 @@ void EncoderCache::discard_damaged(SlotId id) {
 }
 
 Result<Reservation> EncoderCache::make_room(Bytes bytes) {
+  const MutexLock lock(state_->mutex);
+  return state_->make_room(bytes);
+}
+
+Result<Reservation> EncoderCache::State::make_room(Bytes bytes) {
+  if (blocked) {
+    return fail(ErrorCode::kUnavailable,
+                "the encoder output is not cached: admission is blocked while memory is short");
+  }
   while (true) {
-    AFI_TRY_VOID(state_->evict_for(bytes, std::nullopt));
-    auto reservation = state_->budget.reserve(bytes);
+    AFI_TRY_VOID(evict_for(bytes, std::nullopt));
+    auto reservation = budget.reserve(bytes);
     // Another cache may have taken the space in between. Each round evicts something or fails.
     if (reservation.has_value()) return reservation;
   }
@@ -337,28 +371,36 @@ Result<Reservation> EncoderCache::make_room(Bytes bytes) {
 Result<Pin> EncoderCache::insert(const EncoderKey& key, std::span<const TensorView> tensors,
                                  const EncoderEntryFacts& facts, AgentId agent) {
   const Bytes needed = Payload::bytes_needed(tensors);
-  const auto it = state_->index.find(key);
-  if (it != state_->index.end()) {
-    const SlotId old = state_->id_of(*it);
-    AFI_TRY_VOID(state_->evict_for(needed, old));
-    state_->remove(old, RemovalReason::kErased);
+  Reservation reservation;
+  {
+    const MutexLock lock(state_->mutex);
+    const auto it = state_->index.find(key);
+    if (it != state_->index.end() && !state_->blocked) {
+      const SlotId old = state_->id_of(*it);
+      AFI_TRY_VOID(state_->evict_for(needed, old));
+      state_->remove(old, RemovalReason::kErased);
+    }
+    AFI_TRY(reservation, state_->make_room(needed));
   }
-  AFI_TRY(Reservation reservation, make_room(needed));
   AFI_TRY(Payload payload, Payload::copy_of(tensors, std::move(reservation)));
   return insert(key, std::move(payload), facts, agent);
 }
 
 Result<Pin> EncoderCache::insert(const EncoderKey& key, Payload payload,
                                  const EncoderEntryFacts& facts, AgentId agent) {
-  State& state = *state_;
+  const MutexLock lock(state_->mutex);
+  AFI_TRY(const SlotId id, state_->insert(key, std::move(payload), facts, agent));
+  return Pin(*this, id, state_->at(id).record->payload);
+}
+
+Result<SlotId> EncoderCache::State::insert(const EncoderKey& key, Payload payload,
+                                           const EncoderEntryFacts& facts, AgentId agent) {
   std::optional<SlotId> replaced;
-  if (const auto it = state.index.find(key); it != state.index.end()) {
-    replaced = state.id_of(*it);
-  }
-  AFI_TRY_VOID(state.evict_for(0_B, replaced));
-  if (replaced.has_value()) state.remove(*replaced, RemovalReason::kErased);
-  const std::uint32_t place = state.take_place();
-  Slot& slot = state.slots[place];
+  if (const auto it = index.find(key); it != index.end()) replaced = id_of(*it);
+  AFI_TRY_VOID(evict_for(0_B, replaced));
+  if (replaced.has_value()) remove(*replaced, RemovalReason::kErased);
+  const std::uint32_t place = take_place();
+  Slot& slot = slots[place];
   slot.bytes = payload.bytes();
   slot.cost = facts.cost;
   slot.record = std::make_unique<Record>(std::move(payload), facts, std::vector<AgentId>());
@@ -366,16 +408,16 @@ Result<Pin> EncoderCache::insert(const EncoderKey& key, Payload payload,
   slot.pins = 1;
   slot.resident = true;
   count_agent(slot, agent);
-  const SlotId id = state.id_of(place);
-  state.index.insert(place);
+  index.insert(place);
   slot.use_pending = true;
-  ++state.stats.insertions;
-  state.stats.entries += EntryCount(1);
-  state.stats.resident += slot.bytes;
-  return Pin(*this, id, slot.record->payload);
+  ++stats.insertions;
+  stats.entries += EntryCount(1);
+  stats.resident += slot.bytes;
+  return id_of(place);
 }
 
 void EncoderCache::note_request(const RequestFacts& facts, std::span<const SlotId> used) {
+  const MutexLock lock(state_->mutex);
   state_->flush_uses();
   state_->options.policy->begin_request(facts);
   for (std::size_t i = used.size(); i-- > 0;) {
@@ -386,6 +428,7 @@ void EncoderCache::note_request(const RequestFacts& facts, std::span<const SlotI
 }
 
 bool EncoderCache::erase(const EncoderKey& key) {
+  const MutexLock lock(state_->mutex);
   const auto it = state_->index.find(key);
   if (it == state_->index.end()) return false;
   state_->remove(state_->id_of(*it), RemovalReason::kErased);
@@ -393,6 +436,7 @@ bool EncoderCache::erase(const EncoderKey& key) {
 }
 
 EntryCount EncoderCache::erase_matching(const EntryFilter& filter) {
+  const MutexLock lock(state_->mutex);
   EntryCount erased;
   for (std::uint32_t place = 0; place < state_->slots.size(); ++place) {
     const Slot& slot = state_->slots[place];
@@ -404,6 +448,7 @@ EntryCount EncoderCache::erase_matching(const EntryFilter& filter) {
 }
 
 void EncoderCache::clear() {
+  const MutexLock lock(state_->mutex);
   for (std::uint32_t place = 0; place < state_->slots.size(); ++place) {
     if (state_->slots[place].resident) state_->remove(state_->id_of(place), RemovalReason::kErased);
   }
@@ -411,6 +456,7 @@ void EncoderCache::clear() {
 
 std::optional<EvictionCandidate> EncoderCache::eviction_candidate() {
   State& state = *state_;
+  const MutexLock lock(state.mutex);
   if (state.stats.entries.value() <= state.floor() || !state.next_victim().has_value()) {
     return std::nullopt;
   }
@@ -420,6 +466,7 @@ std::optional<EvictionCandidate> EncoderCache::eviction_candidate() {
 }
 
 Bytes EncoderCache::evict_bytes(Bytes wanted) {
+  const MutexLock lock(state_->mutex);
   Bytes freed;
   const std::uint64_t min_entries = state_->floor();
   while (freed < wanted && state_->stats.entries.value() > min_entries) {
@@ -432,6 +479,7 @@ Bytes EncoderCache::evict_bytes(Bytes wanted) {
 }
 
 Bytes EncoderCache::trim_to_budget() {
+  const MutexLock lock(state_->mutex);
   Bytes freed;
   while (state_->budget.used() > state_->budget.capacity()) {
     const auto victim = state_->next_victim();
@@ -443,6 +491,7 @@ Bytes EncoderCache::trim_to_budget() {
 }
 
 Bytes EncoderCache::evict_idle(Duration since) {
+  const MutexLock lock(state_->mutex);
   Bytes freed;
   while (const auto victim = state_->next_idle(since)) {
     freed += state_->at(*victim).bytes;
@@ -451,7 +500,13 @@ Bytes EncoderCache::evict_idle(Duration since) {
   return freed;
 }
 
+void EncoderCache::block_admission(bool blocked) {
+  const MutexLock lock(state_->mutex);
+  state_->blocked = blocked;
+}
+
 void EncoderCache::unpin(SlotId id) {
+  const MutexLock lock(state_->mutex);
   Slot& slot = state_->at(id);
   AFI_CHECK(slot.pins > 0);
   if (--slot.pins > 0) return;
@@ -465,12 +520,14 @@ void EncoderCache::unpin(SlotId id) {
 }
 
 std::optional<EncoderEntryInfo> EncoderCache::info(const EncoderKey& key) const {
+  const MutexLock lock(state_->mutex);
   const auto it = state_->index.find(key);
   if (it == state_->index.end()) return std::nullopt;
   return info_of(state_->slots[*it]);
 }
 
 std::vector<EncoderEntryInfo> EncoderCache::most_shared(std::size_t limit) const {
+  const MutexLock lock(state_->mutex);
   std::vector<const Slot*> resident;
   for (const Slot& slot : state_->slots) {
     if (slot.resident) resident.push_back(&slot);
@@ -486,10 +543,14 @@ std::vector<EncoderEntryInfo> EncoderCache::most_shared(std::size_t limit) const
   return infos;
 }
 
-EncoderCacheStats EncoderCache::stats() const { return state_->stats; }
+EncoderCacheStats EncoderCache::stats() const {
+  const MutexLock lock(state_->mutex);
+  return state_->stats;
+}
 
 void EncoderCache::check_invariants() const {
   const State& state = *state_;
+  const MutexLock lock(state.mutex);
   Bytes resident;
   Bytes held;
   std::uint64_t entries = 0;

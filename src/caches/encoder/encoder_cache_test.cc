@@ -6,6 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "foundation/types/digest_hash.h"
 #include "policy/eviction/lfu.h"
@@ -92,6 +96,54 @@ TEST(EncoderCache, FindsAnEntryUntilItIsErased) {
   EXPECT_FALSE(f.cache->erase(key(1)));
   EXPECT_FALSE(f.get(1));
   EXPECT_EQ(f.budget.used(), 0_B);
+}
+
+TEST(Pin, UnpinsOnceWhereverItWasMoved) {
+  Fixture f(100);
+  ASSERT_TRUE(f.put(1, 1));
+  {
+    auto a = f.cache->find(key(1));
+    Pin b = *std::move(a);
+    a.reset();
+    EXPECT_EQ(f.cache->info(key(1))->pins, 1U);
+    const Pin c = std::move(b);
+    EXPECT_EQ(f.cache->info(key(1))->pins, 1U);
+    EXPECT_EQ(c->bytes(), 64_B);
+  }
+  EXPECT_EQ(f.cache->info(key(1))->pins, 0U);
+}
+
+TEST(EncoderCache, ServesManyThreads) {
+  Fixture f(40);
+  std::atomic<unsigned> wrong{0};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (unsigned i = 0; i < 400; ++i) {
+        const unsigned n = (t + i * 7) % 20;
+        const auto pin = f.cache->find(key(n));
+        if (pin.has_value() && (*pin)->tensors()[0].bytes()[0] != std::byte(n)) ++wrong;
+        if (!pin.has_value()) static_cast<void>(f.cache->insert(key(n), Rows(4, n).views, {}));
+        if (i % 50 == 0) f.cache->evict_bytes(Bytes(256));
+        if (i % 90 == 0) f.cache->erase(key(n));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0U);
+  f.cache->check_invariants();
+  EXPECT_GT(f.cache->stats().hits, 0U);
+}
+
+TEST(EncoderCache, StoresNothingWhileAdmissionIsBlocked) {
+  Fixture f(40);
+  ASSERT_TRUE(f.put(1, 4));
+  f.cache->block_admission(true);
+  EXPECT_EQ(f.cache->insert(key(2), Rows(4).views, {}).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(f.cache->insert(key(1), Rows(4).views, {}).error().code, ErrorCode::kUnavailable);
+  EXPECT_TRUE(f.get(1)) << "what is cached stays";
+  f.cache->block_admission(false);
+  EXPECT_TRUE(f.put(2, 4));
 }
 
 TEST(EncoderCache, DeepstackPlanesAreOneEntry) {

@@ -429,7 +429,7 @@ Result<json> media_json(Gateway& gateway, std::string_view query) {
   Reuse& reuse = gateway.parts().reuse;
   json list = json::array();
   for (const EncoderEntryInfo& item :
-       reuse.encoder().most_shared(std::clamp<std::uint64_t>(limit, 1, 500))) {
+       reuse.encoder().cache().most_shared(std::clamp<std::uint64_t>(limit, 1, 500))) {
     const auto& content = item.facts.content;
     list.push_back({{"digest", content.has_value() ? json(content->hex()) : json()},
                     {"modality", to_string(item.facts.modality)},

@@ -183,7 +183,7 @@ void Service::State::erase_what_others_erased(const Invalidation& invalidation) 
 /// Others may have erased anything: nothing that only this gateway holds is kept. What the servers
 /// hold, they have erased there.
 Result<void> Service::State::erase_own_copies() {
-  reuse->encoder().clear();
+  reuse->encoder().cache().clear();
   if (reuse->prefix() != nullptr) reuse->prefix()->clear();
   reuse->clear_moved();
   if (device != nullptr) AFI_TRY_VOID(device->tier().erase_matching({}));

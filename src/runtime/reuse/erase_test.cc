@@ -296,7 +296,7 @@ TEST_F(Erase, WaitsForRequestsThatAreRunning) {
   running.reset();
   eraser.join();
   EXPECT_EQ(report.unfinished, 0U);
-  EXPECT_EQ(reuse->encoder().cache_stats().entries, EntryCount(0));
+  EXPECT_EQ(reuse->encoder().cache().stats().entries, EntryCount(0));
   EXPECT_EQ(disk->stats().entries, EntryCount(0));
   EXPECT_EQ(encoder_calls(1), 1U);
 }

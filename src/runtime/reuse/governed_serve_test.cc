@@ -130,7 +130,7 @@ TEST(GovernedServeProperty, AnswersStayTheSameUnderAnyPressure) {
       const auto served = serve(all.requests[n], engine, *governed.reuse, all.options);
       ASSERT_TRUE(all.same(n, served)) << "request " << n << ", step " << i;
       ASSERT_FALSE(served->restore_failed);
-      governed.reuse->encoder().check_invariants();
+      governed.reuse->encoder().cache().check_invariants();
       governed.reuse->prefix()->check_invariants();
     }
     governed.gauge->silent = false;
@@ -176,7 +176,7 @@ TEST(GovernedServe, ConcurrentRequestsStayRightWhileTheGovernorEvicts) {
     }
   }
   EXPECT_EQ(wrong, 0);
-  governed.reuse->encoder().check_invariants();
+  governed.reuse->encoder().cache().check_invariants();
   governed.reuse->prefix()->check_invariants();
 }
 

@@ -99,7 +99,7 @@ void MediaPlan::State::load(Output& output) {
   if (archive == nullptr) return;
   if (const auto* const found = std::get_if<Embeddings>(&*output.claim)) {
     if (!archive->returned(output.key)) return;
-    const auto entry = front->info(output.key);
+    const auto entry = front->cache().info(output.key);
     if (!entry.has_value()) return;
     archive->keep_returned(output.key, found->tensors(), entry->facts.cost, entry->facts.labels);
   }

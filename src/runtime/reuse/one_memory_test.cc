@@ -128,7 +128,7 @@ TEST(OneMemory, ThreadsThatNeedEachOthersSpaceDoNotDeadlock) {
       });
     }
     threads.clear();
-    f.reuse->encoder().check_invariants();
+    f.reuse->encoder().cache().check_invariants();
     f.reuse->prefix()->check_invariants();
     EXPECT_LE(f.reuse->stats().peak, 512_KiB);
     // Which of them came last is chance; that either is still kept is not.

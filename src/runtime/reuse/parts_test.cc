@@ -207,7 +207,7 @@ TEST(Parts, TheWholeIsNotStoredBesidesItsParts) {
   const Fixture f;
   static_cast<void>(f.expect_exact(asking_about(window(0))));
   EXPECT_EQ(f.entries(), 4U);
-  f.reuse->encoder().check_invariants();
+  f.reuse->encoder().cache().check_invariants();
 }
 
 TEST(Parts, ARepeatedVideoIsNotDecodedAgain) {
@@ -216,7 +216,7 @@ TEST(Parts, ARepeatedVideoIsNotDecodedAgain) {
   ASSERT_EQ(f.engine.splits, 1U);
   EXPECT_EQ(f.expect_exact(asking_about(window(0))).encoded_parts, 0U);
   EXPECT_EQ(f.engine.splits, 1U);
-  f.reuse->encoder().clear();
+  f.reuse->encoder().cache().clear();
   EXPECT_EQ(f.expect_exact(asking_about(window(0))).encoded_parts, 4U) << "known, and evicted";
   EXPECT_EQ(f.engine.splits, 2U);
 }
@@ -370,7 +370,7 @@ TEST(Parts, ConcurrentRequestsEncodeEachPartOnce) {
   for (std::thread& thread : threads) thread.join();
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i], expected[i % 6]) << i;
   EXPECT_EQ(f.engine.encoded - before, 9U) << "slices of frames 0 to 17";
-  f.reuse->encoder().check_invariants();
+  f.reuse->encoder().cache().check_invariants();
 }
 
 TEST(SplitMemory, HoldsABoundedNumberOfParts) {

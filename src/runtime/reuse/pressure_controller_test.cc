@@ -69,7 +69,7 @@ struct Fixture {
   GovernorActions tick(Duration later = 50ms, Bytes refused = 0_B) {
     clock.advance(later);
     const GovernorActions actions = reuse->pressure()->tick(refused);
-    reuse->encoder().check_invariants();
+    reuse->encoder().cache().check_invariants();
     reuse->prefix()->check_invariants();
     return actions;
   }
@@ -104,7 +104,9 @@ struct Fixture {
   }
   [[nodiscard]] ReuseStats stats() const { return reuse->stats(); }
   [[nodiscard]] PressureControllerStats keeper() const { return reuse->pressure()->stats(); }
-  [[nodiscard]] bool holds(unsigned n) const { return reuse->encoder().info(key(n)).has_value(); }
+  [[nodiscard]] bool holds(unsigned n) const {
+    return reuse->encoder().cache().info(key(n)).has_value();
+  }
 
   ManualClock clock;
   std::shared_ptr<Machine> machine = std::make_shared<Machine>();
@@ -230,7 +232,7 @@ TEST(PressureController, AFloorYieldsToTheBudget) {
   const PressureOptions pressure{
       .gauge = machine, .governor = {.reserve = 1_MiB}, .own_thread = false};
   SharedBudget caches(budget);
-  caches.join(front);
+  caches.join(*cache);
   const auto keeper = PressureController::create(pressure, caches, clock).value();
   for (unsigned n = 0; n < 8; ++n) {
     static_cast<void>(front.get_or_encode(key(n), Modality::kImage, []() -> Result<EncoderOutput> {
@@ -273,8 +275,8 @@ TEST(PressureController, m11_hits_and_erasures_work_while_admission_is_blocked) 
   const GovernorActions actions = f.tick(50ms, 150_MiB);
   ASSERT_FALSE(actions.admits) << "an allocation has failed";
   EXPECT_TRUE(f.put(1)) << "a hit";
-  EXPECT_TRUE(f.reuse->encoder().erase(key(2)));
-  EXPECT_EQ(f.reuse->encoder().evict_bytes(1_B), 4_MiB);
+  EXPECT_TRUE(f.reuse->encoder().cache().erase(key(2)));
+  EXPECT_EQ(f.reuse->encoder().cache().evict_bytes(1_B), 4_MiB);
   EXPECT_EQ(f.stats().used, 0_B);
 }
 
@@ -361,12 +363,12 @@ TEST(PressureController, m14_reading_statistics_is_not_a_use) {
   for (unsigned n = 0; n < 16; ++n) ASSERT_TRUE(f.put(n));
   ASSERT_TRUE(f.put_kv(1, 256) && f.put_kv(2, 256));
   for (int i = 0; i < 100; ++i) {
-    EXPECT_EQ(f.reuse->encoder().info(key(0))->access_count, 0U);
+    EXPECT_EQ(f.reuse->encoder().cache().info(key(0))->access_count, 0U);
     static_cast<void>(f.reuse->prefix()->explain(testing::space(1), testing::text_of(256, 1)));
     static_cast<void>(f.stats());
   }
   EXPECT_EQ(f.stats().prefix.hits, 0U);
-  f.reuse->encoder().evict_bytes(1_B);
+  f.reuse->encoder().cache().evict_bytes(1_B);
   EXPECT_FALSE(f.holds(0)) << "still the oldest";
   f.reuse->prefix()->evict_bytes(1_B);
   const auto length = [&](int seed) {

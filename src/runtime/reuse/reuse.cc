@@ -226,7 +226,7 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
   state->front = std::make_unique<EncodeOnce>(
       *state->cache, clock,
       EncodeOnceOptions{.verify_hits = options.verify_hits, .shared = &state->shared});
-  state->shared.join(*state->front);
+  state->shared.join(*state->cache);
   if (options.prefixes) {
     PrefixCacheOptions prefix_options;
     prefix_options.max_sequences = options.max_sequences;
@@ -348,7 +348,7 @@ Result<EntryFilter> Reuse::State::filter_of(const EraseTarget& target) const {
 /// From memory.
 EraseReport Reuse::State::erase_now(const EraseTarget& target, const EntryFilter& filter) {
   EraseReport report;
-  report.encoder_outputs = front->erase_matching(filter);
+  report.encoder_outputs = front->cache().erase_matching(filter);
   if (splits != nullptr) splits->forget_parts();
   const auto matches = [&](const NamespaceId& space) {
     const MutexLock lock(spaces_mutex);
@@ -384,7 +384,7 @@ EraseReport Reuse::State::erase_now(const EraseTarget& target, const EntryFilter
 ReuseStats Reuse::stats() const {
   const State& state = *state_;
   return {
-      .encoder = state.front->cache_stats(),
+      .encoder = state.front->cache().stats(),
       .encodes = state.front->stats(),
       .prefix = state.prefill == nullptr ? PrefixCacheStats() : state.prefill->cache_stats(),
       .prefills = state.prefill == nullptr ? PrefillOnceStats() : state.prefill->stats(),

@@ -99,7 +99,7 @@ TEST(MediaPlan, CountsTheAgentsThatShareAnEntry) {
   const MediaItem a = image("a");
   const MediaItem* const media[] = {&a};
   const auto prints = fingerprint(media, space, Recipes());
-  EXPECT_EQ(f.reuse->encoder().info(prints.keys[0])->agents, 3U);
+  EXPECT_EQ(f.reuse->encoder().cache().info(prints.keys[0])->agents, 3U);
 }
 
 TEST(MediaPlan, ServesAnItemLargerThanTheBudgetUncached) {
@@ -179,7 +179,7 @@ TEST(MediaPlan, DeclinesSlowLoadsUntilTheTierIsFastAgain) {
   testing::SlowTier far(below.tier, f.clock);
   f.reuse = Reuse::create({.budget = 1_MiB, .tier = &far}, Secret{}, f.clock).value();
   const auto ask = [&] {
-    f.reuse->encoder().clear();  // so that the tier is asked
+    f.reuse->encoder().cache().clear();  // so that the tier is asked
     MediaPlan plan = f.plan({image("a")});
     if (!plan.to_encode().empty()) {
       f.clock.advance(milliseconds(50));
@@ -239,7 +239,7 @@ TEST(MediaPlan, AnUndecodableItemFailsItsWaiters) {
 TEST(MediaPlan, TwoRequestsNeverDeadlock) {
   Fixture f;
   for (int round = 0; round < 50; ++round) {
-    f.reuse->encoder().clear();
+    f.reuse->encoder().cache().clear();
     const auto request = [&](std::vector<MediaItem> items) {
       MediaPlan plan = f.plan(items);
       for (bool done = false; !done;) {

@@ -83,7 +83,7 @@ TEST(Serve, APictureThatKvCoversIsAUseOfItsAgent) {
     const bool is_first = request.hints.agent == "auditor";
     EXPECT_EQ(served.sources.front(), is_first ? MediaSource::kEncoded : MediaSource::kCovered);
   }
-  const std::vector<EncoderEntryInfo> entries = f.reuse->encoder().most_shared(9);
+  const std::vector<EncoderEntryInfo> entries = f.reuse->encoder().cache().most_shared(9);
   ASSERT_EQ(entries.size(), 1U);
   EXPECT_EQ(entries.front().agents, 3U);
   EXPECT_EQ(entries.front().access_count, 3U);

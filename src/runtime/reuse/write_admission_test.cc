@@ -42,7 +42,7 @@ class WriteAdmissionServe : public ::testing::Test {
     for (std::uint32_t i = 0; i < count; ++i) static_cast<void>(ask(1'000 + i));
   }
   void forget_memory() {
-    reuse->encoder().clear();
+    reuse->encoder().cache().clear();
     reuse->prefix()->clear();
   }
 

@@ -105,32 +105,5 @@ TEST(Payload, EveryFlippedBitIsDetected) {
   EXPECT_TRUE(payload.intact());
 }
 
-class CountingOwner final : public PinOwner {
- public:
-  void unpin(SlotId slot) override {
-    ++unpinned;
-    last = slot;
-  }
-  int unpinned = 0;
-  SlotId last;
-};
-
-TEST(Pin, UnpinsOnceWhereverItWasMoved) {
-  MemoryBudget budget(1_KiB);
-  const Payload payload = stored(budget, {tensor(DType::kU8, {8})});
-  CountingOwner owner;
-  CountingOwner front;
-  {
-    Pin a(owner, {.index = 3, .generation = 1}, payload);
-    Pin b = std::move(a);
-    EXPECT_EQ(owner.unpinned, 0);
-    const Pin c = Pin::handed_over(std::move(b), front);
-    EXPECT_EQ(c->bytes(), 64_B);
-  }
-  EXPECT_EQ(owner.unpinned, 0);
-  EXPECT_EQ(front.unpinned, 1);
-  EXPECT_EQ(front.last, (SlotId{.index = 3, .generation = 1}));
-}
-
 }  // namespace
 }  // namespace afterimage
