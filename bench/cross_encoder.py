@@ -26,7 +26,7 @@ OUT_DIR gets for each fold:
   fold-0.gguf         the model that was trained with neither: for similarity.verifier, and for `llama-server --reranking`
   fold-0.json         the threshold, and the scores of all these pairs
 
-Prints precision and coverage of the cross-encoder alone, with 95 % intervals (Wilson). With vetoes and the other rungs:
+Prints precision and coverage of the cross-encoder alone, with 95 % intervals (Wilson). With vetoes and the other match levels:
 
     afterimage-lab pairs build/cross-encoder/fold-0.kept.jsonl --verifier build/cross-encoder/fold-0.gguf     # choose a score
     afterimage-lab pairs build/cross-encoder/fold-0.jsonl --verifier build/cross-encoder/fold-0.gguf --verifier-threshold SCORE

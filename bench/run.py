@@ -258,9 +258,9 @@ def unsafe(build, peer):
     done = subprocess.run([str(build / "afterimage-lab"), "experiment", "--json"], capture_output=True, text=True)
     ours = json.loads(done.stdout)
     print("\nServed of 12,000 generated questions, and how many of them unsafe\n")
-    for rung in ours["rungs"] + [{"rung": "text", **ours["similarity"], "wrong": ours["similarity"]["unsafe"]}]:
-        print(f"{rung['rung']:<44}{rung['served']:>10}{rung['wrong']:>10}")
-    rows = {"afterimage": ours["rungs"], "similarity": ours["similarity"]}
+    for level in ours["match_levels"] + [{"match_level": "text", **ours["similarity"], "wrong": ours["similarity"]["unsafe"]}]:
+        print(f"{level['match_level']:<44}{level['served']:>10}{level['wrong']:>10}")
+    rows = {"afterimage": ours["match_levels"], "similarity": ours["similarity"]}
     with tempfile.TemporaryDirectory(dir=build) as folder:
         subprocess.run([str(build / "afterimage-lab"), "experiment", "--write-gqa", folder], check=True, capture_output=True)
         done = subprocess.run([peer, str(HERE / "peers" / "answers_faiss.py"), folder], capture_output=True, text=True)

@@ -232,23 +232,23 @@ void BM_SimilarityFind(benchmark::State& state) {
   static MemoryBudget budget{16_GiB};
   static SystemClock clock;
   static auto cache = AnswerCache::create({}, budget, clock).value();
-  static std::map<std::size_t, std::unique_ptr<SimilarityRung>> rungs;
-  std::unique_ptr<SimilarityRung>& rung = rungs[rows];
-  if (rung == nullptr) {
+  static std::map<std::size_t, std::unique_ptr<SimilarityLevel>> levels;
+  std::unique_ptr<SimilarityLevel>& level = levels[rows];
+  if (level == nullptr) {
     SimilarityOptions options;
     options.layers = {{.name = "text", .dimensions = kDimensions, .threshold = 0.5F}};
     options.mode = SimilarityMode::kLearned;
-    rung = SimilarityRung::create(std::move(options), *cache, budget, clock).value();
+    level = SimilarityLevel::create(std::move(options), *cache, budget, clock).value();
     for (std::size_t i = 0; i < rows; ++i) {
       Question question(some_scope(), words(i));
-      AFI_CHECK(rung->insert(question, std::span(&kept_vectors()[i], 1)).has_value());
+      AFI_CHECK(level->insert(question, std::span(&kept_vectors()[i], 1)).has_value());
     }
   }
   std::size_t next = queries().size();
   for (auto _ : state) {
     const std::size_t i = next++ % kAsked;
     const Question question(some_scope(), words(i));
-    benchmark::DoNotOptimize(rung->find(question, std::span(&queries()[i], 1)));
+    benchmark::DoNotOptimize(level->find(question, std::span(&queries()[i], 1)));
   }
 }
 BENCHMARK(BM_SimilarityFind)->Apply(sizes<1000, 50'000, 100'000>)->Unit(benchmark::kMicrosecond);

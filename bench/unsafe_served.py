@@ -5,7 +5,7 @@ r"""How often is an answer that was served to a similar question wrong, and is a
 
     bench/unsafe_served.py build/release/afterimage-lab                    # three seeds of 300,000 questions, about two minutes
 
-Generated questions with known answers go through all rungs of the answer cache, and traps among them: questions that look like an
+Generated questions with known answers go through all match levels of the answer cache, and traps among them: questions that look like an
 earlier one and have another answer. An engine that is always right answers what the cache does not, so every wrong answer is caused
 by reuse. Goals: at least 2,000 similarity hits, of which at most 1 % are unsafe, at most 1.5 % by the upper end of the 95 % interval
 (Wilson); none of at least 9,000 traps served. Exit code 1: a goal is missed.
@@ -96,9 +96,9 @@ def generated(arguments: argparse.Namespace) -> bool:
                      similarity["traps_served"] + sum(trap["served"] for trap in said["traps"]),
                      sum(trap["asked"] for trap in said["traps"])])  # fmt: skip
         row(str(seed), *rows[-1])
-        others = sum(rung["wrong"] for rung in said["rungs"])
+        others = sum(level["wrong"] for level in said["match_levels"])
         if others:
-            print(f"{others} wrong answers were served by the rungs without a model")
+            print(f"{others} wrong answers were served by the match levels without a model")
             return False
     return all_rows(rows)
 

@@ -14,12 +14,12 @@ using namespace afterimage;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  for (const MatchLevel rung : kMatchLevels) {
-    const auto form = fold_text(text, rung);
-    AFI_CHECK(rung != MatchLevel::kExact || form == text);
+  for (const MatchLevel level : kMatchLevels) {
+    const auto form = fold_text(text, level);
+    AFI_CHECK(level != MatchLevel::kExact || form == text);
     if (!form.has_value()) continue;
     AFI_CHECK(form->size() <= 2 * size);
-    AFI_CHECK(fold_text(*form, rung) == form);
+    AFI_CHECK(fold_text(*form, level) == form);
   }
   const auto canonical = fold_text(text, MatchLevel::kCanonical);
   if (canonical.has_value()) {

@@ -118,9 +118,9 @@ struct AnswerUsage {
 
 /// Which matches a request accepts.
 struct LookupRules {
-  /// The loosest rung that may be served; rungs that the scope forbids are only watched.
+  /// The loosest match level that may be served; match levels that the scope forbids are only watched.
   MatchLevel serve = MatchLevel::kNear;
-  /// Rungs beyond `serve`, up to this one, are looked up and counted but never served.
+  /// Levels beyond `serve`, up to this one, are looked up and counted but never served.
   MatchLevel watch = MatchLevel::kExact;
   /// Older answers are not served.
   std::optional<Duration> max_age = std::nullopt;
@@ -130,24 +130,24 @@ struct LookupRules {
   bool share = false;
 };
 
-/// The result of a look-up at one rung.
+/// The result of a look-up at one match level.
 enum class Verdict : unsigned char {
   kServed,
   kJoined,                // waited for another request's answer: see AnswerOnce
   kMissed,                // no entry
-  kNotAllowed,            // matched; the rung is beyond LookupRules::serve
+  kNotAllowed,            // matched; the match level is beyond LookupRules::serve
   kTooOld,                // matched; violates LookupRules::max_age or min_fresh
   kExpired,               // matched; expired and removed
   kDamaged,               // matched; failed its checksum and removed
-  kInsufficientEvidence,  // similar; not enough evidence that such matches are right: see SimilarityRung
+  kInsufficientEvidence,  // similar; not enough evidence that such matches are right: see SimilarityLevel
   kExplored,              // similar and acceptable; the model was asked anyway, to gather evidence
 };
 /// "served", "missed", "not_allowed", …
 std::string_view to_string(Verdict verdict);
 
-/// One rung of a look-up: the candidate, and why it was used or not.
+/// One match level of a look-up: the candidate, and why it was used or not.
 struct MatchStep {
-  MatchLevel rung = MatchLevel::kExact;
+  MatchLevel level = MatchLevel::kExact;
   Verdict verdict = Verdict::kMissed;
   std::string candidate;     // the exact question that the entry answers
   AnswerEntryId entry = {};  // the entry

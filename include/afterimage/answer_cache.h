@@ -37,8 +37,8 @@ struct AnswerFacts {
   bool keep_partial = false;
 };
 
-/// Counters of one rung. Each look-up adds one at every rung that it reached.
-struct RungStats {
+/// Counters of one match level. Each look-up adds one at every match level that it reached.
+struct MatchLevelStats {
   std::uint64_t served = 0;
   std::uint64_t matched_not_used = 0;
   std::uint64_t missed = 0;
@@ -46,8 +46,8 @@ struct RungStats {
 
 /// Counters run over the cache's lifetime.
 struct AnswerCacheStats {
-  std::array<RungStats, kMatchLevels.size()> rungs;
-  RungStats proposed;  // answers to candidates: find_exact()
+  std::array<MatchLevelStats, kMatchLevels.size()> levels;
+  MatchLevelStats proposed;  // answers to candidates: find_exact()
   std::uint64_t insertions = 0;
   std::uint64_t evictions = 0;
   std::uint64_t evicted_for_quota = 0;  // part of evictions
@@ -85,7 +85,7 @@ struct AnswerCacheOptions {
 /// Pins     A pinned entry expires and can be erased, but is never evicted. A newer answer to the
 ///          same text inherits the pin. At most half of the budget and of max_entries is pinned; if
 ///          the budget shrinks, the oldest entries are unpinned first.
-/// Match    Scope and form are compared in full. If several entries have the same form at a rung,
+/// Match    Scope and form are compared in full. If several entries have the same form at a match level,
 ///          the newest is found.
 /// Errors   kInvalidArgument: an incomplete answer without keep_partial, a tag with a zero byte. kNoSpace: larger than
 ///          the quota, or than what other caches and pins leave of it or of the budget; nothing is
@@ -108,7 +108,7 @@ class AnswerCache final : public BudgetClient {
   AnswerCache(const AnswerCache&) = delete;
   AnswerCache& operator=(const AnswerCache&) = delete;
 
-  /// Looks up rung by rung, the strictest first, until an answer may be served.
+  /// Looks up match level by match level, the strictest first, until an answer may be served.
   [[nodiscard]] AnswerLookup find(Question& question, const LookupRules& rules = {});
   /// The result that find() would return now. Counts, touches and removes nothing.
   [[nodiscard]] AnswerLookup peek(Question& question, const LookupRules& rules = {}) const;

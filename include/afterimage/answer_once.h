@@ -37,7 +37,7 @@ class [[nodiscard]] AnswerLeader {
   /// A permanent error (is_permanent) fails all waiters; after any other, one of them becomes the
   /// leader.
   void fail(const Error& error) &&;
-  /// The look-up that missed, rung by rung.
+  /// The look-up that missed, match level by match level.
   [[nodiscard]] const std::vector<MatchStep>& looked() const { return looked_; }
 
  private:
@@ -90,7 +90,7 @@ struct AnswerOnceStats {
 };
 
 /// An answer cache with single flight: while a question is being answered, requests for the same
-/// question (at any rung that their rules allow) wait for that answer. If the leader fails or gives
+/// question (at any match level that their rules allow) wait for that answer. If the leader fails or gives
 /// up, a waiter takes over.
 ///
 ///   Claim claim = front.claim(question);

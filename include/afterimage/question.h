@@ -33,7 +33,7 @@ enum class MatchLevel : unsigned char {
 inline constexpr std::array kMatchLevels{MatchLevel::kExact, MatchLevel::kCanonical,
                                          MatchLevel::kNear};
 /// "text:exact", "text:canonical", "text:near".
-std::string_view to_string(MatchLevel rung);
+std::string_view to_string(MatchLevel level);
 
 /// One image, audio clip or video, identified by content digest: never by name, URL or similarity.
 struct ScopeMedia {
@@ -66,7 +66,7 @@ struct Scope {
 struct ScopeId {
   NamespaceId space;  // model, weights, tenant
   ScopeKey key;
-  /// The loosest rung that may be served. Canonical if the scope has media: an article or a plural
+  /// The loosest match level that may be served. Canonical if the scope has media: an article or a plural
   /// can be what is asked about an image ("the dogs", "a dog").
   MatchLevel loosest = MatchLevel::kNear;
   bool operator==(const ScopeId&) const = default;
@@ -83,7 +83,7 @@ struct ScopeId {
                                const NamespaceId& answers);
 [[nodiscard]] ScopeId identify(const Scope& scope, const Namespace& space);
 
-/// A question to look up: its text and its scope. Forms are computed when a rung first needs them,
+/// A question to look up: its text and its scope. Forms are computed when a match level first needs them,
 /// and stored.
 ///
 /// Threads  Not thread-safe, form() included.
@@ -93,12 +93,12 @@ class Question {
 
   [[nodiscard]] const ScopeId& scope() const { return scope_; }
   [[nodiscard]] const std::string& text() const { return text_; }
-  /// The loosest rung that may be served: the stricter of the rules' and the scope's limit.
+  /// The loosest match level that may be served: the stricter of the rules' and the scope's limit.
   [[nodiscard]] MatchLevel ceiling(MatchLevel serve) const {
     return std::min(serve, scope_.loosest);
   }
-  /// nullopt: the rung does not apply. Valid until the question is moved or destroyed.
-  [[nodiscard]] std::optional<std::string_view> form(MatchLevel rung);
+  /// nullopt: the match level does not apply. Valid until the question is moved or destroyed.
+  [[nodiscard]] std::optional<std::string_view> form(MatchLevel level);
 
  private:
   struct Form {

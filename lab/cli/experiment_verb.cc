@@ -53,10 +53,10 @@ struct ExperimentArgs {
   ExperimentEngines engines;
 };
 
-MatchLevel rung_named(std::string_view name) {
-  const auto* const rung = std::ranges::find_if(
+MatchLevel level_named(std::string_view name) {
+  const auto* const level = std::ranges::find_if(
       kMatchLevels, [&](MatchLevel one) { return to_string(one).ends_with(name); });
-  return rung == kMatchLevels.end() ? MatchLevel::kExact : *rung;
+  return level == kMatchLevels.end() ? MatchLevel::kExact : *level;
 }
 
 QuestionSet generated_questions(const DataArgs& data) {
@@ -69,7 +69,7 @@ ExitCode run_generated(const ExperimentArgs& args, const World& world) {
   const QuestionSet set = generated_questions(args.data);
   // Matches of looser steps than --serve are counted without being served.
   const auto report = run_trial(
-      set, {.text = {.serve = rung_named(args.serve), .watch = MatchLevel::kNear}}, world.clock);
+      set, {.text = {.serve = level_named(args.serve), .watch = MatchLevel::kNear}}, world.clock);
   if (!report.has_value()) return report_error("experiment", report.error(), ExitCode::kProblem);
   fmt::print("{}", args.json ? to_json(*report) : to_table(*report));
   return report->unsafe == 0 && (!report->similarity || report->similarity->in_budget())

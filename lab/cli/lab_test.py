@@ -101,9 +101,9 @@ class Experiment(unittest.TestCase):
         self.assertEqual((report["questions"], report["unsafe"]), (2000, 0))
         self.assertGreater(sum(trap["asked"] for trap in report["traps"]), 200)
         self.assertEqual([trap for trap in report["traps"] if trap["served"]], [])
-        self.assertTrue(all(rung["served"] > 0 and rung["wrong"] == 0 for rung in report["rungs"]))
+        self.assertTrue(all(level["served"] > 0 and level["wrong"] == 0 for level in report["match_levels"]))
         exact = json.loads(call("experiment", "--questions", "2000", "--serve", "exact", "--json").stdout)
-        self.assertEqual([rung["served"] > 0 for rung in exact["rungs"]], [True, False, False])
+        self.assertEqual([level["served"] > 0 for level in exact["match_levels"]], [True, False, False])
 
 
 class GqaExperiment(Folder):
@@ -331,7 +331,7 @@ class Pairs(Folder):
         done = call("pairs", path, "--json")
         self.assertEqual(done.returncode, 0)
         report = json.loads(done.stdout)
-        self.assertEqual([rung["matched"] for rung in report["rungs"]], [0, 1, 1])
+        self.assertEqual([level["matched"] for level in report["match_levels"]], [0, 1, 1])
         self.assertAlmostEqual(report["safe"]["precision"], 0.5)
         self.assertAlmostEqual(report["safe"]["coverage"], 2 / 3)
         self.assertIn("Where can I buy lamp?", call("pairs", path, "--show", "5").stdout)

@@ -68,32 +68,32 @@ struct BackendRequest {
   std::vector<Vector> vectors;
 };
 
-/// The similarity rung with the built-in vectors.
+/// The similarity level with the built-in vectors.
 class Neighbours {
  public:
-  Neighbours(std::unique_ptr<SimilarityRung> rung, HashedNgrams embedder)
-      : rung_(std::move(rung)), embedder_(std::move(embedder)) {}
+  Neighbours(std::unique_ptr<SimilarityLevel> level, HashedNgrams embedder)
+      : level_(std::move(level)), embedder_(std::move(embedder)) {}
 
   Result<BackendRequest> ask(const Question& question, const LookupRules& rules) {
     BackendRequest asked;
     AFI_TRY(asked.vectors.emplace_back(), embedder_.embed_one(std::string_view(question.text())));
-    AFI_TRY(asked.found, rung_->find(question, asked.vectors, rules));
+    AFI_TRY(asked.found, level_->find(question, asked.vectors, rules));
     return asked;
   }
   Result<void> tell(const Question& question, const BackendRequest& asked, const Answer& said) {
-    rung_->learn(question, asked.found, said);
-    return rung_->insert(question, asked.vectors);
+    level_->learn(question, asked.found, said);
+    return level_->insert(question, asked.vectors);
   }
   [[nodiscard]] SimilarityTally snapshot() const {
     SimilarityTally result = tally;
-    result.learned = rung_->stats().learned;
+    result.learned = level_->stats().learned;
     return result;
   }
 
   SimilarityTally tally;
 
  private:
-  std::unique_ptr<SimilarityRung> rung_;
+  std::unique_ptr<SimilarityLevel> level_;
   HashedNgrams embedder_;
 };
 
@@ -121,7 +121,7 @@ class Trial {
     if (limit < ReuseLimit::kText) rules.serve = MatchLevel::kExact;
     AnswerOnce::Claim claim = front_.claim(question, rules);
     if (const auto* found = std::get_if<AnswerLookup>(&claim)) {
-      record_rung(here, *found);
+      record_level(here, *found);
       return {};
     }
     AFI_CHECK(std::holds_alternative<AnswerLeader>(claim));  // there are no concurrent requests
@@ -204,12 +204,12 @@ class Trial {
     return true;
   }
 
-  void record_rung(const Case& here, const AnswerLookup& found) {
+  void record_level(const Case& here, const AnswerLookup& found) {
     const MatchStep& step = found.steps.back();
-    RungTally& rung = report_.rungs[static_cast<std::size_t>(step.rung)];
+    LevelTally& level = report_.levels[static_cast<std::size_t>(step.level)];
     const bool unsafe = is_unsafe(here, step.candidate, *found.answer);
-    ++rung.served;
-    rung.wrong += found.answer->text != here.truth ? 1 : 0;
+    ++level.served;
+    level.wrong += found.answer->text != here.truth ? 1 : 0;
     report_.unsafe += unsafe ? 1 : 0;
     // A trap that gets its own answer counts as a normal hit.
     tally_of(here.asked).served += here.asked.trap == Trap::kNone || unsafe ? 1 : 0;
@@ -309,8 +309,8 @@ Result<TrialReport> run_trial(const QuestionSet& set, const TrialRules& rules, c
         .layers = {{.name = "text", .dimensions = embedder.dimensions(), .threshold = kNearest}},
         .mode = *rules.similarity,
         .acceptance = rules.acceptance};
-    AFI_TRY(auto rung, SimilarityRung::create(std::move(options), *cache, budget, clock));
-    neighbours.emplace(std::move(rung), std::move(embedder));
+    AFI_TRY(auto level, SimilarityLevel::create(std::move(options), *cache, budget, clock));
+    neighbours.emplace(std::move(level), std::move(embedder));
     neighbours->tally.mode = *rules.similarity;
     neighbours->tally.error_budget = rules.acceptance.error_budget;
   }
@@ -325,9 +325,9 @@ std::string to_table(const TrialReport& report) {
   std::string out =
       fmt::format("{} questions, {} engine calls\n\n{:<22}{:>9}{:>9}{:>9}   {}\n", report.questions,
                   report.engine_calls, "", "served", "of all", "wrong", "wrong at most (95 %)");
-  for (const MatchLevel rung : kMatchLevels) {
-    const RungTally& tally = report.rungs[static_cast<std::size_t>(rung)];
-    out += fmt::format("{:<22}{:>9}{:>9}{:>9}   {:.3f} %\n", to_string(rung), tally.served,
+  for (const MatchLevel level : kMatchLevels) {
+    const LevelTally& tally = report.levels[static_cast<std::size_t>(level)];
+    out += fmt::format("{:<22}{:>9}{:>9}{:>9}   {:.3f} %\n", to_string(level), tally.served,
                        percent(tally.served, report.questions), tally.wrong,
                        100 * proportion(tally.wrong, tally.served).high);
   }
@@ -355,14 +355,14 @@ std::string to_table(const TrialReport& report) {
 }
 
 std::string to_json(const TrialReport& report) {
-  OrderedJson rungs = OrderedJson::array();
-  for (const MatchLevel rung : kMatchLevels) {
-    const RungTally& tally = report.rungs[static_cast<std::size_t>(rung)];
+  OrderedJson levels = OrderedJson::array();
+  for (const MatchLevel level : kMatchLevels) {
+    const LevelTally& tally = report.levels[static_cast<std::size_t>(level)];
     const Proportion wrong = proportion(tally.wrong, tally.served);
-    rungs.push_back({{"rung", to_string(rung)},
-                     {"served", tally.served},
-                     {"wrong", tally.wrong},
-                     {"wrong_95", {wrong.low, wrong.high}}});
+    levels.push_back({{"match_level", to_string(level)},
+                      {"served", tally.served},
+                      {"wrong", tally.wrong},
+                      {"wrong_95", {wrong.low, wrong.high}}});
   }
   OrderedJson wordings = OrderedJson::array();
   for (std::size_t i = 0; i < kWordings; ++i) {
@@ -379,7 +379,7 @@ std::string to_json(const TrialReport& report) {
   const OrderedJson all{
       {"questions", report.questions},
       {"engine_calls", report.engine_calls},
-      {"rungs", std::move(rungs)},
+      {"match_levels", std::move(levels)},
       {"similarity",
        report.similarity.has_value() ? similarity_json(*report.similarity) : OrderedJson(nullptr)},
       {"wordings", std::move(wordings)},

@@ -22,7 +22,7 @@ struct Tally {
   std::uint64_t served = 0;  // from the cache
 };
 
-struct RungTally {
+struct LevelTally {
   std::uint64_t served = 0;
   std::uint64_t wrong = 0;  // of those, not the true answer
 };
@@ -36,7 +36,7 @@ struct WrongReuse {
   Trap trap = Trap::kNone;
 };
 
-/// What similarity matching did after the text rungs had missed.
+/// What similarity matching did after the text levels had missed.
 struct SimilarityTally {
   SimilarityMode mode = SimilarityMode::kWatch;
   double error_budget = 0.0;  // allowed unsafe share of served answers
@@ -56,11 +56,11 @@ struct SimilarityTally {
 struct TrialReport {
   std::uint64_t questions = 0;
   std::uint64_t engine_calls = 0;
-  std::array<RungTally, kMatchLevels.size()> rungs;
+  std::array<LevelTally, kMatchLevels.size()> levels;
   std::array<Tally, kWordings> wordings;  // questions that are no trap
   /// served: by an answer to anything but the same question in the same request, right or wrong
   std::array<Tally, kTraps> traps;
-  std::uint64_t unsafe = 0;       // by text rungs: the answer to another question, or not true
+  std::uint64_t unsafe = 0;       // by text levels: the answer to another question, or not true
   std::vector<WrongReuse> wrong;  // the first hundred unsafe answers
   std::optional<SimilarityTally> similarity;
 
@@ -81,7 +81,7 @@ struct TrialRules {
 /// Errors   Those of drawing images and of the cache.
 Result<TrialReport> run_trial(const QuestionSet& set, const TrialRules& rules, const Clock& clock);
 
-/// Human- and machine-readable: {"questions", "engine_calls", "rungs": [{"rung", "served", "wrong",
+/// Human- and machine-readable: {"questions", "engine_calls", "match_levels": [{"match_level", "served", "wrong",
 /// "wrong_95": [low, high]}], "similarity": {"mode", "served", "unsafe", "unsafe_95",
 /// "error_budget", …} or null, "wordings": […], "traps": [{"trap", "asked", "served"}], "unsafe"}.
 std::string to_table(const TrialReport& report);

@@ -22,8 +22,8 @@ TrialReport trial(const TrialRules& rules) {
   return run_trial(questions(), rules, clock).value();
 }
 
-std::uint64_t served_at(const TrialReport& report, MatchLevel rung) {
-  return report.rungs[static_cast<std::size_t>(rung)].served;
+std::uint64_t served_at(const TrialReport& report, MatchLevel level) {
+  return report.levels[static_cast<std::size_t>(level)].served;
 }
 
 // Shows 1 of the answer cache; the program uses 12,000 questions.
@@ -37,7 +37,7 @@ TEST(AnswerTrial, NoTrapIsServedAndNothingServedIsWrong) {
   for (const WrongReuse& wrong : report.wrong) ADD_FAILURE() << wrong.asked << wrong.candidate;
 }
 
-TEST(AnswerTrial, EachRungServesItsKindOfRewording) {
+TEST(AnswerTrial, EachLevelServesItsKindOfRewording) {
   const TrialReport report = trial({});
   EXPECT_GT(served_at(report, MatchLevel::kExact), 200U);
   EXPECT_GT(served_at(report, MatchLevel::kCanonical), 30U);
@@ -47,7 +47,7 @@ TEST(AnswerTrial, EachRungServesItsKindOfRewording) {
   EXPECT_GT(wording(Wording::kTyped).served, wording(Wording::kTyped).asked * 8 / 10);
   EXPECT_LT(wording(Wording::kRephrased).served, wording(Wording::kRephrased).asked);
   std::uint64_t served = 0;
-  for (const RungTally& rung : report.rungs) served += rung.served;
+  for (const LevelTally& level : report.levels) served += level.served;
   EXPECT_EQ(report.engine_calls + served, report.questions);
 }
 
@@ -76,7 +76,7 @@ TEST(AnswerTrial, AFixedThresholdServesWrongAnswers) {
   EXPECT_GT(fixed.similarity->unsafe, 100U);
   EXPECT_FALSE(fixed.similarity->in_budget());
   EXPECT_GT(fixed.similarity->traps_served, 5U);
-  EXPECT_EQ(fixed.unsafe, 0U);  // the text rungs are not the cause
+  EXPECT_EQ(fixed.unsafe, 0U);  // the text levels are not the cause
   // Never the answer about another image, however low the threshold.
   EXPECT_EQ(fixed.traps[static_cast<std::size_t>(Trap::kOtherScene)].served, 0U);
 }
@@ -85,9 +85,9 @@ TEST(AnswerTrial, JsonHasTheDocumentedNames) {
   const auto json = nlohmann::json::parse(to_json(trial({})));
   EXPECT_EQ(json["questions"], 3000);
   EXPECT_EQ(json["unsafe"], 0);
-  EXPECT_EQ(json["rungs"][1]["rung"], "text:canonical");
-  EXPECT_EQ(json["rungs"][1]["wrong"], 0);
-  EXPECT_GT(json["rungs"][1]["wrong_95"][1], 0.0) << "a small sample has a wide interval";
+  EXPECT_EQ(json["match_levels"][1]["match_level"], "text:canonical");
+  EXPECT_EQ(json["match_levels"][1]["wrong"], 0);
+  EXPECT_GT(json["match_levels"][1]["wrong_95"][1], 0.0) << "a small sample has a wide interval";
   EXPECT_EQ(json["similarity"]["mode"], "learned");
   EXPECT_EQ(json["similarity"]["in_budget"], true);
   EXPECT_EQ(json["traps"].size(), kTraps - 1);

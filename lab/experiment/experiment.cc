@@ -16,7 +16,7 @@
 #include "foundation/crypto/sha256.h"
 #include "lab/datasets/answer_match.h"
 #include "lab/datasets/prompt.h"
-#include "lab/experiment/similarity_rungs.h"
+#include "lab/experiment/similarity_levels.h"
 
 namespace afterimage {
 namespace {
@@ -24,11 +24,11 @@ namespace {
 constexpr Bytes kCacheBudget = 4_GiB;
 constexpr std::size_t kTopKeys = 5;
 
-/// The first semantic cache's name for the technique of each text rung.
-std::string_view technique_of(MatchLevel rung) {
+/// The first semantic cache's name for the technique of each text level.
+std::string_view technique_of(MatchLevel level) {
   constexpr std::array<std::string_view, kMatchLevels.size()> kNames{"exact_text", "canonical_text",
                                                                      "near_text"};
-  return kNames[static_cast<std::size_t>(rung)];
+  return kNames[static_cast<std::size_t>(level)];
 }
 
 Techniques all_techniques(const ExperimentSpec& spec) {
@@ -50,7 +50,7 @@ const std::string& reference_of(const Sample& sample) {
 class Runner {
  public:
   Runner(const ExperimentSpec& spec, CacheMode mode, const ExperimentWorld& world, Namespace space,
-         AnswerCache& cache, SimilarityRungs& similarity)
+         AnswerCache& cache, SimilarityLevels& similarity)
       : spec_(spec),
         mode_(mode),
         world_(world),
@@ -122,19 +122,19 @@ class Runner {
     return id;
   }
 
-  /// Looks up rung by rung until a cached answer matches the sample.
+  /// Looks up match level by match level until a cached answer matches the sample.
   std::optional<Answer> decide(Question& question, const Sample& sample, SampleResult& result) {
     if (!is_cacheable()) return std::nullopt;
     if (spec_.enable_exact_text_cache) {
       AnswerLookup found = cache_.find(question);
       for (const MatchStep& step : found.steps) {
         const bool hit = found.answer.has_value() && &step == &found.steps.back();
-        note(result.techniques, technique_of(step.rung),
+        note(result.techniques, technique_of(step.level),
              hit ? TechniqueStatus::kHit : TechniqueStatus::kMiss);
       }
       if (found.answer.has_value()) {
         if (mode_ == CacheMode::kDryRun) cache_.retract_hit(found);
-        result.source = to_string(found.steps.back().rung);
+        result.source = to_string(found.steps.back().level);
         result.candidate = found.steps.back().candidate;
         result.score = 1;
         return std::move(found.answer);
@@ -176,7 +176,7 @@ class Runner {
   const ExperimentWorld& world_;
   Namespace space_;
   AnswerCache& cache_;
-  SimilarityRungs& similarity_;
+  SimilarityLevels& similarity_;
 };
 
 void add(ExperimentTotals& totals, const Sample& sample, const SampleResult& result) {
@@ -286,22 +286,22 @@ Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mo
   }
   MemoryBudget budget(kCacheBudget);
   AFI_TRY(const auto cache, AnswerCache::create({}, budget, world.clock));
-  AFI_TRY(const auto similarity, SimilarityRungs::create(spec, {.cache = *cache,
-                                                                .budget = budget,
-                                                                .clock = world.clock,
-                                                                .images = world.images,
-                                                                .engine = world.engine,
-                                                                .text_encoder = world.text_encoder,
-                                                                .samples = samples}));
+  AFI_TRY(const auto similarity, SimilarityLevels::create(spec, {.cache = *cache,
+                                                                 .budget = budget,
+                                                                 .clock = world.clock,
+                                                                 .images = world.images,
+                                                                 .engine = world.engine,
+                                                                 .text_encoder = world.text_encoder,
+                                                                 .samples = samples}));
   AFI_TRY(Namespace space,
           Namespace::of(
               {.model = spec.model, .encoder = spec.model, .chat_template = spec.prompt_template},
               TenantId(), Secret{}));
   Runner runner(spec, mode, world, std::move(space), *cache, *similarity);
   ExperimentReport report;
-  const std::vector<SimilarityRung*> rungs = similarity->all();
+  const std::vector<SimilarityLevel*> levels = similarity->all();
   if (world.cache_files != nullptr) {
-    AFI_TRY(report.reused, load_run_cache(spec, *world.cache_files, *cache, rungs));
+    AFI_TRY(report.reused, load_run_cache(spec, *world.cache_files, *cache, levels));
     if (on_start) on_start(*report.reused);
   }
   const Duration began = world.clock.now();
@@ -314,7 +314,7 @@ Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mo
   report.wall_time = world.clock.now() - began;
   report.totals = totals_of(samples, report.samples);
   if (world.cache_files != nullptr) {
-    AFI_TRY_VOID(save_run_cache(spec, *world.cache_files, *cache, rungs));
+    AFI_TRY_VOID(save_run_cache(spec, *world.cache_files, *cache, levels));
   }
   return report;
 }

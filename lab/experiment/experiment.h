@@ -103,21 +103,21 @@ struct ExperimentWorld {
   const ImageRoots& images;
   const Clock& clock;
   SampleEngine& engine;
-  Embedder* text_encoder = nullptr;  // of the rung "text"; nullptr: hashed n-grams
+  Embedder* text_encoder = nullptr;  // of the match level "text"; nullptr: hashed n-grams
   Files* cache_files = nullptr;      // of spec.cache_dir, kept between runs; nullptr: not kept
 };
 using OnSample = std::function<void(const Sample&, const SampleResult&)>;
 using OnReuse = std::function<void(const ReusedCache&)>;  // before the first sample
 
 /// Processes one sample after the other: builds its scope (model, template, sampling, image
-/// content), looks up the key of its chunk source rung by rung, then asks the engine. An answer is
+/// content), looks up the key of its chunk source match level by match level, then asks the engine. An answer is
 /// inserted once it exists, under the sample's key and scope. All caches start empty, or with what
 /// the cache folder has of an earlier run (run_cache.h).
 ///
 /// Wrong    An answer from the cache is compared with what the engine answers itself; in live mode
 ///          the engine is asked for that after the sample's time was taken.
 ///
-/// Rungs    text:exact, text:canonical, text:near (not about images), embedding:*, fusion, text. With
+/// Levels    text:exact, text:canonical, text:near (not about images), embedding:*, fusion, text. With
 ///          a temperature above 0 nothing is looked up or cached, because answers are random.
 /// Errors   Before the first sample: kInvalidArgument: layers that do not match the hook's vectors,
 ///          or answers about similar images in live mode; kUnsupported: a hook whose states the

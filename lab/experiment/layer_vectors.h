@@ -22,7 +22,7 @@ struct SampleToEmbed {
   const std::string& key;
 };
 
-/// Makes the vectors of a rung's layers.
+/// Makes the vectors of a match level's layers.
 ///
 /// prompt   Of the question alone, not of the rendered prompt: the template would make all prompts
 ///          similar.

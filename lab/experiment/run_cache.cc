@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kDomain = "afterimage/experiment-cache/1";
 constexpr Bytes kMostBytes = 4_GiB;
 constexpr std::size_t kBatch = 1000;  // entries listed at once
-constexpr std::uint64_t kMostRungs = 16;
+constexpr std::uint64_t kMostLevels = 16;
 
 std::string path_of(const ExperimentSpec& spec) { return spec.cache_dir + "/" + kRunCacheFile; }
 
@@ -51,20 +51,20 @@ Parsed part(FieldReader& fields, std::string_view name,
   return parsed.has_value() ? *std::move(parsed) : Parsed();
 }
 
-std::vector<std::string> names_of(const SimilarityRung& rung) {
+std::vector<std::string> names_of(const SimilarityLevel& level) {
   std::vector<std::string> names;
-  for (const SimilarityLayer& layer : rung.layers()) names.push_back(layer.name);
+  for (const SimilarityLayer& layer : level.layers()) names.push_back(layer.name);
   return names;
 }
 
-/// Whether the file is of these rungs.
-bool fits(const RunCache& stored, std::span<SimilarityRung* const> rungs) {
-  if (stored.evidence.size() != rungs.size()) return false;
+/// Whether the file is of these match levels.
+bool fits(const RunCache& stored, std::span<SimilarityLevel* const> levels) {
+  if (stored.evidence.size() != levels.size()) return false;
   return std::ranges::all_of(stored.entries, [&](const RunCache::Entry& entry) {
-    for (std::size_t i = 0; i < rungs.size(); ++i) {
-      if (entry.candidates[i].layers != names_of(*rungs[i])) return false;
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+      if (entry.candidates[i].layers != names_of(*levels[i])) return false;
       for (const SimilarCandidate& one : entry.candidates[i].candidates) {
-        if (!rungs[i]->accepts(one.vectors)) return false;
+        if (!levels[i]->accepts(one.vectors)) return false;
       }
     }
     return true;
@@ -113,7 +113,8 @@ Result<RunCache> run_cache_from(std::span<const std::byte> bytes) {
   FieldReader fields(message);
   fields.domain(kDomain);
   RunCache cache{.made_by = fields.text("made_by"), .evidence = {}, .entries = {}};
-  for (auto rungs = fields.number("rungs", kMostRungs); rungs > 0 && fields.is_whole(); --rungs) {
+  for (auto levels = fields.number("rungs", kMostLevels); levels > 0 && fields.is_whole();
+       --levels) {
     cache.evidence.push_back(part(fields, "evidence", &shared_evidence_from));
   }
   for (auto answers = fields.number("answers"); answers > 0 && fields.is_whole(); --answers) {
@@ -140,11 +141,11 @@ std::string reused_text(const ReusedCache& reused, const std::string& folder) {
 }
 
 Result<ReusedCache> load_run_cache(const ExperimentSpec& spec, Files& files, AnswerCache& cache,
-                                   std::span<SimilarityRung* const> rungs) {
+                                   std::span<SimilarityLevel* const> levels) {
   AFI_TRY_VOID(make_cache_folder(spec.cache_dir, files));
   ReusedCache reused;
   auto stored = read_run_cache(spec, files);
-  if (stored.has_value() && stored->has_value() && !fits(**stored, rungs)) {
+  if (stored.has_value() && stored->has_value() && !fits(**stored, levels)) {
     stored = fail(ErrorCode::kInvalidArgument, "its vectors are of other layers or dimensions");
   }
   if (!stored.has_value()) {
@@ -158,16 +159,16 @@ Result<ReusedCache> load_run_cache(const ExperimentSpec& spec, Files& files, Ans
     AFI_TRY_VOID(cache.insert(question, entry.answer.answer, {.cost = entry.answer.cost}));
     ++reused.answers;
     bool has_vectors = false;
-    for (std::size_t i = 0; i < rungs.size(); ++i) {
+    for (std::size_t i = 0; i < levels.size(); ++i) {
       for (const SimilarCandidate& one : entry.candidates[i].candidates) {
-        AFI_TRY(has_vectors, rungs[i]->restore(entry.answer.scope, one));
+        AFI_TRY(has_vectors, levels[i]->restore(entry.answer.scope, one));
       }
     }
     reused.vectors += has_vectors ? 1 : 0;
   }
-  for (std::size_t i = 0; i < rungs.size(); ++i) {
+  for (std::size_t i = 0; i < levels.size(); ++i) {
     const EvidenceTable& table = (*stored)->evidence[i].table;
-    rungs[i]->take_evidence(table);
+    levels[i]->take_evidence(table);
     reused.evidence.right += table.total().right;
     reused.evidence.wrong += table.total().wrong;
   }
@@ -175,10 +176,10 @@ Result<ReusedCache> load_run_cache(const ExperimentSpec& spec, Files& files, Ans
 }
 
 Result<void> save_run_cache(const ExperimentSpec& spec, Files& files, const AnswerCache& cache,
-                            std::span<SimilarityRung* const> rungs) {
+                            std::span<SimilarityLevel* const> levels) {
   RunCache kept{.made_by = made_by(spec), .evidence = {}, .entries = {}};
-  for (SimilarityRung* const rung : rungs) {
-    kept.evidence.push_back({.epoch = 0, .table = rung->evidence()});
+  for (SimilarityLevel* const level : levels) {
+    kept.evidence.push_back({.epoch = 0, .table = level->evidence()});
   }
   for (auto batch = cache.entries({}, kBatch); !batch.empty();
        batch = cache.entries({}, kBatch, batch.back().id)) {
@@ -191,10 +192,10 @@ Result<void> save_run_cache(const ExperimentSpec& spec, Files& files, const Answ
                     .question = entry.question,
                     .cost = found.saved,
                     .answer = *std::move(found.answer)};
-      for (SimilarityRung* const rung : rungs) {
+      for (SimilarityLevel* const level : levels) {
         SimilarPage& page = one.candidates.emplace_back();
-        page.layers = names_of(*rung);
-        if (auto candidate = rung->candidate(entry.scope, entry.question)) {
+        page.layers = names_of(*level);
+        if (auto candidate = level->candidate(entry.scope, entry.question)) {
           page.candidates.push_back(*std::move(candidate));
         }
       }

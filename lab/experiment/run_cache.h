@@ -26,10 +26,10 @@ inline constexpr const char* kRunCacheFile = "experiment.cache";
 /// Source   docs/lab/formats/experiment.md.
 struct RunCache {
   std::string made_by;  // settings without which answers and vectors mean something else
-  std::vector<SharedEvidence> evidence;  // of each similarity rung
+  std::vector<SharedEvidence> evidence;  // of each similarity level
   struct Entry {
     ArchivedAnswer answer;
-    std::vector<SimilarPage> candidates;  // of each rung: one question, or none
+    std::vector<SimilarPage> candidates;  // of each match level: one question, or none
     bool operator==(const Entry&) const = default;
   };
   std::vector<Entry> entries;  // oldest first
@@ -48,15 +48,15 @@ struct ReusedCache {
 /// One sentence.
 [[nodiscard]] std::string reused_text(const ReusedCache& reused, const std::string& folder);
 
-/// Fills an empty cache and empty rungs with what an earlier run left in spec.cache_dir, which is
+/// Fills an empty cache and empty match levels with what an earlier run left in spec.cache_dir, which is
 /// created if it is missing. A file that is damaged, or of another engine, encoder or layers, is
 /// ignored as a whole, and replaced at the end of the run.
 ///
 /// Errors   kInvalidArgument: a folder that is not a cache folder (cache_folder.h). kUnavailable.
 Result<ReusedCache> load_run_cache(const ExperimentSpec& spec, Files& files, AnswerCache& cache,
-                                   std::span<SimilarityRung* const> rungs);
+                                   std::span<SimilarityLevel* const> levels);
 /// Replaces the file at once: a run that is killed leaves that of the run before.
 Result<void> save_run_cache(const ExperimentSpec& spec, Files& files, const AnswerCache& cache,
-                            std::span<SimilarityRung* const> rungs);
+                            std::span<SimilarityLevel* const> levels);
 
 }  // namespace afterimage

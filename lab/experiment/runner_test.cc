@@ -279,7 +279,7 @@ TEST(Seed002, s24_AQuestionWithoutItsImageSharesNoOtherImagesAnswer) {
 }
 
 // Regression: only hits of latent layers were checked for the image, not text hits.
-TEST(Seed002, s25_NoRungServesAnAnswerAboutAnotherImage) {
+TEST(Seed002, s25_NoLevelServesAnAnswerAboutAnotherImage) {
   const std::vector<Sample> samples{about(1, "a", "Which color does the old lamp have?", "red"),
                                     about(2, "b", "Which color does the old lamp have?", "blue"),
                                     about(2, "c", "which color does the old lamp have", "blue"),

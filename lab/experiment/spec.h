@@ -81,7 +81,7 @@ struct ExperimentSpec {
 };
 
 /// Whether `index_encoder` is a GGUF file or the URL of a server, which make the vectors of the
-/// rung "text". Other names are those of the first semantic cache, and n-grams replace them.
+/// match level "text". Other names are those of the first semantic cache, and n-grams replace them.
 [[nodiscard]] bool names_encoder(const ExperimentSpec& spec);
 
 /// "qwen3-vl-2b", "internvl3.5-2b".

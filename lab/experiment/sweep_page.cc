@@ -139,10 +139,10 @@ std::vector<std::string> sources_of(std::span<const LoggedRun> runs) {
   return names;
 }
 
-/// One line per rung, over the runs in order.
+/// One line per match level, over the runs in order.
 Chart latency_chart(std::span<const LoggedRun> runs) {
   Chart chart{
-      .title = "Latency by rung",
+      .title = "Latency by match level",
       .caption = std::ranges::all_of(runs, &LoggedRun::is_of_oracle)
                      ? "from the look-up to the answer; the engine is an oracle that takes no "
                        "time, so its line shows the cost of a miss"

@@ -10,7 +10,7 @@
 namespace afterimage {
 
 /// An HTML page about a sweep: match rate and wrong rate over the thresholds, the latency of each
-/// rung, and all rows. Self-contained, no scripts.
+/// match level, and all rows. Self-contained, no scripts.
 std::string sweep_page(std::span<const CsvRow> rows);
 
 }  // namespace afterimage

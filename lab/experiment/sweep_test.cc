@@ -317,7 +317,7 @@ TEST(SweepPage, DrawsTheCurvesAndFetchesNothing) {
   const std::string page = sweep_page(outcome.rows);
   EXPECT_THAT(page, HasSubstr("&lt;m&gt;, text"));
   EXPECT_THAT(page, HasSubstr("prompt with vision 0.7"));
-  EXPECT_THAT(page, HasSubstr("Latency by rung"));
+  EXPECT_THAT(page, HasSubstr("Latency by match level"));
   EXPECT_THAT(page, HasSubstr("<td>s9</td>"));
   for (const char* never : {"<m>", "<script", "http://", "https://", "nan"}) {
     EXPECT_THAT(page, Not(HasSubstr(never)));

@@ -17,11 +17,11 @@ namespace {
 
 constexpr Bytes kMaxPairs = 1_GiB;
 
-/// The strictest rung at which the two questions match.
-std::optional<MatchLevel> rung_of(const QuestionPair& pair) {
-  for (const MatchLevel rung : kMatchLevels) {
-    const auto a = fold_text(pair.a, rung);
-    if (a.has_value() && a == fold_text(pair.b, rung)) return rung;
+/// The strictest match level at which the two questions match.
+std::optional<MatchLevel> level_of(const QuestionPair& pair) {
+  for (const MatchLevel level : kMatchLevels) {
+    const auto a = fold_text(pair.a, level);
+    if (a.has_value() && a == fold_text(pair.b, level)) return level;
   }
   return std::nullopt;
 }
@@ -65,7 +65,7 @@ Result<QuestionPairs> read_pairs(const std::string& path, const Files& files) {
   return read;
 }
 
-RungVerdict& RungVerdict::operator+=(const RungVerdict& other) {
+LevelVerdict& LevelVerdict::operator+=(const LevelVerdict& other) {
   matched += other.matched;
   duplicates += other.duplicates;
   wrong.insert(wrong.end(), other.wrong.begin(), other.wrong.end());
@@ -85,19 +85,19 @@ Proportion proportion(std::uint64_t part, std::uint64_t whole) {
           .high = std::min(1.0, (middle + reach) / scale)};
 }
 
-RungVerdict PairsReport::safe() const {
-  RungVerdict all;
-  for (const RungVerdict& rung : rungs) all += rung;
+LevelVerdict PairsReport::safe() const {
+  LevelVerdict all;
+  for (const LevelVerdict& level : levels) all += level;
   return all;
 }
 
 PairsReport judge_pairs(std::span<const QuestionPair> pairs) {
-  PairsReport report{.pairs = pairs.size(), .rungs = {}};
+  PairsReport report{.pairs = pairs.size(), .levels = {}};
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     report.duplicates += pairs[i].duplicate ? 1 : 0;
-    const auto rung = rung_of(pairs[i]);
-    if (!rung.has_value()) continue;
-    RungVerdict& verdict = report.rungs[static_cast<std::size_t>(*rung)];
+    const auto level = level_of(pairs[i]);
+    if (!level.has_value()) continue;
+    LevelVerdict& verdict = report.levels[static_cast<std::size_t>(*level)];
     ++verdict.matched;
     if (pairs[i].duplicate) {
       ++verdict.duplicates;
@@ -118,7 +118,7 @@ std::string to_table(const PairsReport& report, const QuestionPairs& pairs, std:
   }
   out += fmt::format("\n\n{:<18}{:>9}{:>12}{:>12}   {:<20}{:>9}\n", "", "matched", "duplicates",
                      "precision", "interval (95 %)", "coverage");
-  const auto row = [&](std::string_view name, const RungVerdict& verdict) {
+  const auto row = [&](std::string_view name, const LevelVerdict& verdict) {
     const Proportion right = proportion(verdict.duplicates, verdict.matched);
     const double coverage = proportion(verdict.matched, report.pairs).value;
     out += fmt::format("{:<18}{:>9}{:>12}", name, verdict.matched, verdict.duplicates);
@@ -128,10 +128,10 @@ std::string to_table(const PairsReport& report, const QuestionPairs& pairs, std:
                              fmt::format("{:.1f} to {:.1f} %", 100 * right.low, 100 * right.high));
     out += fmt::format("{:>7.3f} %\n", 100 * coverage);
   };
-  for (const MatchLevel rung : kMatchLevels) {
-    row(to_string(rung), report.rungs[static_cast<std::size_t>(rung)]);
+  for (const MatchLevel level : kMatchLevels) {
+    row(to_string(level), report.levels[static_cast<std::size_t>(level)]);
   }
-  const RungVerdict safe = report.safe();
+  const LevelVerdict safe = report.safe();
   row("together", safe);
   for (std::size_t i = 0; i < std::min(shown, safe.wrong.size()); ++i) {
     const QuestionPair& pair = pairs.pairs[safe.wrong[i]];
@@ -152,14 +152,14 @@ OrderedJson counts_json(std::uint64_t matched, std::uint64_t duplicates, std::ui
 }
 
 OrderedJson report_json(const PairsReport& report, const QuestionPairs& pairs) {
-  const auto value = [&](const RungVerdict& verdict) {
+  const auto value = [&](const LevelVerdict& verdict) {
     return counts_json(verdict.matched, verdict.duplicates, report.pairs);
   };
-  OrderedJson rungs = OrderedJson::array();
-  for (const MatchLevel rung : kMatchLevels) {
-    OrderedJson named{{"rung", to_string(rung)}};
-    named.update(value(report.rungs[static_cast<std::size_t>(rung)]));
-    rungs.push_back(std::move(named));
+  OrderedJson levels = OrderedJson::array();
+  for (const MatchLevel level : kMatchLevels) {
+    OrderedJson named{{"match_level", to_string(level)}};
+    named.update(value(report.levels[static_cast<std::size_t>(level)]));
+    levels.push_back(std::move(named));
   }
   OrderedJson rejected = OrderedJson::array();
   for (const RejectedLine& line : pairs.rejected) {
@@ -168,7 +168,7 @@ OrderedJson report_json(const PairsReport& report, const QuestionPairs& pairs) {
   return {{"pairs", report.pairs},
           {"duplicates", report.duplicates},
           {"rejected", std::move(rejected)},
-          {"rungs", std::move(rungs)},
+          {"match_levels", std::move(levels)},
           {"safe", value(report.safe())}};
 }
 

@@ -40,13 +40,13 @@ struct QuestionPairs {
 /// Reads a file line by line, skipping empty lines. Fails only if the file cannot be read.
 Result<QuestionPairs> read_pairs(const std::string& path, const Files& files);
 
-/// The pairs that a rung matches and no stricter rung does.
-struct RungVerdict {
+/// The pairs that a match level matches and no stricter match level does.
+struct LevelVerdict {
   std::uint64_t matched = 0;
   std::uint64_t duplicates = 0;    // of those, labelled as duplicates
   std::vector<std::size_t> wrong;  // the others, as indices into the pairs
 
-  RungVerdict& operator+=(const RungVerdict& other);
+  LevelVerdict& operator+=(const LevelVerdict& other);
 };
 
 /// A proportion with its 95 % confidence interval (Wilson).
@@ -57,14 +57,14 @@ struct Proportion {
 };
 [[nodiscard]] Proportion proportion(std::uint64_t part, std::uint64_t whole);
 
-/// The matches of the rungs that need no model.
+/// The matches of the match levels that need no model.
 struct PairsReport {
   std::uint64_t pairs = 0;
   std::uint64_t duplicates = 0;  // labelled as duplicates
-  std::array<RungVerdict, kMatchLevels.size()> rungs;
+  std::array<LevelVerdict, kMatchLevels.size()> levels;
 
-  /// All rungs together.
-  [[nodiscard]] RungVerdict safe() const;
+  /// All match levels together.
+  [[nodiscard]] LevelVerdict safe() const;
 };
 
 /// Threads  Any.
@@ -73,7 +73,7 @@ struct PairsReport {
 
 /// Human-readable; quotes up to `shown` wrong matches.
 std::string to_table(const PairsReport& report, const QuestionPairs& pairs, std::size_t shown);
-/// Machine-readable: {"pairs", "duplicates", "rejected", "rungs": [{"rung", "matched",
+/// Machine-readable: {"pairs", "duplicates", "rejected", "match_levels": [{"match_level", "matched",
 /// "duplicates", "precision", "precision_95": [low, high], "coverage"}], "safe": {the same}}; a
 /// precision without matches is null.
 OrderedJson report_json(const PairsReport& report, const QuestionPairs& pairs);

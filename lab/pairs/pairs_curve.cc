@@ -24,10 +24,10 @@ constexpr float kTextMatch = std::numeric_limits<float>::infinity();
 constexpr float kVetoed = -kTextMatch;
 constexpr std::size_t kBatch = 100;  // pairs embedded per call
 
-bool matched_by_text_rung(const QuestionPair& pair) {
-  return std::ranges::any_of(kMatchLevels, [&](MatchLevel rung) {
-    const auto a = fold_text(pair.a, rung);
-    return a.has_value() && a == fold_text(pair.b, rung);
+bool matched_by_text_level(const QuestionPair& pair) {
+  return std::ranges::any_of(kMatchLevels, [&](MatchLevel level) {
+    const auto a = fold_text(pair.a, level);
+    return a.has_value() && a == fold_text(pair.b, level);
   });
 }
 
@@ -44,7 +44,7 @@ struct Match {
   bool duplicate = false;
 };
 
-/// As SimilarityRung decides, with the evidence of all scopes.
+/// As SimilarityLevel decides, with the evidence of all scopes.
 LearnedPoint learn(std::span<const Match> matches, double error_budget) {
   constexpr std::size_t kExplored = 100;
   LearnedPoint point{.error_budget = error_budget};
@@ -96,18 +96,18 @@ CurvePoint at_least(std::span<const Scored> all, float threshold) {
 
 /// All pairs, by three ways of scoring them.
 struct Ways {
-  std::vector<Scored> rungs;
+  std::vector<Scored> levels;
   std::vector<Scored> verified;  // empty: there is no verifier
   std::vector<Scored> vectors;
 };
 
 void compare(PairsCurve& curve, Ways& ways) {
-  for (std::vector<Scored>* const all : {&ways.rungs, &ways.verified, &ways.vectors}) {
+  for (std::vector<Scored>* const all : {&ways.levels, &ways.verified, &ways.vectors}) {
     std::ranges::sort(*all, std::ranges::greater(), &Scored::similarity);
   }
   for (const double share : kCoverages) {
     CoveragePoint point{.coverage = share,
-                        .rungs = most_similar(ways.rungs, share),
+                        .levels = most_similar(ways.levels, share),
                         .verified = {},
                         .gptcache = most_similar(ways.vectors, share)};
     if (!ways.verified.empty()) point.verified = most_similar(ways.verified, share);
@@ -186,14 +186,14 @@ Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& em
         to.push_back({.similarity = score, .duplicate = pair.duplicate});
       };
       add(ways.vectors, similarity);
-      if (matched_by_text_rung(pair)) {
-        add(ways.rungs, kTextMatch);
+      if (matched_by_text_level(pair)) {
+        add(ways.levels, kTextMatch);
         if (by.verifier != nullptr) add(ways.verified, kTextMatch);
         continue;
       }
       count(curve, pair, similarity);
       const bool vetoed = strictest(pair) == MatchCondition::kVectors;
-      add(ways.rungs, vetoed ? kVetoed : similarity);
+      add(ways.levels, vetoed ? kVetoed : similarity);
       const Match match{.kind = {.change = word_change(pair.a, pair.b), .similarity = similarity},
                         .duplicate = pair.duplicate};
       if (!vetoed) matches.push_back(match);
@@ -239,7 +239,7 @@ std::string share_text(const PairsCurve& curve, double share, const CurvePoint& 
 std::string together_text(const PairsCurve& curve) {
   const bool verified = curve.together.front().verified.has_value();
   std::string out = fmt::format(
-      "\nall rungs together, the most similar pairs first, {}beside GPTCache's way (vectors "
+      "\nall match levels together, the most similar pairs first, {}beside GPTCache's way (vectors "
       "alone)\n\n"
       "{:<10}{:>28}{:>9}{}{:>28}{:>9}\n",
       verified ? "and those of which the verifier is surest, " : "", "coverage", "precision (95 %)",
@@ -247,7 +247,7 @@ std::string together_text(const PairsCurve& curve) {
       "GPTCache's way (95 %)", "cosine");
   for (const CoveragePoint& point : curve.together) {
     out += fmt::format("{:<10}{}{}{}\n", fmt::format("{:.0f} %", 100 * point.coverage),
-                       share_text(curve, point.coverage, point.rungs),
+                       share_text(curve, point.coverage, point.levels),
                        verified ? share_text(curve, point.coverage, *point.verified) : "",
                        share_text(curve, point.coverage, point.gptcache));
   }
@@ -280,7 +280,7 @@ std::string verified_text(const PairsCurve& curve) {
   return fmt::format(
              "\nverified, score at least {:.3f}: {} pairs, {:.2f} % ({:.2f} to {:.2f} %) of all; "
              "{:.1f} % ({:.1f} to {:.1f} %) of them are right\n"
-             "\nserved of verified pairs as the similarity rung learns, by error budget\n\n",
+             "\nserved of verified pairs as the similarity match level learns, by error budget\n\n",
              curve.verified->threshold, curve.verified->matched, 100 * covered.value,
              100 * covered.low, 100 * covered.high, 100 * right.value, 100 * right.low,
              100 * right.high) +
@@ -308,7 +308,8 @@ OrderedJson learned_json(std::span<const LearnedPoint> points, std::uint64_t pai
 
 std::string to_table(const PairsCurve& curve) {
   std::string out = fmt::format(
-      "\n{}, pairs that no rung above matches: precision and coverage by threshold\n\n{:<10}",
+      "\n{}, pairs that no match level above matches: precision and coverage by "
+      "threshold\n\n{:<10}",
       curve.embedder, "");
   for (std::size_t judge = 0; judge < kMatchConditions; ++judge) {
     out += fmt::format("{:>24}", to_string(static_cast<MatchCondition>(judge)));
@@ -326,7 +327,7 @@ std::string to_table(const PairsCurve& curve) {
     }
     out += "\n";
   }
-  out += "\nserved as the similarity rung learns, by error budget\n\n";
+  out += "\nserved as the similarity match level learns, by error budget\n\n";
   out += learned_text(curve.learned, curve.pairs);
   return out + together_text(curve) + verified_text(curve);
 }
@@ -349,7 +350,7 @@ std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
     OrderedJson verified = OrderedJson::array();
     OrderedJson gptcache = OrderedJson::array();
     for (const CoveragePoint& point : curve.together) {
-      together.push_back(point_json(point.rungs, curve.pairs));
+      together.push_back(point_json(point.levels, curve.pairs));
       gptcache.push_back(point_json(point.gptcache, curve.pairs));
       if (point.verified) verified.push_back(point_json(*point.verified, curve.pairs));
     }
@@ -357,7 +358,7 @@ std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
                     {"pairs", curve.pairs},
                     {"points", std::move(points)},
                     {"learned", learned_json(curve.learned, curve.pairs)},
-                    {"all_rungs", std::move(together)},
+                    {"all_levels", std::move(together)},
                     {"gptcache", std::move(gptcache)},
                     {"gptcache_default", point_json(curve.gptcache, curve.pairs)}};
     if (!verified.empty()) one["verified"] = std::move(verified);
@@ -371,13 +372,13 @@ std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
 }
 
 std::string to_html(std::span<const PairsCurve> curves, const PairsReport& report) {
-  const RungVerdict safe = report.safe();
+  const LevelVerdict safe = report.safe();
   const double precision = proportion(safe.duplicates, safe.matched).value;
   Page page("Precision and coverage of similarity matches",
-            fmt::format("{} labelled pairs. The rungs without a model match {:.2f} % of them, and "
-                        "{:.1f} % of these matches are labelled as duplicates. The other pairs:",
-                        report.pairs, 100 * proportion(safe.matched, report.pairs).value,
-                        100 * precision));
+            fmt::format(
+                "{} labelled pairs. The match levels without a model match {:.2f} % of them, and "
+                "{:.1f} % of these matches are labelled as duplicates. The other pairs:",
+                report.pairs, 100 * proportion(safe.matched, report.pairs).value, 100 * precision));
   std::vector<Chart> charts;
   for (const PairsCurve& curve : curves) {
     Chart chart{

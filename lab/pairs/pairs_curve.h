@@ -15,7 +15,7 @@ namespace afterimage {
 
 /// The pairs matched at one threshold of similarity, or of the verifier's score.
 struct CurvePoint {
-  float threshold = 0.0F;  // infinity: those that a text rung matches
+  float threshold = 0.0F;  // infinity: those that a text level matches
   std::uint64_t matched = 0;
   std::uint64_t duplicates = 0;  // of those, labelled as duplicates
 };
@@ -30,7 +30,7 @@ inline constexpr std::size_t kMatchConditions = 3;
 /// "vectors alone", "no veto", "same words".
 std::string_view to_string(MatchCondition judge);
 
-/// What the similarity rung would serve of these pairs in their order, if each that it does not serve
+/// What the similarity level would serve of these pairs in their order, if each that it does not serve
 /// is compared with its label, and one in a hundred of those that it does.
 struct LearnedPoint {
   double error_budget = 0;
@@ -41,7 +41,7 @@ struct LearnedPoint {
 /// Ways to match the same share of all pairs, the most similar first.
 struct CoveragePoint {
   double coverage = 0;
-  CurvePoint rungs;                    // pairs that a text rung matches, then those without a veto
+  CurvePoint levels;                   // pairs that a text level matches, then those without a veto
   std::optional<CurvePoint> verified;  // those that it reads instead, the surest first
   CurvePoint gptcache;                 // any pairs
 };
@@ -57,8 +57,8 @@ inline constexpr float kLeastVerified = 0.5F;
 /// greatest distance of 4): a cosine of 0.6.
 inline constexpr float kGptCacheThreshold = 0.6F;
 
-/// Precision against coverage of the similarity rung, over pairs that no text rung matches; and of
-/// all rungs together, over all pairs.
+/// Precision against coverage of the similarity level, over pairs that no text level matches; and of
+/// all match levels together, over all pairs.
 struct PairsCurve {
   std::string embedder;
   std::uint64_t pairs = 0;
@@ -66,8 +66,8 @@ struct PairsCurve {
   std::vector<LearnedPoint> learned;                             // error budgets from low to high
   std::vector<CoveragePoint> together;                           // shares from low to high
   CurvePoint gptcache;                                           // with its own threshold
-  /// With VerifiedBy::threshold: what text rungs or the verifier match, and what would be served of
-  /// the latter as the rung learns.
+  /// With VerifiedBy::threshold: what text levels or the verifier match, and what would be served of
+  /// the latter as the match level learns.
   std::optional<CurvePoint> verified;
   std::vector<LearnedPoint> verified_learned;
 };
@@ -79,11 +79,11 @@ Result<PairsCurve> trace_curve(std::span<const QuestionPair> pairs, Embedder& em
                                const VerifiedBy& by = {});
 
 std::string to_table(const PairsCurve& curve);
-/// Machine-readable: that of the rungs without a model (pairs.h), with "curves": [{"embedder",
+/// Machine-readable: that of the match levels without a model (pairs.h), with "curves": [{"embedder",
 /// "pairs", "points": [{"condition", "threshold", …}], "learned": [{"error_budget", …}],
-/// "all_rungs": [{"threshold", …}], "gptcache": [the same], "gptcache_default": {the same}}]; a point
+/// "all_levels": [{"threshold", …}], "gptcache": [the same], "gptcache_default": {the same}}]; a point
 /// has "matched", "duplicates", "precision", "precision_95" and "coverage". A threshold of null: text
-/// rungs alone. With a verifier also "verified": [{"threshold", …}], and with its threshold
+/// match levels alone. With a verifier also "verified": [{"threshold", …}], and with its threshold
 /// "verified_at": {the same}, "verified_learned": [{"error_budget", …}].
 std::string to_json(const PairsReport& report, const QuestionPairs& pairs,
                     std::span<const PairsCurve> curves);

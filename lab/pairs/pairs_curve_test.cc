@@ -65,7 +65,7 @@ TEST(PairsCurve, LearnsFromLabelsWhatItMayServe) {
   EXPECT_LT(curve.learned.front().matched, 600U) << "first comes evidence";
 }
 
-TEST(PairsCurve, ComparesAllRungsWithVectorsAlone) {
+TEST(PairsCurve, ComparesAllLevelsWithVectorsAlone) {
   // 100 pairs: 10 of the same text, 30 that differ by fillers, 60 opposites, which are more similar.
   std::vector<QuestionPair> pairs;
   for (int i = 0; i < 100; ++i) {
@@ -82,11 +82,11 @@ TEST(PairsCurve, ComparesAllRungsWithVectorsAlone) {
   const PairsCurve curve = trace_curve(pairs, embedder).value();
   ASSERT_EQ(curve.together.front().coverage, 0.01);
   // The ten of the same text are equally similar, so all of them count.
-  EXPECT_EQ(curve.together.front().rungs.matched, 10U);
-  EXPECT_EQ(curve.together.front().rungs.duplicates, 10U);
+  EXPECT_EQ(curve.together.front().levels.matched, 10U);
+  EXPECT_EQ(curve.together.front().levels.duplicates, 10U);
   ASSERT_EQ(curve.together.back().coverage, 0.4);
-  EXPECT_EQ(curve.together.back().rungs.matched, 40U);
-  EXPECT_EQ(curve.together.back().rungs.duplicates, 40U);
+  EXPECT_EQ(curve.together.back().levels.matched, 40U);
+  EXPECT_EQ(curve.together.back().levels.duplicates, 40U);
   EXPECT_GE(curve.together.back().gptcache.matched, 40U);
   EXPECT_LT(curve.together.back().gptcache.duplicates, 40U)
       << "vectors cannot tell opposites apart";
@@ -100,7 +100,7 @@ TEST(PairsCurve, WhatIsVetoedIsNeverAMatch) {
   const std::vector<QuestionPair> opposites(
       50, {"How do I turn on dark mode?", "How do I turn off dark mode?", false});
   const PairsCurve curve = trace_curve(opposites, embedder).value();
-  for (const CoveragePoint& point : curve.together) EXPECT_EQ(point.rungs.matched, 0U);
+  for (const CoveragePoint& point : curve.together) EXPECT_EQ(point.levels.matched, 0U);
   EXPECT_EQ(curve.gptcache.matched, 50U);
 }
 
@@ -159,7 +159,7 @@ TEST(PairsCurve, AVerifierThatOverrulesVetoesReadsWhatTheyForbid) {
   EXPECT_EQ(curve.verified->duplicates, 300U);
 }
 
-TEST(PairsCurve, TheSurestPairsOfTheVerifierComeAfterTheTextRungs) {
+TEST(PairsCurve, TheSurestPairsOfTheVerifierComeAfterTheTextLevels) {
   auto embedder = HashedNgrams::create().value();
   TownVerifier verifier;
   const auto pairs = pairs_about_towns();
@@ -174,18 +174,18 @@ TEST(PairsCurve, TheSurestPairsOfTheVerifierComeAfterTheTextRungs) {
   EXPECT_EQ(fifth->verified->matched, 300U);
   EXPECT_EQ(fifth->verified->duplicates, 300U);
   EXPECT_EQ(fifth->verified->threshold, 3.0F);
-  EXPECT_LT(fifth->rungs.duplicates, fifth->rungs.matched) << "vectors prefer another town";
+  EXPECT_LT(fifth->levels.duplicates, fifth->levels.matched) << "vectors prefer another town";
   EXPECT_EQ(curve.verified->matched, 300U);
   EXPECT_EQ(curve.verified->duplicates, 300U);
   EXPECT_GT(curve.verified_learned.back().matched, 50U);
-  EXPECT_LE(curve.verified_learned.back().matched, 200U) << "text rungs need no evidence";
+  EXPECT_LE(curve.verified_learned.back().matched, 200U) << "text match levels need no evidence";
   EXPECT_EQ(curve.verified_learned.back().duplicates, curve.verified_learned.back().matched);
   EXPECT_THAT(to_table(curve), ::testing::HasSubstr("score at least 0.000: 300 pairs, 30.00 %"));
   const QuestionPairs read{.pairs = pairs, .rejected = {}};
   const auto json =
       nlohmann::json::parse(to_json(judge_pairs(pairs), read, std::span(&curve, 1)))["curves"][0];
   EXPECT_EQ(json["verified"].size(), curve.together.size());
-  EXPECT_EQ(json["verified"][0]["threshold"], nullptr) << "text rungs alone";
+  EXPECT_EQ(json["verified"][0]["threshold"], nullptr) << "text match levels alone";
   EXPECT_EQ(json["verified_at"]["matched"], 300);
   EXPECT_EQ(json["verified_learned"].size(), curve.learned.size());
 }
@@ -223,7 +223,7 @@ TEST(PairsCurve, JsonHasThePointsAndWhatWasLearnt) {
   EXPECT_EQ(said["points"][0]["condition"], "vectors alone");
   EXPECT_EQ(said["points"][0]["precision"], nullptr);
   EXPECT_EQ(said["learned"].size(), curve.learned.size());
-  EXPECT_EQ(said["all_rungs"].size(), curve.together.size());
+  EXPECT_EQ(said["all_levels"].size(), curve.together.size());
   EXPECT_EQ(said["gptcache"].back()["matched"], curve.together.back().gptcache.matched);
   EXPECT_EQ(said["gptcache_default"]["duplicates"], curve.gptcache.duplicates);
   EXPECT_FALSE(nlohmann::json::parse(to_json(report, pairs, {})).contains("curves"));

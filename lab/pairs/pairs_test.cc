@@ -34,16 +34,16 @@ const std::vector<QuestionPair> kPairs{
     {.a = "Is this a dog?", .b = "Is this not a dog?", .duplicate = true},
 };
 
-TEST(Pairs, CountsAPairAtTheStrictestRungThatMatches) {
+TEST(Pairs, CountsAPairAtTheStrictestLevelThatMatches) {
   const PairsReport report = judge_pairs(kPairs);
   EXPECT_EQ(report.pairs, 6U);
   EXPECT_EQ(report.duplicates, 4U);
-  EXPECT_EQ(report.rungs[kExact].matched, 1U);
-  EXPECT_EQ(report.rungs[kCanonical].matched, 1U);
-  EXPECT_EQ(report.rungs[kCanonical].duplicates, 1U);
-  EXPECT_EQ(report.rungs[kNear].matched, 2U);
-  EXPECT_EQ(report.rungs[kNear].duplicates, 1U);
-  EXPECT_THAT(report.rungs[kNear].wrong, ElementsAre(4U));
+  EXPECT_EQ(report.levels[kExact].matched, 1U);
+  EXPECT_EQ(report.levels[kCanonical].matched, 1U);
+  EXPECT_EQ(report.levels[kCanonical].duplicates, 1U);
+  EXPECT_EQ(report.levels[kNear].matched, 2U);
+  EXPECT_EQ(report.levels[kNear].duplicates, 1U);
+  EXPECT_THAT(report.levels[kNear].wrong, ElementsAre(4U));
   EXPECT_EQ(report.safe().matched, 4U);
   EXPECT_EQ(report.safe().duplicates, 3U);
   EXPECT_THAT(report.safe().wrong, ElementsAre(4U));
@@ -88,10 +88,10 @@ TEST(Pairs, JsonHasTheDocumentedNames) {
   EXPECT_EQ(json["safe"]["matched"], 4);
   EXPECT_DOUBLE_EQ(json["safe"]["precision"].get<double>(), 0.75);
   EXPECT_DOUBLE_EQ(json["safe"]["coverage"].get<double>(), 4.0 / 6);
-  ASSERT_EQ(json["rungs"].size(), 3U);
-  EXPECT_EQ(json["rungs"][2]["rung"], "text:near");
-  EXPECT_DOUBLE_EQ(json["rungs"][2]["precision"].get<double>(), 0.5);
-  EXPECT_LT(json["rungs"][2]["precision_95"][0], 0.5);
+  ASSERT_EQ(json["match_levels"].size(), 3U);
+  EXPECT_EQ(json["match_levels"][2]["match_level"], "text:near");
+  EXPECT_DOUBLE_EQ(json["match_levels"][2]["precision"].get<double>(), 0.5);
+  EXPECT_LT(json["match_levels"][2]["precision_95"][0], 0.5);
   EXPECT_THAT(json["rejected"], IsEmpty());
   const OrderedJson nothing = report_json(judge_pairs({}), {});
   EXPECT_TRUE(nothing["safe"]["precision"].is_null());

@@ -116,7 +116,7 @@ std::optional<AnswerLookup> AnswerStore::find_similar(const Question& question,
     return std::nullopt;
   }
   const SimilarityLookup& found = lookup->found;
-  looked.push_back({.rung = MatchLevel::kNear,
+  looked.push_back({.level = MatchLevel::kNear,
                     .verdict = Verdict::kServed,
                     .candidate = found.proposals[*found.judged].candidate,
                     .age = found.age});

@@ -20,9 +20,9 @@ namespace afterimage::python {
 
 namespace {
 
-MatchLevel rung_named(std::string_view name) {
-  for (const MatchLevel rung : kMatchLevels) {
-    if (to_string(rung) == name) return rung;
+MatchLevel level_named(std::string_view name) {
+  for (const MatchLevel level : kMatchLevels) {
+    if (to_string(level) == name) return level;
   }
   raise(ErrorCode::kInvalidArgument,
         "expected a match level (text:exact, text:canonical, text:near), got '" +
@@ -96,7 +96,7 @@ nb::list steps_of(const AnswerLookup& lookup) {
   nb::list steps;
   for (const MatchStep& step : lookup.steps) {
     const bool similar = lookup.by_similarity && &step == &lookup.steps.back();
-    steps.append(nb::make_tuple(similar ? "similarity" : to_string(step.rung),
+    steps.append(nb::make_tuple(similar ? "similarity" : to_string(step.level),
                                 to_string(step.verdict), step.candidate));
   }
   return steps;
@@ -193,11 +193,11 @@ class PyAnswerCache {
     return store_;
   }
 
-  AnswerLookup find(const ScopeId& scope, std::string question, std::string_view max_match,
+  AnswerLookup find(const ScopeId& scope, std::string question, std::string_view match_level,
                     std::optional<double> max_age_seconds) {
     const auto store = open();
     Question scoped(scope, std::move(question));
-    const LookupRules rules = rules_of(max_match, max_age_seconds);
+    const LookupRules rules = rules_of(match_level, max_age_seconds);
     return without_gil([&] { return store->find(scoped, rules); });
   }
 
@@ -210,12 +210,12 @@ class PyAnswerCache {
   }
 
   AnswerLookup get_or_answer(const ScopeId& scope, std::string question,
-                             const nb::callable& generate, std::string_view max_match,
+                             const nb::callable& generate, std::string_view match_level,
                              std::optional<double> max_age_seconds,
                              std::optional<double> ttl_seconds, std::vector<std::string> tags) {
     const auto store = open();
     Question scoped(scope, std::move(question));
-    const LookupRules rules = rules_of(max_match, max_age_seconds);
+    const LookupRules rules = rules_of(match_level, max_age_seconds);
     const AnswerFacts facts = facts_of(0, ttl_seconds, std::move(tags));
     std::exception_ptr raised;
     const auto ask = [&]() -> Result<AnswerOnce::Generated> {
@@ -237,10 +237,10 @@ class PyAnswerCache {
     return or_raise(std::move(found));
   }
 
-  bool report_wrong(const ScopeId& scope, std::string question, std::string_view max_match) {
+  bool report_wrong(const ScopeId& scope, std::string question, std::string_view match_level) {
     const auto store = open();
     Question scoped(scope, std::move(question));
-    const LookupRules rules = rules_of(max_match, std::nullopt);
+    const LookupRules rules = rules_of(match_level, std::nullopt);
     return or_raise(without_gil([&] { return store->report_wrong(scoped, rules); }));
   }
 
@@ -282,9 +282,9 @@ class PyAnswerCache {
     const AnswerCacheStats cache = store->cache_stats();
     const AnswerOnceStats once = store->once_stats();
     nb::dict stats;
-    for (const MatchLevel rung : kMatchLevels) {
-      const RungStats& of = cache.rungs[static_cast<std::size_t>(rung)];
-      const std::string name(to_string(rung));
+    for (const MatchLevel level : kMatchLevels) {
+      const MatchLevelStats& of = cache.levels[static_cast<std::size_t>(level)];
+      const std::string name(to_string(level));
       stats[(name + " served").c_str()] = of.served;
       stats[(name + " missed").c_str()] = of.missed;
     }
@@ -303,8 +303,8 @@ class PyAnswerCache {
   }
 
  private:
-  static LookupRules rules_of(std::string_view max_match, std::optional<double> max_age_seconds) {
-    LookupRules rules{.serve = rung_named(max_match)};
+  static LookupRules rules_of(std::string_view match_level, std::optional<double> max_age_seconds) {
+    LookupRules rules{.serve = level_named(match_level)};
     if (max_age_seconds.has_value()) rules.max_age = seconds(*max_age_seconds);
     return rules;
   }
@@ -325,11 +325,11 @@ class PyAnswerCache {
   }
 
   static void add_similarity(nb::dict& stats, const SimilarAnswersStats& similarity) {
-    stats["similarity served"] = similarity.rung.served;
-    stats["similarity missed"] = similarity.rung.missed;
-    stats["similarity matched_not_used"] = similarity.rung.not_used;
-    stats["similarity right"] = similarity.rung.learned.right;
-    stats["similarity wrong"] = similarity.rung.learned.wrong;
+    stats["similarity served"] = similarity.level.served;
+    stats["similarity missed"] = similarity.level.missed;
+    stats["similarity matched_not_used"] = similarity.level.not_used;
+    stats["similarity right"] = similarity.level.learned.right;
+    stats["similarity wrong"] = similarity.level.learned.wrong;
     stats["similarity demotions"] = similarity.demotions;
     stats["similarity restored"] = similarity.archive.restored;
   }
@@ -507,26 +507,26 @@ void bind_answers(nb::module_& module) {
           "outlives\n"
           "the process.")
       .def("find", &PyAnswerCache::find, nb::arg("scope"), nb::arg("question"), nb::kw_only(),
-           nb::arg("max_match") = "text:near", nb::arg("max_age_seconds") = nb::none(),
-           "Looks up to the loosest match level max_match: text:exact, text:canonical or "
+           nb::arg("match_level") = "text:near", nb::arg("max_age_seconds") = nb::none(),
+           "Looks up to the loosest match level match_level: text:exact, text:canonical or "
            "text:near.")
       .def("insert", &PyAnswerCache::insert, nb::arg("scope"), nb::arg("question"),
            nb::arg("answer"), nb::kw_only(), nb::arg("cost_seconds") = 0.0,
            nb::arg("ttl_seconds") = nb::none(), nb::arg("tags") = std::vector<std::string>(),
            "InvalidArgument: the answer is incomplete. NoSpace: it does not fit the budget.")
       .def("get_or_answer", &PyAnswerCache::get_or_answer, nb::arg("scope"), nb::arg("question"),
-           nb::arg("generate"), nb::kw_only(), nb::arg("max_match") = "text:near",
+           nb::arg("generate"), nb::kw_only(), nb::arg("match_level") = "text:near",
            nb::arg("max_age_seconds") = nb::none(), nb::arg("ttl_seconds") = nb::none(),
            nb::arg("tags") = std::vector<std::string>(),
            nb::sig("def get_or_answer(self, scope: Scope, question: str, generate: "
-                   "collections.abc.Callable[[], str | Answer], *, max_match: str = 'text:near', "
+                   "collections.abc.Callable[[], str | Answer], *, match_level: str = 'text:near', "
                    "max_age_seconds: float | None = None, ttl_seconds: float | None = None, tags: "
                    "collections.abc.Sequence[str] = []) -> AnswerLookup"),
            "The cached answer, or the one that another caller is generating, or that of "
            "generate().")
       .def(
           "report_wrong", &PyAnswerCache::report_wrong, nb::arg("scope"), nb::arg("question"),
-          nb::kw_only(), nb::arg("max_match") = "text:near",
+          nb::kw_only(), nb::arg("match_level") = "text:near",
           "The answer to this question was wrong: erases it, or that of the similar question whose "
           "answer it gets.\n"
           "It counts as evidence, and its neighbours are served by their own evidence only. False: "

@@ -52,7 +52,7 @@ def test_answers_outlive_the_cache(where: ai.Scope, tmp_path: Path) -> None:
         assert cache.find(where, "What is the capital of Spain?").answer is None
     found = kept(tmp_path, lambda cache: cache.find(where, TYPED))
     assert found.answer is not None and found.answer.text == "Paris."
-    assert kept(tmp_path, lambda cache: cache.find(where, TYPED, max_match="text:exact")).answer is None
+    assert kept(tmp_path, lambda cache: cache.find(where, TYPED, match_level="text:exact")).answer is None
     assert kept(tmp_path, lambda cache: cache.find(where, QUESTION, max_age_seconds=0)).answer is None
 
 

@@ -29,7 +29,7 @@ def test_match_levels_serve_in_order(space: ai.Namespace) -> None:
     assert (exact.answer.text, exact.avoided_work, exact.seconds_saved) == ("Paris.", True, 2.0)
     typed = cache.find(where, "  what is the capital of France?")
     assert typed.steps[-1][:2] == ("text:canonical", "served")
-    assert cache.find(where, "  what is the capital of France?", max_match="text:exact").answer is None
+    assert cache.find(where, "  what is the capital of France?", match_level="text:exact").answer is None
     assert cache.find(where, "What is the capital of Spain?").answer is None
 
 
@@ -87,7 +87,7 @@ def test_invalid_scopes_are_rejected(space: ai.Namespace) -> None:
         with pytest.raises((ai.errors.InvalidArgument, TypeError)):
             ai.Scope(space, messages)  # type: ignore[arg-type]
     with pytest.raises(ai.errors.InvalidArgument, match="match level"):
-        ai.AnswerCache(1 << 20).find(scope(space), "Why?", max_match="vaguely")
+        ai.AnswerCache(1 << 20).find(scope(space), "Why?", match_level="vaguely")
 
 
 def test_eligibility_by_request_parameters() -> None:

@@ -78,7 +78,7 @@ def test_exact_matches_only_are_exact(where: ai.Scope) -> None:
     with ai.AnswerCache(1 << 22, similarity=on()) as cache:
         Model().teach(cache, where)
         asked = f"On which river does the old town of {TOWNS[-1]} lie there?"
-        found = cache.get_or_answer(where, asked, lambda: "new", max_match="text:exact")
+        found = cache.get_or_answer(where, asked, lambda: "new", match_level="text:exact")
         assert not found.by_similarity and found.answer is not None and found.answer.text == "new"
 
 

@@ -59,7 +59,7 @@ struct Party {
     const Duration began = clock.now();
     while (clock.now() - began < timeout) {
       auto claim = leases.claim(tier_key(n));
-      if (claim.status == LeaseStatus::kOurs)
+      if (claim.status == LeaseStatus::kAcquired)
         return std::pair{std::move(claim), clock.now() - began};
       std::this_thread::sleep_for(2ms);
     }
@@ -94,8 +94,8 @@ class LeaseStories {
     Party other(server_.address());
     for (std::uint64_t n = 0; n < run_.of(30, 6); ++n) {
       auto claim = one.leases.claim(tier_key(n));
-      count(claim.status == LeaseStatus::kOurs, "a free lease is not granted");
-      count(other.leases.claim(tier_key(n)).status == LeaseStatus::kTheirs,
+      count(claim.status == LeaseStatus::kAcquired, "a free lease is not granted");
+      count(other.leases.claim(tier_key(n)).status == LeaseStatus::kElsewhere,
             "two parties hold one lease");
       static_cast<void>(one.put(n, 2'500'000));
       claim.lease.reset();
@@ -111,7 +111,7 @@ class LeaseStories {
     const Duration until = run_.clock.now() + 3 * kLease;
     bool kept = true;
     while (kept && run_.clock.now() < until) {
-      kept = other.leases.claim(tier_key(100)).status == LeaseStatus::kTheirs;
+      kept = other.leases.claim(tier_key(100)).status == LeaseStatus::kElsewhere;
       std::this_thread::sleep_for(10ms);
     }
     count(kept && one.leases.stats().expired == 0,
@@ -142,7 +142,7 @@ class LeaseStories {
       take_over();
       claim.lease.reset();
     }
-    count(theirs.status == LeaseStatus::kOurs, "an expired lease is not granted");
+    count(theirs.status == LeaseStatus::kAcquired, "an expired lease is not granted");
     const auto left = server_.ask({"GET", lease_name(tier_key(n))});
     count(left.kind == RespKind::kBulk, "a late holder released another party's lease");
     if (!between) count(one.leases.stats().expired == 1, "an expired lease is not reported");
@@ -175,7 +175,7 @@ class LeaseStories {
         return {words[0] == "SET" && words[1].starts_with("afi1:t:") ? answer : honest};
       });
       Party party(server.address());
-      count(party.leases.claim(tier_key(1)).status == LeaseStatus::kUnknown,
+      count(party.leases.claim(tier_key(1)).status == LeaseStatus::kUnavailable,
             "an unexpected reply is taken for a lease");
     }
     // The lease's id changed between check and write: nothing was done, and that is reported.
@@ -226,7 +226,7 @@ class LeaseStories {
           break;
         }
         auto claim = party.leases.claim(tier_key(n));
-        if (claim.status != LeaseStatus::kOurs) {
+        if (claim.status != LeaseStatus::kAcquired) {
           std::this_thread::sleep_for(2ms);
           continue;
         }

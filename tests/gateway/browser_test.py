@@ -88,11 +88,11 @@ class Page(unittest.TestCase):
         self.assertEqual(g.total("afterimage_requests_total", operation="chat"), 12)
         for outcome in ("hit", "miss", "bypass"):
             self.assertEqual(self.stat(f"[data-outcome={outcome}][data-value]"), g.total("afterimage_requests_total", outcome=outcome), outcome)
-        for rung in ("text:exact", "text:canonical"):
-            self.assertEqual(self.stat(f"[data-rung='{rung}']", "served"), g.total("afterimage_answers_lookups_total", rung=rung, verdict="served"), rung)
-            self.assertEqual(self.shown(f"[data-rung='{rung}'] td:last-child"), self.stat(f"[data-rung='{rung}']", "served"), "the visible number")
-        self.assertEqual(self.stat("[data-rung='text:exact']", "served"), 4)
-        self.assertEqual(self.stat("[data-rung='text:canonical']", "served"), 1)
+        for level in ("text:exact", "text:canonical"):
+            self.assertEqual(self.stat(f"[data-level='{level}']", "served"), g.total("afterimage_answers_lookups_total", match_level=level, verdict="served"), level)
+            self.assertEqual(self.shown(f"[data-level='{level}'] td:last-child"), self.stat(f"[data-level='{level}']", "served"), "the visible number")
+        self.assertEqual(self.stat("[data-level='text:exact']", "served"), 4)
+        self.assertEqual(self.stat("[data-level='text:canonical']", "served"), 1)
         self.assertAlmostEqual(self.stat("#saved-time"), g.total("afterimage_saved_seconds_total"), places=3)
         self.assertEqual(self.stat("#saved-prompt"), g.total("afterimage_saved_tokens_total", kind="prompt"))
         self.assertEqual(self.stat("#saved-output"), g.total("afterimage_saved_tokens_total", kind="output"))
@@ -120,7 +120,7 @@ class Page(unittest.TestCase):
         row = "tr[data-outcome=hit] .explain"
         w.click(row)
         w.wait(lambda: w.all("#sheet .ladder li"), "an explanation")
-        self.assertEqual(w.each("#sheet .ladder b", "(rung) => rung.textContent"), ["text:exact", "text:canonical"])
+        self.assertEqual(w.each("#sheet .ladder b", "(level) => level.textContent"), ["text:exact", "text:canonical"])
         said = w.text("#sheet-body")
         self.assertIn("Nothing like it is kept.", said)
         self.assertIn("Found, and served. The model was not asked.", said)

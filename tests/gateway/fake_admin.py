@@ -23,7 +23,7 @@ import urllib.parse
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "src/gateway/admin/dashboard.html"
 OUTCOMES = ("hit", "joined", "miss", "bypass", "refresh", "error")
 MODES = ("relaxed", "normal", "pressure", "critical", "emergency")
-RUNGS = ("text:exact", "text:canonical", "text:near", "similarity")
+LEVELS = ("text:exact", "text:canonical", "text:near", "similarity")
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 BUDGET = 4 << 30
 VERSION = "0.1.0"
@@ -61,9 +61,9 @@ class Gateway:
         self.counts = collections.Counter()  # (operation, outcome, code)
         self.tenants = collections.defaultdict(collections.Counter)
         self.erased = False
-        self.rungs = {rung: collections.Counter() for rung in RUNGS}
+        self.match_levels = {level: collections.Counter() for level in LEVELS}
         self.entries = {}  # id: entry
-        self.index = {}    # (tenant, model, rung, form): id
+        self.index = {}    # (tenant, model, level, form): id
         self.decisions = collections.deque(maxlen=5000)
         self.last = 0
         self.answers = collections.Counter()
@@ -78,12 +78,12 @@ class Gateway:
 
     def look_up(self, tenant, model, question, ceiling="text:near"):
         ladder, found = [], None
-        for rung, form in FORMS.items():
-            entry = self.entries.get(self.index.get((tenant, model, rung, form(question))))
-            step = {"rung": rung, "verdict": "missed", "candidate": "", "age_s": None, "took_us": 2.5 + len(question) / 20}
+        for level, form in FORMS.items():
+            entry = self.entries.get(self.index.get((tenant, model, level, form(question))))
+            step = {"match_level": level, "verdict": "missed", "candidate": "", "age_s": None, "took_us": 2.5 + len(question) / 20}
             ladder.append(step)
             if entry:
-                allowed = RUNGS.index(rung) <= RUNGS.index(ceiling)
+                allowed = LEVELS.index(level) <= LEVELS.index(ceiling)
                 step.update(verdict="served" if allowed else "not_allowed", candidate=entry["question"], age_s=time.time() - entry["at"])
                 if allowed:
                     found = entry
@@ -98,10 +98,10 @@ class Gateway:
             cost = cost or random.uniform(0.8, 3.2)
             for step in ladder:
                 kind = step["verdict"] if step["verdict"] in ("served", "missed") else "matched_not_used"
-                self.rungs[step["rung"]][kind] += 1
+                self.match_levels[step["match_level"]][kind] += 1
             if ladder and not found:
-                self.rungs["similarity"]["missed" if random.random() < 0.9 else "matched_not_used"] += 1
-            rung = ladder[-1]["rung"] if found else ""
+                self.match_levels["similarity"]["missed" if random.random() < 0.9 else "matched_not_used"] += 1
+            level = ladder[-1]["match_level"] if found else ""
             took = {"hit": random.lognormvariate(-0.9, 0.45) / 1000, "joined": cost * 0.6, "error": 0.02}.get(outcome, cost)
             saved = found["cost_s"] if found else cost if outcome == "joined" else 0
             if found:
@@ -112,7 +112,7 @@ class Gateway:
                 self.saved["seconds"] += saved
                 self.saved["prompt_tokens"] += 40 + len(question) // 4
                 self.saved["output_tokens"] += int(saved * 40)
-            if found and rung != "text:exact" and random.random() < 0.2:
+            if found and level != "text:exact" and random.random() < 0.2:
                 self.unsafe["checked"] += 1
                 self.unsafe["wrong"] += random.random() < 0.002
             code = 502 if outcome == "error" else 200
@@ -124,7 +124,7 @@ class Gateway:
             self.last += 1
             self.decisions.append({
                 "id": self.last, "at_ms": int(time.time() * 1000), "tenant": tenant, "operation": operation, "protocol": "openai", "model": model,
-                "outcome": outcome, "rung": rung, "reason": reason, "took_ms": took * 1000, "saved_ms": saved * 1000, "status": code,
+                "outcome": outcome, "match_level": level, "reason": reason, "took_ms": took * 1000, "saved_ms": saved * 1000, "status": code,
                 "request_id": f"req-{self.last:06x}", "question": question[:200], "ladder": ladder,
                 "media": [{"modality": m, "digest": f"{abs(hash(m)):064x}"[:64], "bytes": 81243} for m in media],
                 "scope": f"{abs(hash((tenant, model))):032x}", "why": WHY[outcome]})
@@ -140,8 +140,8 @@ class Gateway:
         name = f"{self.answers['insertions']:08x}"
         self.entries[name] = {"id": name, "tenant": tenant, "model": model, "question": question, "at": time.time(), "ttl_s": 3600 if tags else None,
                               "bytes": 700 + 3 * len(question), "uses": 0, "cost_s": cost, "tags": list(tags), "pinned": False}
-        for rung, form in FORMS.items():
-            self.index[tenant, model, rung, form(question)] = name
+        for level, form in FORMS.items():
+            self.index[tenant, model, level, form(question)] = name
         self.peak = max(self.peak, self.used())
 
     def used(self):
@@ -213,7 +213,7 @@ class Gateway:
             "version": VERSION, "uptime_s": time.time() - self.began, "engine": {"kind": "upstream", "name": "http://127.0.0.1:8000"}, "draining": self.draining,
             "requests": {"total": sum(outcomes.values()), "in_flight": random.randint(0, 4) if outcomes else 0, "by_outcome": dict(outcomes),
                          "bypasses": self.bypasses(outcomes)},
-            "rungs": [{"rung": rung, "served": c["served"], "matched_not_used": c["matched_not_used"], "missed": c["missed"]} for rung, c in self.rungs.items()],
+            "match_levels": [{"match_level": level, "served": c["served"], "matched_not_used": c["matched_not_used"], "missed": c["missed"]} for level, c in self.match_levels.items()],
             "answers": {"entries": len(self.entries), "bytes": sum(e["bytes"] for e in self.entries.values()), "insertions": self.answers["insertions"],
                         "evictions": 0, "expired": 0, "erased": self.answers["erased"]},
             "saved": {"seconds": self.saved["seconds"], "prompt_tokens": self.saved["prompt_tokens"], "output_tokens": self.saved["output_tokens"]},
@@ -284,7 +284,7 @@ class Gateway:
         for number, entry in list(self.entries.items()):
             if entry["question"] == stored_as:
                 self.invalidate({"entry": number, "dry_run": False})
-        return {"request_id": decision["request_id"], "rung": decision["rung"], "erased": True}
+        return {"request_id": decision["request_id"], "match_level": decision["match_level"], "erased": True}
 
     def key(self, wanted, action):
         name = wanted.get("name", "")
@@ -311,7 +311,7 @@ class Gateway:
         body = wanted["body"]
         question = question_of(body)
         ladder, found = self.look_up("anonymous", body.get("model", ""), question)
-        return {"tenant": "anonymous", "operation": wanted["operation"], "protocol": "openai", "model": body.get("model", ""), "outcome": "hit" if found else "miss", "rung": ladder[-1]["rung"] if found else "",
+        return {"tenant": "anonymous", "operation": wanted["operation"], "protocol": "openai", "model": body.get("model", ""), "outcome": "hit" if found else "miss", "match_level": ladder[-1]["match_level"] if found else "",
                 "reason": "", "question": question[:200], "ladder": ladder, "media": [], "scope": "0" * 32, "why": WHY["hit" if found else "miss"]}
 
     def metrics(self):
@@ -340,7 +340,7 @@ class Gateway:
                 lines.append(f'{name}_sum{{outcome="{outcome}"}} {sum(values)}')
                 lines.append(f'{name}_count{{outcome="{outcome}"}} {len(values)}')
         family("afterimage_coalesced_requests_total", "counter", "Joined.", ({}, s["requests"]["by_outcome"]["joined"]))
-        family("afterimage_answers_lookups_total", "counter", "Look-ups.", *(({"rung": r["rung"], "verdict": v}, r[v]) for r in s["rungs"] for v in ("served", "matched_not_used", "missed")))
+        family("afterimage_answers_lookups_total", "counter", "Look-ups.", *(({"match_level": r["match_level"], "verdict": v}, r[v]) for r in s["match_levels"] for v in ("served", "matched_not_used", "missed")))
         family("afterimage_answers_entries", "gauge", "Entries.", ({}, s["answers"]["entries"]))
         family("afterimage_answers_bytes", "gauge", "Bytes.", ({}, s["answers"]["bytes"]))
         for what in ("insertions", "evictions", "expired", "erased"):
@@ -350,7 +350,7 @@ class Gateway:
         family("afterimage_bypasses_total", "counter", "Bypasses.", ({"reason": "no-temperature"}, s["requests"]["by_outcome"]["bypass"]))
         family("afterimage_answers_not_stored_total", "counter", "Not stored.", *(({"reason": r}, 0) for r in (
             "truncated", "tool_calls", "finish_reason", "no_store", "backend_error", "abandoned", "not_recorded", "too_large", "no_space", "blocked", "invalidated")))
-        family("afterimage_reported_wrong_total", "counter", "Reported.", ({"rung": "exact"}, 0))
+        family("afterimage_reported_wrong_total", "counter", "Reported.", ({"match_level": "exact"}, 0))
         family("afterimage_similarity_lookups_total", "counter", "Look-ups.", *(({"verdict": v}, 0) for v in ("served", "matched_not_used", "missed", "not_embedded", "not_worth_it")))
         family("afterimage_similarity_evidence_total", "counter", "Evidence.", ({"verdict": "right"}, 0), ({"verdict": "wrong"}, 0))
         family("afterimage_similarity_vetoes_total", "counter", "Vetoes.", ({"reason": "number"}, 0))
@@ -384,8 +384,8 @@ class Gateway:
         family("afterimage_tier_degraded", "gauge", "Tiers.", ({"tier": "gpu"}, 0), ({"tier": "disk"}, 0), ({"tier": "remote"}, 0))
         for what in ("lost", "incomplete", "circuit_rejected", "breaks", "redirected"):
             family(f"afterimage_remote_{what}_total", "counter", "Remote.", ({}, 0))
-        family("afterimage_lease_attempts_total", "counter", "Leases.", *(({"result": r}, 0) for r in ("ours", "theirs", "unknown", "expired")))
-        family("afterimage_answer_leases_total", "counter", "Leases.", *(({"result": r}, 0) for r in ("acquired", "served_elsewhere", "timed_out", "unavailable")))
+        family("afterimage_lease_attempts_total", "counter", "Leases.", *(({"result": r}, 0) for r in ("acquired", "elsewhere", "unavailable", "expired")))
+        family("afterimage_answer_leases_total", "counter", "Leases.", *(({"result": r}, 0) for r in ("acquired", "elsewhere", "expired", "unavailable")))
         family("afterimage_archive_answers_total", "counter", "Archive.", *(({"outcome": o}, 0) for o in ("kept", "refused", "restored", "erased", "expired", "failed")))
         family("afterimage_shared_answers_known", "gauge", "Shared.", ({}, 0))
         for what in ("without_lease", "generations", "read_failures"):

@@ -26,7 +26,7 @@ port = 0
 port = 0
 token = "{token}"
 [answers]
-max_match = "canonical"
+match_level = "canonical"
 [tenancy]
 keys_file = "{folder}/keys.json"
 prices = ["mock-small prompt=1 output=2"]

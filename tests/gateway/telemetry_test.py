@@ -183,7 +183,7 @@ class Traces(TelemetryTestCase):
         self.assertEqual(self.gateway.ask(self.id(), traceparent=parent).cache, "HIT")
         spans = self.steps_of(trace)
         request = next(span for span in spans if span.kind == SERVER)
-        self.assertEqual((request.attributes["afterimage.outcome"], request.attributes["afterimage.rung"]), ("hit", "text:exact"))
+        self.assertEqual((request.attributes["afterimage.outcome"], request.attributes["afterimage.match_level"]), ("hit", "text:exact"))
         self.assertGreater(request.attributes["afterimage.saved_output_tokens"], 0)
         self.assertEqual([span.name for span in spans if span.kind == CLIENT], [])
         self.assertEqual([span.attributes for span in spans if span.name == "cache lookup"], [{"afterimage.cache": "memory", "afterimage.cache.hit": True}])

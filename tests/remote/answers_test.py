@@ -177,7 +177,7 @@ class Answers(unittest.TestCase):
                 said = [text_of(reply.events) if stream else reply.content for reply in replies]
                 self.assertEqual(said[0], said[1])
                 self.assertTrue(said[0])
-            self.assertEqual(sum(gateway.metric("afterimage_answer_leases_total", result="served_elsewhere") for gateway in gateways), 8)
+            self.assertEqual(sum(gateway.metric("afterimage_answer_leases_total", result="elsewhere") for gateway in gateways), 8)
             self.assertEqual(sum(gateway.metric("afterimage_answer_leases_total", result="acquired") for gateway in gateways), 8)
             redis_cluster.wait_until(lambda: self.turns(servers) == 0, "every lease is released")
 

@@ -203,7 +203,7 @@ class Gateways(unittest.TestCase):
             self.assertEqual(self.metric(other, "afterimage_encoder_loaded_total"), 1)
             self.assertGreaterEqual(self.metric(other, 'afterimage_tier_hits_total{tier="remote"}'), 1)
             self.assertEqual(self.metric(other, 'afterimage_tier_degraded{tier="remote"}'), 0)
-            self.assertEqual(self.metric(one, 'afterimage_lease_attempts_total{result="ours"}'), 1)
+            self.assertEqual(self.metric(one, 'afterimage_lease_attempts_total{result="acquired"}'), 1)
             servers[0].kill()
             self.assertTrue(self.ask(other, "And now?"))
             self.ask(other, "And then?")

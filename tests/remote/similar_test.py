@@ -49,8 +49,8 @@ class SimilarQuestions(unittest.TestCase):
         asked = len(self.mock.calls)
         gateway.wait_for(lambda: gateway.metric("afterimage_similarity_archive_total", event="kept") >= asked, f"{asked} questions are kept")
 
-    def rung(self, gateway):
-        return next(rung for rung in gateway.admin("GET", "/admin/api/stats").json["rungs"] if rung["rung"] == "similarity")
+    def match_level(self, gateway):
+        return next(level for level in gateway.admin("GET", "/admin/api/stats").json["match_levels"] if level["match_level"] == "similarity")
 
     def explain(self, gateway, words, town):
         reply = gateway.admin("POST", "/admin/api/explain", {"operation": "chat", "body": chat(words.format(town))})
@@ -65,16 +65,16 @@ class SimilarQuestions(unittest.TestCase):
                     self.wait_kept(gateway)
             self.assertEqual(len(self.mock.calls), 2 * len(TOWNS))
             self.assertGreaterEqual(gateway.metric("afterimage_similarity_evidence_total", verdict="right"), 20)
-            self.assertEqual(self.rung(gateway)["served"], 0)
-            self.assertEqual(self.explain(gateway, LATER, "zadar")["ladder"][-1]["rung"], "similarity")
+            self.assertEqual(self.match_level(gateway)["served"], 0)
+            self.assertEqual(self.explain(gateway, LATER, "zadar")["ladder"][-1]["match_level"], "similarity")
 
         asked = len(self.mock.calls)
         with self.start("on") as one, self.start("on", verify_sample_rate=1.0) as other:
             explained = self.explain(one, LATER, "zadar")
-            self.assertEqual((explained["outcome"], explained["rung"], explained["ladder"][-1]["verdict"]), ("hit", "similarity", "served"))
+            self.assertEqual((explained["outcome"], explained["match_level"], explained["ladder"][-1]["verdict"]), ("hit", "similarity", "served"))
             self.assertTrue(self.ask(one, LATER, "zadar"), "the shadow's evidence and candidates outlive it")
             self.assertTrue(self.ask(other, LATER, "ystad"), "and are another gateway's, too")
-            self.assertEqual(self.rung(one)["served"], 1)
+            self.assertEqual(self.match_level(one)["served"], 1)
             other.wait_for(lambda: len(self.mock.calls) == asked + 1, "the second gateway compares what it served")
 
             # The stored answers are wrong from now on; only the second gateway compares.

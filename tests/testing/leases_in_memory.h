@@ -28,9 +28,9 @@ class LeasesInMemory final : public LeaseService {
     if (lost) return {};
     if (!held_.insert(turn).second) {
       ++theirs;
-      return {.status = LeaseStatus::kTheirs, .lease = nullptr};
+      return {.status = LeaseStatus::kElsewhere, .lease = nullptr};
     }
-    return {.status = LeaseStatus::kOurs, .lease = std::make_unique<Held>(*this, turn, entry)};
+    return {.status = LeaseStatus::kAcquired, .lease = std::make_unique<Held>(*this, turn, entry)};
   }
   bool wait(std::uint32_t attempt, const std::stop_token& stop) override {
     ++waits;

@@ -96,13 +96,13 @@ Result<std::unique_ptr<AnswerArchive>> AnswerArchive::open_shared(AnswerArchiveP
       new AnswerArchive(std::move(parts), std::move(unknown), {}));
 }
 
-TierKey AnswerArchive::key_of(const Secret& names, const ScopeId& scope, MatchLevel rung,
+TierKey AnswerArchive::key_of(const Secret& names, const ScopeId& scope, MatchLevel level,
                               std::string_view form) {
   FieldWriter fields("afterimage/archived-answer-key/1");
   fields.bytes("space", scope.space.bytes)
       .bytes("scope", scope.key.bytes)
       .number("loosest", static_cast<std::uint64_t>(scope.loosest))
-      .number("rung", static_cast<std::uint64_t>(rung))
+      .number("rung", static_cast<std::uint64_t>(level))
       .text("form", form);
   return {.entry_class = EntryClass::kAnswer, .bytes = hmac_sha256(names, fields.message())};
 }
@@ -201,12 +201,12 @@ bool AnswerArchive::put(const TierKey& exact, const ArchivedAnswer& archived, co
 void AnswerArchive::put_forms(Question& question, const EntryMeta& meta,
                               const ReadLease& before_it) {
   const std::vector<std::byte> bytes = archived_question_bytes(question.text());
-  for (const MatchLevel rung : kMatchLevels) {
-    const auto form = question.form(rung);
-    if (rung == MatchLevel::kExact || !form.has_value()) continue;
+  for (const MatchLevel level : kMatchLevels) {
+    const auto form = question.form(level);
+    if (level == MatchLevel::kExact || !form.has_value()) continue;
     // If this fails the answer is found by its exact text only.
     static_cast<void>(
-        parts_.tier.put(key_of(before_it.names_, question.scope(), rung, *form), meta, bytes));
+        parts_.tier.put(key_of(before_it.names_, question.scope(), level, *form), meta, bytes));
   }
 }
 
@@ -227,10 +227,10 @@ std::optional<TierEntry> AnswerArchive::read(const TierKey& key, Hints hints) {
   return std::nullopt;
 }
 
-std::optional<std::string> AnswerArchive::words_of(const Question& question, MatchLevel rung,
+std::optional<std::string> AnswerArchive::words_of(const Question& question, MatchLevel level,
                                                    std::string_view form, const ReadLease& before) {
-  if (rung == MatchLevel::kExact) return question.text();
-  const auto entry = read(key_of(before.names_, question.scope(), rung, form));
+  if (level == MatchLevel::kExact) return question.text();
+  const auto entry = read(key_of(before.names_, question.scope(), level, form));
   if (!entry.has_value()) return std::nullopt;
   auto words = archived_question_from(entry->bytes);
   if (words.has_value()) return *std::move(words);
@@ -239,18 +239,18 @@ std::optional<std::string> AnswerArchive::words_of(const Question& question, Mat
 }
 
 std::optional<ArchivedAnswer> AnswerArchive::load(const ScopeId& scope, const std::string& words,
-                                                  MatchLevel rung, std::string_view form,
+                                                  MatchLevel level, std::string_view form,
                                                   const ReadLease& before, Hints hints) {
   const auto entry = read(key_of(before.names_, scope, MatchLevel::kExact, words), hints);
   if (!entry.has_value()) return std::nullopt;
   auto archived = archived_answer_from(entry->bytes);
   // The forms of a whole answer outlive it when a truncated one takes its place.
-  if (archived.has_value() && rung != MatchLevel::kExact && !is_whole(archived->answer)) {
+  if (archived.has_value() && level != MatchLevel::kExact && !is_whole(archived->answer)) {
     return std::nullopt;
   }
   if (archived.has_value() && AFI_GUARD("answer.scope", archived->scope == scope) &&
       AFI_GUARD("answer.words", archived->question == words) &&
-      AFI_GUARD("answer.form", Question(scope, words).form(rung) == form)) {
+      AFI_GUARD("answer.form", Question(scope, words).form(level) == form)) {
     return *std::move(archived);
   }
   count(&AnswerArchiveStats::failed);
@@ -309,18 +309,18 @@ std::optional<AnswerLookup> AnswerArchive::restore(Question& question, const Loo
   const ReadLease before_it = read_lease();
   if (!may_serve(before_it)) return std::nullopt;
   std::vector<std::string> tried;
-  for (const MatchLevel rung : kMatchLevels) {
-    if (rung > question.ceiling(rules.serve)) break;
-    const auto form = question.form(rung);
+  for (const MatchLevel level : kMatchLevels) {
+    if (level > question.ceiling(rules.serve)) break;
+    const auto form = question.form(level);
     if (!form.has_value()) continue;
-    const auto words = words_of(question, rung, *form, before_it);
+    const auto words = words_of(question, level, *form, before_it);
     if (!words.has_value() || std::ranges::count(tried, *words) > 0) continue;
     tried.push_back(*words);
-    auto archived = load(question.scope(), *words, rung, *form, before_it);
+    auto archived = load(question.scope(), *words, level, *form, before_it);
     if (!archived.has_value()) continue;
     auto found = admit(*std::move(archived), before_it, rules, quota);
     if (!found.has_value()) continue;
-    found->steps.back().rung = rung;
+    found->steps.back().level = level;
     found->steps.back().took = parts_.clock.now() - began;
     return found;
   }

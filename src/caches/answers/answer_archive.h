@@ -80,8 +80,8 @@ struct AnswerArchiveParts {
 ///
 /// or, so that one of many processes asks the model:
 ///
-///   miss -> claim(): kOurs -> restore_uncached() -> miss -> the model -> keep(), drop the lease
-///                    kTheirs -> wait, restore_uncached(), claim again
+///   miss -> claim(): kAcquired -> restore_uncached() -> miss -> the model -> keep(), drop the lease
+///                    kElsewhere -> wait, restore_uncached(), claim again
 ///                    kUnknown -> the model
 ///
 /// Shape    An answer is stored under its question's exact text; under each looser form is that
@@ -132,7 +132,7 @@ class AnswerArchive {
   /// Inserts into the cache and, if that accepts the answer, archives it.
   Result<void> insert(Question& question, const Answer& answer, const AnswerFacts& facts);
 
-  /// Looks up rung by rung as far as the rules serve. A hit is inserted into the cache again, with
+  /// Looks up match level by match level as far as the rules serve. A hit is inserted into the cache again, with
   /// its age, if there is space; `quota` is its owner's. The result has a single step.
   [[nodiscard]] std::optional<AnswerLookup> restore(Question& question,
                                                     const LookupRules& rules = {},
@@ -175,16 +175,16 @@ class AnswerArchive {
   AnswerArchive(AnswerArchiveParts parts, InvalidationList invalidations,
                 std::string degraded_reason);
   static Result<std::unique_ptr<AnswerArchive>> open_shared(AnswerArchiveParts parts);
-  static TierKey key_of(const Secret& names, const ScopeId& scope, MatchLevel rung,
+  static TierKey key_of(const Secret& names, const ScopeId& scope, MatchLevel level,
                         std::string_view form);
   /// Whether cached negative look-ups of the tier are trusted.
   enum class Hints : unsigned char { kTrusted, kIgnored };
   [[nodiscard]] std::optional<TierEntry> read(const TierKey& key, Hints hints = Hints::kTrusted);
   /// The exact question text under which the answer of a form is stored.
-  [[nodiscard]] std::optional<std::string> words_of(const Question& question, MatchLevel rung,
+  [[nodiscard]] std::optional<std::string> words_of(const Question& question, MatchLevel level,
                                                     std::string_view form, const ReadLease& before);
   [[nodiscard]] std::optional<ArchivedAnswer> load(const ScopeId& scope, const std::string& words,
-                                                   MatchLevel rung, std::string_view form,
+                                                   MatchLevel level, std::string_view form,
                                                    const ReadLease& before,
                                                    Hints hints = Hints::kTrusted);
   [[nodiscard]] std::optional<AnswerLookup> admit(ArchivedAnswer archived, const ReadLease& before,

@@ -125,7 +125,7 @@ TEST(AnswerArchive, ALaterProcessRestoresTheAnswerWithItsMetadata) {
   EXPECT_EQ(found->saved, 2s);
   EXPECT_EQ(found->left, 50s);
   ASSERT_EQ(found->steps.size(), 1U);
-  EXPECT_EQ(found->steps.front().rung, MatchLevel::kCanonical);
+  EXPECT_EQ(found->steps.front().level, MatchLevel::kCanonical);
   EXPECT_EQ(found->steps.front().candidate, kWords);
   EXPECT_EQ(found->steps.front().age, 10s);
 

@@ -17,20 +17,20 @@ namespace {
 
 constexpr int kExpiredAtOnce = 16;  // the rest later: a caller waits for this
 
-/// Calls `look` rung by rung until it finds an answer. `look` fills the last step of `found`.
+/// Calls `look` match level by match level until it finds an answer. `look` fills the last step of `found`.
 template <typename Look>
-AnswerLookup look_up_rungs(Question& question, const LookupRules& requested, const Clock& clock,
-                           const Look& look) {
+AnswerLookup look_up_levels(Question& question, const LookupRules& requested, const Clock& clock,
+                            const Look& look) {
   LookupRules rules = requested;
   rules.serve = question.ceiling(requested.serve);
   AnswerLookup found;
-  for (const MatchLevel rung : kMatchLevels) {
-    if (rung > std::max(requested.serve, requested.watch)) break;
+  for (const MatchLevel level : kMatchLevels) {
+    if (level > std::max(requested.serve, requested.watch)) break;
     const Duration began = clock.now();
-    const auto form = question.form(rung);
+    const auto form = question.form(level);
     if (!form.has_value()) continue;
-    found.steps.emplace_back().rung = rung;
-    look(AnswerFormKey::of(question.scope(), rung, *form), rules, found);
+    found.steps.emplace_back().level = level;
+    look(AnswerFormKey::of(question.scope(), level, *form), rules, found);
     found.steps.back().took = clock.now() - began;
     if (found.answer.has_value()) break;
   }
@@ -56,7 +56,7 @@ Result<std::unique_ptr<AnswerCache>> AnswerCache::create(AnswerCacheOptions opti
 }
 
 AnswerLookup AnswerCache::find(Question& question, const LookupRules& rules) {
-  return look_up_rungs(
+  return look_up_levels(
       question, rules, locked_->clock,
       [&](const AnswerFormKey& key, const LookupRules& allowed, AnswerLookup& found) {
         const MutexLock lock(locked_->mutex);
@@ -67,13 +67,13 @@ AnswerLookup AnswerCache::find(Question& question, const LookupRules& rules) {
         state.describe(match, now, found.steps.back());
         if (match.verdict == Verdict::kServed) state.copy_answer(match, now, allowed.share, found);
         state.settle(match, /*serve=*/true, now,
-                     state.stats.rungs[static_cast<std::size_t>(key.rung)]);
+                     state.stats.levels[static_cast<std::size_t>(key.level)]);
       });
 }
 
 AnswerLookup AnswerCache::peek(Question& question, const LookupRules& rules) const {
-  std::vector<std::uint32_t> gone;  // what find() would have removed on an earlier rung
-  return look_up_rungs(
+  std::vector<std::uint32_t> gone;  // what find() would have removed on an earlier match level
+  return look_up_levels(
       question, rules, locked_->clock,
       [&](const AnswerFormKey& key, const LookupRules& allowed, AnswerLookup& found) {
         const MutexLock lock(locked_->mutex);
@@ -129,8 +129,8 @@ void AnswerCache::remove_observer(AnswerObserver& observer) {
 void AnswerCache::retract_hit(const AnswerLookup& served) {
   if (!served.answer.has_value() || served.steps.back().verdict != Verdict::kServed) return;
   const MutexLock lock(locked_->mutex);
-  RungStats& counts =
-      locked_->state.stats.rungs[static_cast<std::size_t>(served.steps.back().rung)];
+  MatchLevelStats& counts =
+      locked_->state.stats.levels[static_cast<std::size_t>(served.steps.back().level)];
   --counts.served;
   ++counts.matched_not_used;
   locked_->state.stats.answer_time_saved -= served.saved;

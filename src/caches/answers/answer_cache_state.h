@@ -23,7 +23,7 @@ struct AnswerCache::State {
   State(AnswerCacheOptions chosen, MemoryBudget& shared)
       : budget(shared), options(std::move(chosen)) {}
 
-  /// The outcome of a look-up at one rung, before anything is updated.
+  /// The outcome of a look-up at one match level, before anything is updated.
   struct Match {
     std::optional<std::uint32_t> place;
     Verdict verdict = Verdict::kMissed;
@@ -36,7 +36,7 @@ struct AnswerCache::State {
   /// Copies the stored answer, or shares it if it is large and `share`.
   void copy_answer(const Match& match, Duration now, bool share, AnswerLookup& found);
   /// Updates counters, and removes an expired or damaged entry. `serve`: the answer will be used.
-  void settle(const Match& match, bool serve, Duration now, RungStats& counts);
+  void settle(const Match& match, bool serve, Duration now, MatchLevelStats& counts);
 
   /// Whether a newer answer to the same text is cached; it is not replaced then.
   [[nodiscard]] bool has_newer(const AnswerFormKey& exact, Duration stored) const;

@@ -39,7 +39,7 @@ TEST(AnswerCache, AnEmptyCacheMisses) {
   EXPECT_FALSE(found.answer.has_value());
   ASSERT_EQ(found.steps.size(), 3U);
   for (const MatchStep& step : found.steps) EXPECT_EQ(step.verdict, Verdict::kMissed);
-  for (const MatchLevel which : kMatchLevels) EXPECT_EQ(f.rung(which).missed, 1U);
+  for (const MatchLevel which : kMatchLevels) EXPECT_EQ(f.level(which).missed, 1U);
 }
 
 TEST(AnswerCache, ReturnsTheCompleteAnswer) {
@@ -56,11 +56,11 @@ TEST(AnswerCache, ReturnsTheCompleteAnswer) {
   EXPECT_EQ(f.cache->stats().answer_time_saved, 2s);
 }
 
-TEST(AnswerCache, ServesFromTheStrictestMatchingRung) {
+TEST(AnswerCache, ServesFromTheStrictestMatchingLevel) {
   const struct {
     const char* name;
     const char* question;
-    MatchLevel rung;
+    MatchLevel level;
   } kCases[] = {{"the same bytes", kQuestion, MatchLevel::kExact},
                 {"typed otherwise", kCanonicalVariant, MatchLevel::kCanonical},
                 {"worded otherwise", kNearVariant, MatchLevel::kNear}};
@@ -69,9 +69,9 @@ TEST(AnswerCache, ServesFromTheStrictestMatchingRung) {
     ASSERT_TRUE(f.put(kQuestion, "so").has_value());
     const AnswerLookup found = f.find(scope(1), c.question);
     ASSERT_TRUE(found.answer.has_value()) << c.name;
-    EXPECT_EQ(found.steps.back().rung, c.rung) << c.name;
-    EXPECT_EQ(found.steps.size(), static_cast<std::size_t>(c.rung) + 1) << c.name;
-    EXPECT_EQ(f.rung(c.rung).served, 1U) << c.name;
+    EXPECT_EQ(found.steps.back().level, c.level) << c.name;
+    EXPECT_EQ(found.steps.size(), static_cast<std::size_t>(c.level) + 1) << c.name;
+    EXPECT_EQ(f.level(c.level).served, 1U) << c.name;
   }
 }
 
@@ -84,7 +84,7 @@ TEST(AnswerCache, ReportsCandidateAgeAndTime) {
   EXPECT_EQ(step.age, 5s);
   EXPECT_EQ(step.took, 0s) << "the manual clock did not advance";
   EXPECT_EQ(to_string(step.verdict), "served");
-  EXPECT_EQ(to_string(step.rung), "text:canonical");
+  EXPECT_EQ(to_string(step.level), "text:canonical");
 }
 
 TEST(AnswerCache, NeverMatchesAcrossScopes) {
@@ -101,19 +101,19 @@ TEST(AnswerCache, NeverMatchesAcrossScopes) {
   }
 }
 
-TEST(AnswerCache, WatchesRungsBeyondTheAllowedOne) {
+TEST(AnswerCache, WatchesLevelsBeyondTheAllowedOne) {
   Fixture f;
   ASSERT_TRUE(f.put(kQuestion, "so").has_value());
   EXPECT_EQ(f.get(kCanonicalVariant, {.serve = MatchLevel::kExact}), "");
-  EXPECT_EQ(f.rung(MatchLevel::kCanonical).missed, 0U) << "not looked up";
+  EXPECT_EQ(f.level(MatchLevel::kCanonical).missed, 0U) << "not looked up";
 
   const AnswerLookup watched =
       f.find(scope(1), kNearVariant, {.serve = MatchLevel::kCanonical, .watch = MatchLevel::kNear});
   EXPECT_FALSE(watched.answer.has_value());
   EXPECT_EQ(watched.steps.back().verdict, Verdict::kNotAllowed);
   EXPECT_EQ(watched.steps.back().candidate, kQuestion);
-  EXPECT_EQ(f.rung(MatchLevel::kNear).matched_not_used, 1U);
-  EXPECT_EQ(f.rung(MatchLevel::kNear).served, 0U);
+  EXPECT_EQ(f.level(MatchLevel::kNear).matched_not_used, 1U);
+  EXPECT_EQ(f.level(MatchLevel::kNear).served, 0U);
   EXPECT_EQ(f.cache->stats().answer_time_saved, 0s);
 }
 
@@ -207,8 +207,8 @@ TEST(AnswerCache, RetractsAHitThatWasNotUsed) {
   ASSERT_TRUE(f.put(kQuestion, "so").has_value());
   const AnswerLookup served = f.find(scope(1), kQuestion);
   f.cache->retract_hit(served);
-  EXPECT_EQ(f.rung(MatchLevel::kExact).served, 0U);
-  EXPECT_EQ(f.rung(MatchLevel::kExact).matched_not_used, 1U);
+  EXPECT_EQ(f.level(MatchLevel::kExact).served, 0U);
+  EXPECT_EQ(f.level(MatchLevel::kExact).matched_not_used, 1U);
   EXPECT_EQ(f.cache->stats().answer_time_saved, 0s);
   f.cache->retract_hit(AnswerLookup{});
 }
@@ -222,7 +222,7 @@ TEST(AnswerCache, DamagedBytesAreAMissCountedAndRemoved) {
   const AnswerLookup found = f.find(scope(1), kQuestion);
   EXPECT_FALSE(found.answer.has_value());
   EXPECT_EQ(found.steps.front().verdict, Verdict::kDamaged);
-  EXPECT_EQ(f.rung(MatchLevel::kExact).matched_not_used, 1U);
+  EXPECT_EQ(f.level(MatchLevel::kExact).matched_not_used, 1U);
   EXPECT_EQ(f.cache->stats().damaged, 1U);
   EXPECT_EQ(f.budget.used(), 0_B);
 }
@@ -245,7 +245,7 @@ TEST(AnswerCache, ALargeAnswerIsVerifiedAndCopiedOnceWhileHitsUseIt) {
   // The bytes in the cache are not read again, so nobody gets what becomes of them.
   AnswerCacheInside::flip_first_bit(*f.cache, asked);
   EXPECT_EQ(find().shared, first.shared);
-  EXPECT_EQ(f.rung(MatchLevel::kExact).served, 4U);
+  EXPECT_EQ(f.level(MatchLevel::kExact).served, 4U);
   first = {};
   EXPECT_EQ(find().steps.front().verdict, Verdict::kDamaged) << "nobody has a copy any more";
   EXPECT_EQ(f.cache->stats().damaged, 1U);
@@ -379,7 +379,7 @@ TEST(AnswerCache, ServesNoNearMatchAboutMedia) {
   EXPECT_FALSE(near.answer.has_value());
   EXPECT_EQ(near.steps.back().verdict, Verdict::kNotAllowed);
   EXPECT_EQ(near.steps.back().candidate, kQuestion);
-  EXPECT_EQ(f.rung(MatchLevel::kNear).matched_not_used, 1U);
+  EXPECT_EQ(f.level(MatchLevel::kNear).matched_not_used, 1U);
 }
 
 /// An answer of 4,000 bytes.

@@ -11,7 +11,7 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t index_of(MatchLevel rung) { return static_cast<std::size_t>(rung); }
+constexpr std::size_t index_of(MatchLevel level) { return static_cast<std::size_t>(level); }
 
 /// Calls `each` for every zero-terminated tag of an entry until it returns false.
 template <typename Each>
@@ -39,10 +39,10 @@ Result<AnswerDraft> AnswerDraft::of(Question& question, const Answer& answer,
   AnswerDraft draft;
   draft.exact_only = !is_whole(answer);
   draft.add(AnswerParts::kRecord, to_record(answer));
-  for (const MatchLevel rung : kMatchLevels) {
-    const bool listed = rung == MatchLevel::kExact || !draft.exact_only;
-    const auto form = listed ? question.form(rung) : std::nullopt;
-    draft.add(AnswerParts::form(rung), std::as_bytes(std::span(form.value_or(""))));
+  for (const MatchLevel level : kMatchLevels) {
+    const bool listed = level == MatchLevel::kExact || !draft.exact_only;
+    const auto form = listed ? question.form(level) : std::nullopt;
+    draft.add(AnswerParts::form(level), std::as_bytes(std::span(form.value_or(""))));
   }
   std::string joined;
   for (const std::string& tag : facts.tags) {
@@ -83,36 +83,36 @@ std::vector<std::string> AnswerSlot::tags() const {
 }
 
 // Seeded with bytes of a MAC, so that clients cannot choose questions that collide.
-AnswerFormKey AnswerFormKey::of(const ScopeId& scope, MatchLevel rung, std::string_view form) {
+AnswerFormKey AnswerFormKey::of(const ScopeId& scope, MatchLevel level, std::string_view form) {
   return {.scope = &scope,
-          .rung = rung,
+          .level = level,
           .form = form,
           .hash = XXH3_64bits_withSeed(form.data(), form.size(),
-                                       DigestHash()(scope.key) + index_of(rung))};
+                                       DigestHash()(scope.key) + index_of(level))};
 }
 
 bool AnswerForms::Equal::operator()(const AnswerFormKey& key, const Listing& listing) const {
-  if (key.rung != listing.rung) return false;
+  if (key.level != listing.level) return false;
   const AnswerSlot& slot = (*slots)[listing.place];
-  return slot.hashes[index_of(key.rung)] == key.hash && slot.scope == *key.scope &&
-         slot.form(key.rung) == key.form;
+  return slot.hashes[index_of(key.level)] == key.hash && slot.scope == *key.scope &&
+         slot.form(key.level) == key.form;
 }
 
 void AnswerForms::list(std::uint32_t place, const AnswerFormKey& key) {
-  const std::size_t rung = index_of(key.rung);
+  const std::size_t level = index_of(key.level);
   if (const auto it = index_.find(key); it != index_.end()) {
-    slots_[it->place].listed[rung] = false;
+    slots_[it->place].listed[level] = false;
     index_.erase(it);
   }
-  slots_[place].hashes[rung] = key.hash;
-  slots_[place].listed[rung] = true;
-  index_.insert(Listing{.place = place, .rung = key.rung});
+  slots_[place].hashes[level] = key.hash;
+  slots_[place].listed[level] = true;
+  index_.insert(Listing{.place = place, .level = key.level});
 }
 
 void AnswerForms::unlist(std::uint32_t place) {
-  for (const MatchLevel rung : kMatchLevels) {
-    if (slots_[place].listed[index_of(rung)]) {
-      index_.erase(Listing{.place = place, .rung = rung});
+  for (const MatchLevel level : kMatchLevels) {
+    if (slots_[place].listed[index_of(level)]) {
+      index_.erase(Listing{.place = place, .level = level});
     }
   }
 }

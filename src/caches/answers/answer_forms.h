@@ -29,8 +29,8 @@ struct AnswerParts {
   static constexpr std::size_t kTags = kForms + kMatchLevels.size();
   static constexpr std::size_t kCount = kTags + 1;
 
-  static constexpr std::size_t form(MatchLevel rung) {
-    return kForms + static_cast<std::size_t>(rung);
+  static constexpr std::size_t form(MatchLevel level) {
+    return kForms + static_cast<std::size_t>(level);
   }
 };
 
@@ -81,8 +81,8 @@ struct AnswerSlot {
   AnswerOwners::value_type* owner = nullptr;
 
   [[nodiscard]] std::string_view part(std::size_t which) const;
-  [[nodiscard]] std::string_view form(MatchLevel rung) const {
-    return part(AnswerParts::form(rung));
+  [[nodiscard]] std::string_view form(MatchLevel level) const {
+    return part(AnswerParts::form(level));
   }
   [[nodiscard]] std::string_view question() const { return form(MatchLevel::kExact); }
   [[nodiscard]] std::optional<Duration> left(Duration now) const;
@@ -97,11 +97,11 @@ using AnswerSlots = std::vector<AnswerSlot>;
 /// An index key: one form of a question. Its scope and form must outlive it.
 struct AnswerFormKey {
   const ScopeId* scope;
-  MatchLevel rung;
+  MatchLevel level;
   std::string_view form;
   std::uint64_t hash;
 
-  static AnswerFormKey of(const ScopeId& scope, MatchLevel rung, std::string_view form);
+  static AnswerFormKey of(const ScopeId& scope, MatchLevel level, std::string_view form);
   static AnswerFormKey exact(const Question& question) {
     return of(question.scope(), MatchLevel::kExact, question.text());
   }
@@ -124,7 +124,7 @@ class AnswerForms {
  private:
   struct Listing {
     std::uint32_t place = 0;
-    MatchLevel rung = MatchLevel::kExact;
+    MatchLevel level = MatchLevel::kExact;
   };
   struct Hash {
     using is_transparent = void;
@@ -132,7 +132,7 @@ class AnswerForms {
     const AnswerSlots* slots;
     std::size_t operator()(const AnswerFormKey& key) const { return key.hash; }
     std::size_t operator()(const Listing& listing) const {
-      return (*slots)[listing.place].hashes[static_cast<std::size_t>(listing.rung)];
+      return (*slots)[listing.place].hashes[static_cast<std::size_t>(listing.level)];
     }
   };
   struct Equal {
@@ -143,7 +143,7 @@ class AnswerForms {
       return (*this)(key, listing);
     }
     bool operator()(const Listing& a, const Listing& b) const {
-      return a.place == b.place && a.rung == b.rung;
+      return a.place == b.place && a.level == b.level;
     }
   };
 

@@ -290,10 +290,10 @@ Result<void> AnswerCache::State::store(Question& question, const AnswerDraft& dr
     slot.expires = now + std::max(*facts.ttl, Duration(0));
     by_expiry.emplace(slot.expires, place);
   }
-  for (const MatchLevel rung : kMatchLevels) {
-    if (rung != MatchLevel::kExact && draft.exact_only) continue;
-    const auto form = question.form(rung);
-    if (form.has_value()) forms.list(place, AnswerFormKey::of(question.scope(), rung, *form));
+  for (const MatchLevel level : kMatchLevels) {
+    if (level != MatchLevel::kExact && draft.exact_only) continue;
+    const auto form = question.form(level);
+    if (form.has_value()) forms.list(place, AnswerFormKey::of(question.scope(), level, *form));
   }
   by_id.emplace_hint(by_id.end(), slot.id, place);
   add_to_owner(place, facts.owner);
@@ -320,7 +320,7 @@ AnswerCache::State::Match AnswerCache::State::match(const AnswerFormKey& key, Du
   auto shared = rules.share ? slot.shared.lock() : nullptr;
   const auto verdict = [&] {
     if (!AFI_GUARD("answer.cached.not.over", slot.expires > now)) return Verdict::kExpired;
-    if (key.rung > rules.serve) return Verdict::kNotAllowed;
+    if (key.level > rules.serve) return Verdict::kNotAllowed;
     if (rules.max_age.has_value() && now - slot.stored > *rules.max_age) return Verdict::kTooOld;
     const auto left = slot.left(now);
     if (left.has_value() && rules.min_fresh.has_value() && *left < *rules.min_fresh) {
@@ -366,7 +366,8 @@ void AnswerCache::State::copy_answer(const Match& match, Duration now, bool shar
                         .output_tokens = found.shared->output_tokens};
 }
 
-void AnswerCache::State::settle(const Match& match, bool serve, Duration now, RungStats& counts) {
+void AnswerCache::State::settle(const Match& match, bool serve, Duration now,
+                                MatchLevelStats& counts) {
   if (!match.place.has_value()) {
     ++counts.missed;
     return;
@@ -409,10 +410,10 @@ void AnswerCache::State::check_invariants() const {
     AFI_CHECK(slot.expires == AnswerSlot::kNever || by_expiry.contains({slot.expires, place}));
     AFI_CHECK(slot.listed[static_cast<std::size_t>(MatchLevel::kExact)]);
     AFI_CHECK(!slot.exact_only || std::ranges::count(slot.listed, true) == 1);
-    for (const MatchLevel rung : kMatchLevels) {
-      if (!slot.listed[static_cast<std::size_t>(rung)]) continue;
+    for (const MatchLevel level : kMatchLevels) {
+      if (!slot.listed[static_cast<std::size_t>(level)]) continue;
       ++listings;
-      AFI_CHECK(forms.find(AnswerFormKey::of(slot.scope, rung, slot.form(rung))) == place);
+      AFI_CHECK(forms.find(AnswerFormKey::of(slot.scope, level, slot.form(level))) == place);
     }
   }
   AFI_CHECK(kept.entries == stats.entries && kept.entries <= options.max_entries);

@@ -157,7 +157,7 @@ TEST(AnswerPeek, ReturnsWhatFindWouldWithoutSideEffects) {
   KeptAnswers f;
   const auto same = [](const AnswerLookup& a, const AnswerLookup& b) {
     const auto steps = [](const MatchStep& x, const MatchStep& y) {
-      return x.rung == y.rung && x.verdict == y.verdict && x.candidate == y.candidate &&
+      return x.level == y.level && x.verdict == y.verdict && x.candidate == y.candidate &&
              x.entry == y.entry && x.age == y.age;
     };
     return a.answer == b.answer && a.saved == b.saved && a.left == b.left &&
@@ -165,18 +165,18 @@ TEST(AnswerPeek, ReturnsWhatFindWouldWithoutSideEffects) {
   };
   ASSERT_TRUE(f.put("What is the dog?", "a", {.cost = 1s, .ttl = 5s}).has_value());
   const LookupRules narrow{.serve = MatchLevel::kExact, .watch = MatchLevel::kNear};
-  for (const Duration later : {1s, 5s}) {  // served; then expired, on every rung at once
+  for (const Duration later : {1s, 5s}) {  // served; then expired, on every match level at once
     for (const LookupRules& rules : {LookupRules{}, narrow, LookupRules{.max_age = 0s}}) {
       for (const char* question : {"What is the dog?", "what's the dog", "never asked"}) {
         const AnswerCacheStats before = f.cache->stats();
         const AnswerLookup seen = f.peek(scope(1), question, rules);
         EXPECT_EQ(f.cache->stats().answer_time_saved, before.answer_time_saved);
         EXPECT_EQ(f.cache->stats().entries, before.entries) << "nothing is removed";
-        for (std::size_t rung = 0; rung < kMatchLevels.size(); ++rung) {
-          const RungStats now = f.cache->stats().rungs[rung];
-          EXPECT_EQ(now.served, before.rungs[rung].served);
-          EXPECT_EQ(now.matched_not_used, before.rungs[rung].matched_not_used);
-          EXPECT_EQ(now.missed, before.rungs[rung].missed);
+        for (std::size_t level = 0; level < kMatchLevels.size(); ++level) {
+          const MatchLevelStats now = f.cache->stats().levels[level];
+          EXPECT_EQ(now.served, before.levels[level].served);
+          EXPECT_EQ(now.matched_not_used, before.levels[level].matched_not_used);
+          EXPECT_EQ(now.missed, before.levels[level].missed);
         }
         EXPECT_TRUE(same(seen, f.find(scope(1), question, rules))) << question;
       }

@@ -5,10 +5,10 @@
 
 namespace afterimage {
 
-std::optional<std::string_view> Question::form(MatchLevel rung) {
-  if (rung == MatchLevel::kExact) return text_;
-  Form& form = forms_[static_cast<std::size_t>(rung)];
-  if (!form.made) form = {.made = true, .text = fold_text(text_, rung)};
+std::optional<std::string_view> Question::form(MatchLevel level) {
+  if (level == MatchLevel::kExact) return text_;
+  Form& form = forms_[static_cast<std::size_t>(level)];
+  if (!form.made) form = {.made = true, .text = fold_text(text_, level)};
   return form.text;
 }
 

@@ -18,7 +18,7 @@ namespace afterimage {
 struct AnswerFlightKey {
   ScopeKey scope;
   NamespaceId space;
-  MatchLevel rung;
+  MatchLevel level;
   std::string form;
   auto operator<=>(const AnswerFlightKey&) const = default;
 };
@@ -29,12 +29,12 @@ using Keys = std::vector<AnswerFlightKey>;
 
 Keys keys_of(Question& question) {
   Keys keys;
-  for (const MatchLevel rung : kMatchLevels) {
-    const auto form = question.form(rung);
+  for (const MatchLevel level : kMatchLevels) {
+    const auto form = question.form(level);
     if (!form.has_value()) continue;
     keys.push_back({.scope = question.scope().key,
                     .space = question.scope().space,
-                    .rung = rung,
+                    .level = level,
                     .form = std::string(*form)});
   }
   return keys;
@@ -128,8 +128,9 @@ AnswerOnce::Claim AnswerOnce::claim(Question& question, const LookupRules& rules
   if (looked.answer.has_value()) return looked;
   Keys admits = keys_of(question);
   const Keys keys = admits;
-  std::erase_if(
-      admits, [&](const AnswerFlightKey& key) { return key.rung > question.ceiling(rules.serve); });
+  std::erase_if(admits, [&](const AnswerFlightKey& key) {
+    return key.level > question.ceiling(rules.serve);
+  });
 
   const MutexLock lock(state_->mutex);
   for (const AnswerFlightKey& key : admits) {
@@ -175,7 +176,7 @@ Result<std::variant<AnswerLookup, AnswerLeader>> AnswerOnce::wait(AnswerWaiter w
       looked.answer = *flight.answer;
       looked.saved = flight.cost;
       looked.left = flight.ttl;
-      looked.steps.push_back({.rung = same->rung,
+      looked.steps.push_back({.level = same->level,
                               .verdict = Verdict::kJoined,
                               .candidate = flight.question,
                               .took = state_->clock.now() - waiter.began_});
@@ -200,7 +201,7 @@ Result<bool> AnswerOnce::publish(AnswerFlight& flight, Question& question, const
   if (!kept.has_value() && !no_room) return std::unexpected(kept.error());
   flight.answer = std::make_shared<const Answer>(answer);
   if (!is_whole(answer)) {
-    std::erase_if(flight.forms, [](const auto& form) { return form.rung != MatchLevel::kExact; });
+    std::erase_if(flight.forms, [](const auto& form) { return form.level != MatchLevel::kExact; });
   }
   flight.cost = facts.cost;
   flight.ttl = facts.ttl;

@@ -85,11 +85,11 @@ TEST(AnswerOnce, AConcurrentEqualRequestWaitsAndIsServed) {
     EXPECT_EQ(joined.steps.back().candidate, kAsked);
     EXPECT_TRUE(joined.avoided_work());
     EXPECT_EQ(f.front.stats().joined, 1U);
-    EXPECT_EQ(f.cache->stats().rungs[0].served, 0U) << "not counted twice";
+    EXPECT_EQ(f.cache->stats().levels[0].served, 0U) << "not counted twice";
   }
 }
 
-TEST(AnswerOnce, DoesNotWaitAcrossQuestionsScopesOrDisallowedRungs) {
+TEST(AnswerOnce, DoesNotWaitAcrossQuestionsScopesOrDisallowedLevels) {
   Fixture f;
   AnswerLeader leader = take<AnswerLeader>(f.claim(kAsked));
   AnswerLeader other = take<AnswerLeader>(f.claim(kOther));
@@ -156,7 +156,7 @@ TEST(AnswerOnce, AnAnswerToAnotherWordingServesOnlyWaitersThatAllowIt) {
   EXPECT_FALSE(std::get<AnswerLookup>(*std::move(strict).wait()).answer.has_value());
   const auto served = std::get<AnswerLookup>(*std::move(loose).wait());
   EXPECT_EQ(served.answer->text, "so");
-  EXPECT_EQ(served.steps.back().rung, MatchLevel::kNear);
+  EXPECT_EQ(served.steps.back().level, MatchLevel::kNear);
   EXPECT_EQ(served.steps.back().candidate, kWorded);
 }
 
@@ -278,7 +278,7 @@ TEST(AnswerOnce, FindsAnAnswerCachedBetweenLookUpAndLock) {
   AnswerOnce front(*cache, clock);
   Question question(scope(1), kAsked);
   AnswerLeader leader = take<AnswerLeader>(front.claim(question));
-  // Each rung reads the clock three times; after the ninth reading the cache is not looked up
+  // Each match level reads the clock three times; after the ninth reading the cache is not looked up
   // again.
   clock.arm(9, [&] { EXPECT_TRUE(std::move(leader).publish(answer("so"), {}).value()); });
   EXPECT_EQ(take<AnswerLookup>(front.claim(question)).answer->text, "so");

@@ -86,7 +86,7 @@ TEST(SharedAnswers, AProcessHearsOnceWhatOthersAnnounceAndNotWhatItAnnounced) {
   EXPECT_FALSE(two.one.archive->announce("erase/four").has_value());
 }
 
-TEST(SharedAnswers, ErasesAQuestionWhateverItsLoosestRung) {
+TEST(SharedAnswers, ErasesAQuestionWhateverItsLoosestLevel) {
   Two two;
   ScopeId pictured = scope(2);
   pictured.loosest = MatchLevel::kCanonical;
@@ -289,7 +289,7 @@ class NotedLeases final : public LeaseService {
  public:
   Claim claim(const TierKey& turn, const TierKey& entry) override {
     claimed.emplace_back(turn, entry);
-    return {.status = LeaseStatus::kTheirs, .lease = nullptr};
+    return {.status = LeaseStatus::kElsewhere, .lease = nullptr};
   }
   bool wait(std::uint32_t /*attempt*/, const std::stop_token& /*stop*/) override { return false; }
 
@@ -305,7 +305,7 @@ TEST(SharedAnswers, ALeaseIsKeyedByTheExactTextAndNamesItsEntry) {
   const auto claimed = [&](const AnsweringProcess& process, const ScopeId& where,
                            const std::string& words, std::string_view form = "whole") {
     const auto claim = process.archive->claim(Question(where, words), form);
-    EXPECT_EQ(claim.status, LeaseStatus::kTheirs);
+    EXPECT_EQ(claim.status, LeaseStatus::kElsewhere);
     return turns.claimed.back();
   };
   const auto first = claimed(one, scope(1), "q");
@@ -335,15 +335,15 @@ TEST(SharedAnswers, WithoutALeaseToServeNothingIsClaimed) {
   testing::LeasesInMemory turns;
   AnsweringProcess one(world, &turns);
   const Question question(scope(1), "q");
-  EXPECT_EQ(one.archive->claim(question, "whole").status, LeaseStatus::kUnknown);
+  EXPECT_EQ(one.archive->claim(question, "whole").status, LeaseStatus::kUnavailable);
   ASSERT_TRUE(one.refresh());
-  EXPECT_EQ(one.archive->claim(question, "whole").status, LeaseStatus::kOurs);
+  EXPECT_EQ(one.archive->claim(question, "whole").status, LeaseStatus::kAcquired);
   world.pass(kLease);
-  EXPECT_EQ(one.archive->claim(question, "whole").status, LeaseStatus::kUnknown);
+  EXPECT_EQ(one.archive->claim(question, "whole").status, LeaseStatus::kUnavailable);
   EXPECT_EQ(turns.claims, 1);
   const AnsweringProcess alone(world);
   EXPECT_FALSE(alone.archive->has_leases());
-  EXPECT_EQ(alone.archive->claim(question, "whole").status, LeaseStatus::kUnknown);
+  EXPECT_EQ(alone.archive->claim(question, "whole").status, LeaseStatus::kUnavailable);
 }
 
 // A remote tier caches negative look-ups for a while.
@@ -356,7 +356,7 @@ TEST(SharedAnswers, RestoreAnewIgnoresCachedNegativeLookUps) {
   const auto found = two.other.archive->restore_uncached(question);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->answer.value().text, "a");
-  EXPECT_EQ(found->steps.back().rung, MatchLevel::kExact);
+  EXPECT_EQ(found->steps.back().level, MatchLevel::kExact);
   EXPECT_EQ(two.other.cache->stats().entries, EntryCount(1));
   EXPECT_FALSE(two.other.archive->restore_uncached(question, {.min_fresh = 11s}).has_value());
   EXPECT_FALSE(two.other.archive->restore_uncached(Question(scope(1), "Q")).has_value())

@@ -12,7 +12,7 @@ namespace afterimage {
 enum class ReuseLimit : unsigned char {
   kNothing,     // bypass the cache: no look-up, and the answer is not stored
   kExact,       // the same text only
-  kText,        // all text rungs
+  kText,        // all text levels
   kSimilarity,  // similar questions, too
 };
 

@@ -32,7 +32,7 @@ struct Fixture {
   }
   std::uint64_t served() const {
     std::uint64_t sum = 0;
-    for (const RungStats& rung : cache->stats().rungs) sum += rung.served;
+    for (const MatchLevelStats& level : cache->stats().levels) sum += level.served;
     return sum;
   }
 
@@ -69,7 +69,7 @@ TEST(Seed002, s06_AWatchedMatchIsNoHit) {
   const LookupRules dry{.serve = MatchLevel::kExact, .watch = MatchLevel::kNear};
   EXPECT_EQ(f.get(scope(1), kTyped, dry), "");
   EXPECT_EQ(f.served(), 0U);
-  EXPECT_EQ(f.cache->stats().rungs[1].matched_not_used, 1U);
+  EXPECT_EQ(f.cache->stats().levels[1].matched_not_used, 1U);
   EXPECT_EQ(f.cache->stats().answer_time_saved, 0s);
 }
 
@@ -145,20 +145,20 @@ TEST(Seed002, s16_TwoWritersLoseNothing) {
 }
 
 // An image check was added to one layer; the text layers had none.
-TEST(Seed002, s25_EveryRungIsBoundToTheImage) {
+TEST(Seed002, s25_EveryLevelIsBoundToTheImage) {
   Fixture f;
-  const auto on_every_rung = [](unsigned picture) {
+  const auto on_every_level = [](unsigned picture) {
     ScopeId id = identify(picture_scope(picture), model("m"));
     id.loosest = MatchLevel::kNear;
     return id;
   };
-  f.put(on_every_rung(1), "What's the best way to see the dog?", "there");
-  const ScopeId other = on_every_rung(2);
+  f.put(on_every_level(1), "What's the best way to see the dog?", "there");
+  const ScopeId other = on_every_level(2);
   for (const char* text :
        {"What's the best way to see the dog?", "what is the best way to see the dog",
         "What is best way to see dogs?"}) {
     EXPECT_EQ(f.get(other, text), "");
-    EXPECT_NE(f.get(on_every_rung(1), text), "");
+    EXPECT_NE(f.get(on_every_level(1), text), "");
   }
 }
 

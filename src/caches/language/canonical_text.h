@@ -10,7 +10,7 @@
 
 namespace afterimage {
 
-/// The normal form of `question` at `rung`: questions with equal forms count as the same. The form
+/// The normal form of `question` at `level`: questions with equal forms count as the same. The form
 /// is itself a text that asks the same, and folding is idempotent.
 ///
 /// Canonical  Folds leading, trailing and repeated spaces; the capital of the first word, if
@@ -26,11 +26,11 @@ namespace afterimage {
 ///            first. Not folded at all: texts of several lines or fewer than three words, with
 ///            other quotation or code marks, with a colon, or about text itself (spelling, grammar,
 ///            translation, patterns).
-/// nullopt    The rung does not apply: invalid UTF-8 or text with control characters has only the
+/// nullopt    The match level does not apply: invalid UTF-8 or text with control characters has only the
 ///            exact form; text not recognised as English has no near form.
 /// Cost       Linear in the length of the question.
 /// Threads    Any.
 /// Source     src/caches/language/DESIGN.md.
-[[nodiscard]] std::optional<std::string> fold_text(std::string_view question, MatchLevel rung);
+[[nodiscard]] std::optional<std::string> fold_text(std::string_view question, MatchLevel level);
 
 }  // namespace afterimage

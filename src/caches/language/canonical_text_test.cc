@@ -22,9 +22,9 @@ struct Pair {
   std::string b;
 };
 
-bool same(const Pair& pair, MatchLevel rung) {
-  const auto a = fold_text(pair.a, rung);
-  const auto b = fold_text(pair.b, rung);
+bool same(const Pair& pair, MatchLevel level) {
+  const auto a = fold_text(pair.a, level);
+  const auto b = fold_text(pair.b, level);
   return a.has_value() && a == b;
 }
 
@@ -38,17 +38,17 @@ std::string shown(const Pair& pair) {
 
 void expect_never_same(const std::vector<Pair>& pairs) {
   for (const Pair& pair : pairs) {
-    for (const MatchLevel rung : kMatchLevels) {
-      EXPECT_FALSE(same(pair, rung)) << to_string(rung) << ": " << shown(pair);
+    for (const MatchLevel level : kMatchLevels) {
+      EXPECT_FALSE(same(pair, level)) << to_string(level) << ": " << shown(pair);
     }
   }
 }
 
 void expect_first_same_at(MatchLevel first, const std::vector<Pair>& pairs) {
   for (const Pair& pair : pairs) {
-    for (const MatchLevel rung : kMatchLevels) {
-      if (rung > first && !fold_text(pair.a, rung).has_value()) continue;  // not in English
-      EXPECT_EQ(same(pair, rung), rung >= first) << to_string(rung) << ": " << shown(pair);
+    for (const MatchLevel level : kMatchLevels) {
+      if (level > first && !fold_text(pair.a, level).has_value()) continue;  // not in English
+      EXPECT_EQ(same(pair, level), level >= first) << to_string(level) << ": " << shown(pair);
     }
   }
 }
@@ -124,7 +124,7 @@ TEST(CanonicalText, FormsAskTheSameAsTheQuestion) {
             "what is capital of France");
 }
 
-// Pairs that no rung may merge.
+// Pairs that no match level may merge.
 TEST(FalseMerge, NumbersUnitsAndDates) {
   expect_never_same(
       {{"count", "Are there 2 dogs in this park?", "Are there 3 dogs in this park?"},
@@ -371,16 +371,16 @@ TEST(CanonicalTextProperty, FoldingIsIdempotent) {
       text += fragments()[rng.below(fragments().size())];
       if (rng.chance(0.9)) text += ' ';
     }
-    for (const MatchLevel rung : kMatchLevels) {
-      const auto once = fold_text(text, rung);
+    for (const MatchLevel level : kMatchLevels) {
+      const auto once = fold_text(text, level);
       if (!once.has_value()) continue;
-      ASSERT_EQ(fold_text(*once, rung), once) << to_string(rung) << ": " << text;
+      ASSERT_EQ(fold_text(*once, level), once) << to_string(level) << ": " << text;
     }
   });
 }
 
-// Questions that are the same at a rung are the same at every looser rung.
-TEST(CanonicalTextProperty, LooserRungsKeepEveryMatch) {
+// Questions that are the same at a match level are the same at every looser match level.
+TEST(CanonicalTextProperty, LooserLevelsKeepEveryMatch) {
   for_each_seed(5'000, [](Rng& rng) {
     std::string text = "What";
     for (std::uint64_t words = 2 + rng.below(8); words > 0; --words) {
@@ -412,8 +412,8 @@ TEST(CanonicalTextProperty, KeepsDigitsSymbolsAndOtherScripts) {
         text += rng.chance(0.5) ? symbols[rng.below(symbols.size())] : "the";
       }
     }
-    for (const MatchLevel rung : kMatchLevels) {
-      const auto form = fold_text(text, rung);
+    for (const MatchLevel level : kMatchLevels) {
+      const auto form = fold_text(text, level);
       if (form.has_value()) {
         ASSERT_EQ(kept(*form), kept(text)) << text;
       }
@@ -421,7 +421,7 @@ TEST(CanonicalTextProperty, KeepsDigitsSymbolsAndOtherScripts) {
   });
 }
 
-// Seed 002: the exact rung dropped everything that was not alphanumeric.
+// Seed 002: the exact match level dropped everything that was not alphanumeric.
 TEST(Seed002, s22_SymbolsAndOtherScriptsDoNotCollide) {
   expect_never_same({{"C and C++", "C", "C++"},
                      {"C and C#", "C", "C#"},
@@ -430,7 +430,7 @@ TEST(Seed002, s22_SymbolsAndOtherScriptsDoNotCollide) {
 }
 
 // Seed 002: folding was implemented three times, and the three differed.
-TEST(Seed002, s28_OneFoldingForEveryRung) {
+TEST(Seed002, s28_OneFoldingForEveryLevel) {
   for (const Pair& pair : kTyping) {
     EXPECT_EQ(fold_text(canonical(pair.a), MatchLevel::kNear), fold_text(pair.a, MatchLevel::kNear))
         << pair.a;

@@ -35,27 +35,28 @@ Result<std::unique_ptr<SimilarAnswers>> SimilarAnswers::create(SimilarAnswersOpt
                                                                const Clock& clock) {
   std::unique_ptr<SimilarAnswers> similar(new SimilarAnswers(std::move(options), clock));
   const SimilarAnswersOptions& made = similar->options_;
-  SimilarityOptions rung{.layers = {{.name = made.embedder->name(),
-                                     .dimensions = made.embedder->dimensions(),
-                                     .threshold = made.threshold}},
-                         .mode = made.mode,
-                         .acceptance = made.acceptance,
-                         .verifier = made.verifier.get(),
-                         .verifier_threshold = made.verifier_threshold,
-                         .verifier_overrules_vetoes = made.verifier_overrules_vetoes,
-                         .shared = made.shared};
+  SimilarityOptions level{.layers = {{.name = made.embedder->name(),
+                                      .dimensions = made.embedder->dimensions(),
+                                      .threshold = made.threshold}},
+                          .mode = made.mode,
+                          .acceptance = made.acceptance,
+                          .verifier = made.verifier.get(),
+                          .verifier_threshold = made.verifier_threshold,
+                          .verifier_overrules_vetoes = made.verifier_overrules_vetoes,
+                          .shared = made.shared};
   if (made.storage.has_value()) {
     // Inserts what it finds into the cache.
-    rung.bring = [&answers = made.storage->answers](Question& candidate, const LookupRules& rules) {
+    level.bring = [&answers = made.storage->answers](Question& candidate,
+                                                     const LookupRules& rules) {
       static_cast<void>(answers.restore(candidate, rules));
     };
   }
-  AFI_TRY(similar->rung_, SimilarityRung::create(std::move(rung), cache, budget, clock));
+  AFI_TRY(similar->level_, SimilarityLevel::create(std::move(level), cache, budget, clock));
   if (made.storage.has_value()) {
-    const std::string verified_by = similar->rung_->verified_by();
+    const std::string verified_by = similar->level_->verified_by();
     AFI_TRY(SharedCell* const evidence, made.storage->evidence(evidence_name(made, verified_by)));
     similar->archive_ = std::make_unique<SimilarityArchive>(
-        SimilarityArchiveParts{.rung = *similar->rung_,
+        SimilarityArchiveParts{.level = *similar->level_,
                                .cache = cache,
                                .tier = made.storage->tier,
                                .evidence = *evidence,
@@ -98,7 +99,7 @@ std::optional<SimilarLookup> SimilarAnswers::find(const Question& question,
     ++not_embedded_;
     return std::nullopt;
   }
-  auto found = rung_->find(question, lookup->vectors, rules);
+  auto found = level_->find(question, lookup->vectors, rules);
   if (!found.has_value()) return std::nullopt;
   if (found->verification != Verification::kNone) {
     const MutexLock lock(costs_mutex_);
@@ -112,7 +113,7 @@ std::optional<SimilarLookup> SimilarAnswers::peek(const Question& question,
                                                   const LookupRules& rules) {
   auto lookup = embed(question);
   if (!lookup.has_value()) return std::nullopt;
-  auto found = rung_->peek(question, lookup->vectors, rules);
+  auto found = level_->peek(question, lookup->vectors, rules);
   if (!found.has_value()) return std::nullopt;
   lookup->found = *std::move(found);
   return lookup;
@@ -126,7 +127,7 @@ void SimilarAnswers::learn(const Question& question, const SimilarLookup& lookup
   }
   compare(question, lookup, answer);
   // Without room it is not found by similarity, which stats() counts.
-  static_cast<void>(rung_->insert(question, lookup.vectors));
+  static_cast<void>(level_->insert(question, lookup.vectors));
   if (archive_ != nullptr) archive_->keep(question, lookup.vectors);
 }
 
@@ -134,19 +135,19 @@ bool SimilarAnswers::verify(const Question& question, const SimilarLookup& looku
                             std::string_view answer) {
   if (compare(question, lookup, answer).value_or(false)) return true;
   ++demotions_;
-  archive_ != nullptr ? archive_->forget() : rung_->forget_evidence();
+  archive_ != nullptr ? archive_->forget() : level_->forget_evidence();
   return false;
 }
 
 void SimilarAnswers::reported_wrong(const Question& question,
                                     const std::optional<SimilarLookup>& served) {
   if (served.has_value()) {
-    rung_->learn(question, served->found, false);
+    level_->learn(question, served->found, false);
     if (archive_ != nullptr) archive_->learned(question, served->found, false);
   }
   const auto near = served.has_value() ? served : embed(question);
   if (!near.has_value()) return;
-  const auto suspects = rung_->suspect(question, near->vectors);
+  const auto suspects = level_->suspect(question, near->vectors);
   if (archive_ != nullptr && suspects.has_value()) {
     archive_->suspected(question.scope(), *suspects);
   }
@@ -162,13 +163,13 @@ std::optional<bool> SimilarAnswers::compare(const Question& question, const Simi
     if (!said.has_value()) return std::nullopt;
     found.given->text = *std::move(said);
   }
-  const auto right = rung_->learn(question, found, {.text = std::string(answer)});
+  const auto right = level_->learn(question, found, {.text = std::string(answer)});
   if (archive_ != nullptr && right.has_value()) archive_->learned(question, found, *right);
   return right;
 }
 
 SimilarAnswersStats SimilarAnswers::stats() const {
-  return {.rung = rung_->stats(),
+  return {.level = level_->stats(),
           .archive = archive_ == nullptr ? SimilarityArchiveStats() : archive_->stats(),
           .not_embedded = not_embedded_,
           .not_worth = not_worth_,

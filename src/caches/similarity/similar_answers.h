@@ -59,7 +59,7 @@ struct SimilarAnswersOptions {
 };
 
 struct SimilarAnswersStats {
-  SimilarityStats rung;
+  SimilarityStats level;
   SimilarityArchiveStats archive;
   std::uint64_t not_embedded = 0;  // questions whose embedder failed or was too slow
   std::uint64_t not_worth = 0;     // questions whose vector would have cost more than their answer
@@ -77,7 +77,7 @@ struct SimilarAnswersStats {
 ///
 /// Cost     While a vector of an embedder that waits, and the verifier, take longer than an answer of
 ///          the model, a hit would save nothing: then only one question of kRemeasure is embedded.
-/// Errors   create: kInvalidArgument, as SimilarityRung::create; those of SimilarStorage. find: none; a question without a
+/// Errors   create: kInvalidArgument, as SimilarityLevel::create; those of SimilarStorage. find: none; a question without a
 ///          vector finds nothing.
 /// Threads  Any.
 /// Source   src/caches/similarity/DESIGN.md.
@@ -109,7 +109,7 @@ class SimilarAnswers {
   bool verify(const Question& question, const SimilarLookup& lookup, std::string_view answer);
 
   /// Somebody says that the answer to this question is wrong; `served`: the look-up by which it was
-  /// given, if it was: evidence. Its neighbours are suspected (SimilarityRung::suspect).
+  /// given, if it was: evidence. Its neighbours are suspected (SimilarityLevel::suspect).
   void reported_wrong(const Question& question, const std::optional<SimilarLookup>& served);
 
   [[nodiscard]] SimilarAnswersStats stats() const;
@@ -117,7 +117,7 @@ class SimilarAnswers {
  private:
   /// Whether a hit can save more than the vector costs, as far as both are known.
   bool is_worth_a_vector();
-  /// The question's vector, once the rung has what others know of its scope. nullopt: it has none.
+  /// The question's vector, once the match level has what others know of its scope. nullopt: it has none.
   std::optional<SimilarLookup> embed(const Question& question);
   /// nullopt: there was nothing to compare.
   std::optional<bool> compare(const Question& question, const SimilarLookup& lookup,
@@ -127,7 +127,7 @@ class SimilarAnswers {
 
   const SimilarAnswersOptions options_;
   const Clock& clock_;
-  std::unique_ptr<SimilarityRung> rung_;
+  std::unique_ptr<SimilarityLevel> level_;
   std::unique_ptr<SimilarityArchive> archive_;  // nullptr: lost with the process
   Mutex costs_mutex_;
   std::optional<Duration> vector_cost_ AFI_GUARDED_BY(costs_mutex_);  // of the fastest lately

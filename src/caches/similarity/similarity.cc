@@ -44,7 +44,7 @@ std::string_view to_string(SimilarityMode mode) {
 }
 
 /// All questions of one scope.
-struct SimilarityRung::Partition {
+struct SimilarityLevel::Partition {
   std::vector<VectorIndex> indices;                      // by layer
   std::vector<std::map<RowId, std::uint32_t>> entry_of;  // by layer and row
   std::map<std::string, std::uint32_t, std::less<>> by_question;
@@ -53,7 +53,7 @@ struct SimilarityRung::Partition {
   EvidenceTable evidence;
 };
 
-struct SimilarityRung::State {
+struct SimilarityLevel::State {
   explicit State(std::uint64_t seed) : rng(seed) {}
 
   void remove(const ScopeKey& scope, std::string_view question);
@@ -70,7 +70,7 @@ struct SimilarityRung::State {
   Rng rng;
 };
 
-void SimilarityRung::State::remove(const ScopeKey& scope, std::string_view question) {
+void SimilarityLevel::State::remove(const ScopeKey& scope, std::string_view question) {
   const auto found = partitions.find(scope);
   if (found == partitions.end()) return;
   Partition& partition = found->second;
@@ -90,9 +90,9 @@ void SimilarityRung::State::remove(const ScopeKey& scope, std::string_view quest
   if (partition.entries.empty()) partitions.erase(found);
 }
 
-Entry& SimilarityRung::State::add(const SimilarityOptions& options, const ScopeKey& scope,
-                                  const std::string& question, std::span<const Vector> vectors,
-                                  Reservation reserved) {
+Entry& SimilarityLevel::State::add(const SimilarityOptions& options, const ScopeKey& scope,
+                                   const std::string& question, std::span<const Vector> vectors,
+                                   Reservation reserved) {
   Partition& partition = partitions[scope];
   while (partition.indices.size() < options.layers.size()) {
     const std::size_t dimensions = options.layers[partition.indices.size()].dimensions;
@@ -114,7 +114,7 @@ Entry& SimilarityRung::State::add(const SimilarityOptions& options, const ScopeK
   return partition.entries.emplace(number, std::move(entry)).first->second;
 }
 
-Entry* SimilarityRung::State::find(const ScopeKey& scope, std::string_view question) {
+Entry* SimilarityLevel::State::find(const ScopeKey& scope, std::string_view question) {
   const auto partition = partitions.find(scope);
   if (partition == partitions.end()) return nullptr;
   const auto number = partition->second.by_question.find(question);
@@ -122,8 +122,8 @@ Entry* SimilarityRung::State::find(const ScopeKey& scope, std::string_view quest
   return &partition->second.entries.at(number->second);
 }
 
-void SimilarityRung::State::learn(const ScopeKey& scope, std::string_view candidate,
-                                  const SimilarityKind& kind, bool right) {
+void SimilarityLevel::State::learn(const ScopeKey& scope, std::string_view candidate,
+                                   const SimilarityKind& kind, bool right) {
   Entry* const entry = find(scope, candidate);
   if (entry == nullptr) return;
   if (entry->evidence == nullptr) entry->evidence = std::make_unique<EvidenceTable>();
@@ -131,8 +131,8 @@ void SimilarityRung::State::learn(const ScopeKey& scope, std::string_view candid
   partitions.at(scope).evidence.add(kind, right);
 }
 
-SimilarityRung::SimilarityRung(SimilarityOptions options, AnswerCache& cache, MemoryBudget& budget,
-                               const Clock& clock)
+SimilarityLevel::SimilarityLevel(SimilarityOptions options, AnswerCache& cache,
+                                 MemoryBudget& budget, const Clock& clock)
     : options_(std::move(options)),
       cache_(cache),
       budget_(budget),
@@ -141,12 +141,12 @@ SimilarityRung::SimilarityRung(SimilarityOptions options, AnswerCache& cache, Me
   cache_.add_observer(*this);
 }
 
-SimilarityRung::~SimilarityRung() { cache_.remove_observer(*this); }
+SimilarityLevel::~SimilarityLevel() { cache_.remove_observer(*this); }
 
-Result<std::unique_ptr<SimilarityRung>> SimilarityRung::create(SimilarityOptions options,
-                                                               AnswerCache& cache,
-                                                               MemoryBudget& budget,
-                                                               const Clock& clock) {
+Result<std::unique_ptr<SimilarityLevel>> SimilarityLevel::create(SimilarityOptions options,
+                                                                 AnswerCache& cache,
+                                                                 MemoryBudget& budget,
+                                                                 const Clock& clock) {
   std::set<std::string> names;
   for (const SimilarityLayer& layer : options.layers) {
     AFI_TRY(const VectorIndex index, VectorIndex::create({.dimensions = layer.dimensions}));
@@ -157,11 +157,11 @@ Result<std::unique_ptr<SimilarityRung>> SimilarityRung::create(SimilarityOptions
   if (names.empty()) {
     return fail(ErrorCode::kInvalidArgument, "layers is empty; similarity needs at least one");
   }
-  return std::unique_ptr<SimilarityRung>(
-      new SimilarityRung(std::move(options), cache, budget, clock));
+  return std::unique_ptr<SimilarityLevel>(
+      new SimilarityLevel(std::move(options), cache, budget, clock));
 }
 
-Result<void> SimilarityRung::check(std::span<const Vector> vectors) const {
+Result<void> SimilarityLevel::check(std::span<const Vector> vectors) const {
   if (vectors.size() != options_.layers.size()) {
     return fail(ErrorCode::kInvalidArgument, std::to_string(vectors.size()) + " vectors for " +
                                                  std::to_string(options_.layers.size()) +
@@ -179,8 +179,8 @@ Result<void> SimilarityRung::check(std::span<const Vector> vectors) const {
 }
 
 /// The neighbours that pass the threshold of every layer; largest margin first.
-Result<std::vector<Proposal>> SimilarityRung::propose(const ScopeId& scope,
-                                                      std::span<const Vector> vectors) {
+Result<std::vector<Proposal>> SimilarityLevel::propose(const ScopeId& scope,
+                                                       std::span<const Vector> vectors) {
   const MutexLock lock(mutex_);
   const auto found = state_->partitions.find(scope.key);
   std::vector<Proposal> proposals;
@@ -214,7 +214,7 @@ Result<std::vector<Proposal>> SimilarityRung::propose(const ScopeId& scope,
 }
 
 /// The verdict on the judged proposal.
-Verdict SimilarityRung::decide(const Question& question, SimilarityLookup& found) {
+Verdict SimilarityLevel::decide(const Question& question, SimilarityLookup& found) {
   const Proposal& proposal = found.proposals[*found.judged];
   if (options_.mode == SimilarityMode::kWatch) return Verdict::kNotAllowed;
   if (options_.mode == SimilarityMode::kThreshold) return Verdict::kServed;
@@ -229,7 +229,7 @@ Verdict SimilarityRung::decide(const Question& question, SimilarityLookup& found
   return found.judgement->serve ? Verdict::kServed : Verdict::kInsufficientEvidence;
 }
 
-bool SimilarityRung::explores() {
+bool SimilarityLevel::explores() {
   const MutexLock lock(mutex_);
   if (options_.mode != SimilarityMode::kLearned || !state_->rng.chance(options_.explore))
     return false;
@@ -238,7 +238,7 @@ bool SimilarityRung::explores() {
 }
 
 /// A candidate without an answer anywhere is dropped.
-AnswerLookup SimilarityRung::answer_of(Question& candidate, const LookupRules& rules, bool serve) {
+AnswerLookup SimilarityLevel::answer_of(Question& candidate, const LookupRules& rules, bool serve) {
   const auto is_there = [&](const AnswerLookup& found) {
     return found.steps.front().verdict != Verdict::kMissed;
   };
@@ -249,9 +249,9 @@ AnswerLookup SimilarityRung::answer_of(Question& candidate, const LookupRules& r
 }
 
 /// Finds the proposal to be judged, and decides on it.
-Result<void> SimilarityRung::judge_proposals(const Question& question,
-                                             std::span<const Vector> vectors,
-                                             SimilarityLookup& found) {
+Result<void> SimilarityLevel::judge_proposals(const Question& question,
+                                              std::span<const Vector> vectors,
+                                              SimilarityLookup& found) {
   AFI_TRY(found.proposals, propose(question.scope(), vectors));
   found.judged = choose(question, found);
   if (!found.judged.has_value()) return {};
@@ -262,9 +262,9 @@ Result<void> SimilarityRung::judge_proposals(const Question& question,
   return {};
 }
 
-Result<SimilarityLookup> SimilarityRung::find(const Question& question,
-                                              std::span<const Vector> vectors,
-                                              const LookupRules& rules) {
+Result<SimilarityLookup> SimilarityLevel::find(const Question& question,
+                                               std::span<const Vector> vectors,
+                                               const LookupRules& rules) {
   const Duration began = clock_.now();
   AFI_TRY_VOID(check(vectors));
   SimilarityLookup found;
@@ -288,9 +288,9 @@ Result<SimilarityLookup> SimilarityRung::find(const Question& question,
   return found;
 }
 
-Result<SimilarityLookup> SimilarityRung::peek(const Question& question,
-                                              std::span<const Vector> vectors,
-                                              const LookupRules& rules) {
+Result<SimilarityLookup> SimilarityLevel::peek(const Question& question,
+                                               std::span<const Vector> vectors,
+                                               const LookupRules& rules) {
   AFI_TRY_VOID(check(vectors));
   SimilarityLookup found;
   if (!std::ranges::all_of(vectors, has_features)) return found;
@@ -310,7 +310,7 @@ Result<SimilarityLookup> SimilarityRung::peek(const Question& question,
   return found;
 }
 
-void SimilarityRung::count(const SimilarityLookup& found, bool skipped) {
+void SimilarityLevel::count(const SimilarityLookup& found, bool skipped) {
   const MutexLock lock(mutex_);
   SimilarityStats& stats = state_->stats;
   ++stats.lookups;
@@ -337,7 +337,7 @@ void SimilarityRung::count(const SimilarityLookup& found, bool skipped) {
   }
 }
 
-Result<Reservation> SimilarityRung::reserve(std::string_view question) {
+Result<Reservation> SimilarityLevel::reserve(std::string_view question) {
   Bytes needed(question.size());
   for (const SimilarityLayer& layer : options_.layers) {
     needed += VectorIndex::bytes_per_row({.dimensions = layer.dimensions});
@@ -351,7 +351,7 @@ Result<Reservation> SimilarityRung::reserve(std::string_view question) {
   return reserved;
 }
 
-Result<void> SimilarityRung::insert(const Question& question, std::span<const Vector> vectors) {
+Result<void> SimilarityLevel::insert(const Question& question, std::span<const Vector> vectors) {
   AFI_TRY_VOID(check(vectors));
   AFI_TRY(auto reserved, reserve(question.text()));
   const MutexLock lock(mutex_);
@@ -361,7 +361,7 @@ Result<void> SimilarityRung::insert(const Question& question, std::span<const Ve
   return {};
 }
 
-Result<bool> SimilarityRung::restore(const ScopeId& scope, const SimilarCandidate& candidate) {
+Result<bool> SimilarityLevel::restore(const ScopeId& scope, const SimilarCandidate& candidate) {
   AFI_TRY_VOID(check(candidate.vectors));
   bool is_new = false;
   {
@@ -388,8 +388,8 @@ Result<bool> SimilarityRung::restore(const ScopeId& scope, const SimilarCandidat
   return is_new;
 }
 
-std::optional<SimilarCandidate> SimilarityRung::candidate(const ScopeId& scope,
-                                                          std::string_view question) const {
+std::optional<SimilarCandidate> SimilarityLevel::candidate(const ScopeId& scope,
+                                                           std::string_view question) const {
   const MutexLock lock(mutex_);
   const Entry* const entry = state_->find(scope.key, question);
   if (entry == nullptr) return std::nullopt;
@@ -405,13 +405,13 @@ std::optional<SimilarCandidate> SimilarityRung::candidate(const ScopeId& scope,
   return candidate;
 }
 
-EvidenceTable SimilarityRung::evidence() const {
+EvidenceTable SimilarityLevel::evidence() const {
   const MutexLock lock(mutex_);
   return state_->everything;
 }
 
-std::optional<bool> SimilarityRung::learn(const Question& question, const SimilarityLookup& found,
-                                          const Answer& truth) {
+std::optional<bool> SimilarityLevel::learn(const Question& question, const SimilarityLookup& found,
+                                           const Answer& truth) {
   if (!found.given.has_value() || found.answer.has_value()) return std::nullopt;
   // kUnclear counts as wrong: the error budget must hold for everything that is served.
   const bool right = same_answer(found.given->text, truth.text) == SameAnswer::kSame;
@@ -419,7 +419,7 @@ std::optional<bool> SimilarityRung::learn(const Question& question, const Simila
   return right;
 }
 
-void SimilarityRung::learn(const Question& question, const SimilarityLookup& found, bool right) {
+void SimilarityLevel::learn(const Question& question, const SimilarityLookup& found, bool right) {
   const SimilarityKind kind = kind_of(question, found);
   const MutexLock lock(mutex_);
   State& state = *state_;
@@ -428,8 +428,8 @@ void SimilarityRung::learn(const Question& question, const SimilarityLookup& fou
   state.learn(question.scope().key, found.proposals[*found.judged].candidate, kind, right);
 }
 
-Result<std::vector<Suspect>> SimilarityRung::suspect(const Question& question,
-                                                     std::span<const Vector> vectors) {
+Result<std::vector<Suspect>> SimilarityLevel::suspect(const Question& question,
+                                                      std::span<const Vector> vectors) {
   AFI_TRY_VOID(check(vectors));
   std::vector<Suspect> suspects;
   if (!std::ranges::all_of(vectors, has_features)) return suspects;
@@ -448,7 +448,7 @@ Result<std::vector<Suspect>> SimilarityRung::suspect(const Question& question,
   return suspects;
 }
 
-void SimilarityRung::forget_evidence() {
+void SimilarityLevel::forget_evidence() {
   const MutexLock lock(mutex_);
   state_->everything = {};
   for (auto& [scope, partition] : state_->partitions) {
@@ -459,29 +459,29 @@ void SimilarityRung::forget_evidence() {
   }
 }
 
-void SimilarityRung::take_evidence(const EvidenceTable& everything) {
+void SimilarityLevel::take_evidence(const EvidenceTable& everything) {
   const MutexLock lock(mutex_);
   state_->everything = everything;
 }
 
-SimilarityKind SimilarityRung::kind_of(const Question& question, const SimilarityLookup& found) {
+SimilarityKind SimilarityLevel::kind_of(const Question& question, const SimilarityLookup& found) {
   const Proposal& proposal = found.proposals[*found.judged];
   return {.change = proposal.change,
           .about_media = is_about_media(question.scope()),
           .similarity = proposal.similarity[proposal.layer]};
 }
 
-void SimilarityRung::answer_removed(const ScopeId& scope, std::string_view question) {
+void SimilarityLevel::answer_removed(const ScopeId& scope, std::string_view question) {
   const MutexLock lock(mutex_);
   state_->remove(scope.key, question);
 }
 
-SimilarityStats SimilarityRung::stats() const {
+SimilarityStats SimilarityLevel::stats() const {
   const MutexLock lock(mutex_);
   return state_->stats;
 }
 
-void SimilarityRung::check_invariants() const {
+void SimilarityLevel::check_invariants() const {
   const MutexLock lock(mutex_);
   std::uint64_t entries = 0;
   Bytes resident;

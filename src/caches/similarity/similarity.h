@@ -52,7 +52,7 @@ struct SimilarityOptions {
   std::size_t nearest = 8;  // neighbours examined per layer
   bool vetoes = true;       // false: for experiments
   /// Reads the question and each neighbour without a veto; of those with at least this score the
-  /// surest is judged. nullptr: the first of SimilarityLookup::proposals is. Outlives the rung.
+  /// surest is judged. nullptr: the first of SimilarityLookup::proposals is. Outlives the match level.
   Verifier* verifier = nullptr;
   float verifier_threshold = 0.5F;
   bool verifier_overrules_vetoes = false;  // it also reads neighbours with a veto
@@ -134,8 +134,8 @@ struct SimilarityStats {
 /// evicted or is too old there cannot be served from here. SimilarityArchive stores candidates and
 /// evidence below memory.
 ///
-///   AnswerCache::find -> miss -> SimilarityRung::find -> miss -> the model
-///     -> AnswerCache::insert -> SimilarityRung::insert, learn
+///   AnswerCache::find -> miss -> SimilarityLevel::find -> miss -> the model
+///     -> AnswerCache::insert -> SimilarityLevel::insert, learn
 ///
 /// With a verifier only what it accepts is served and is evidence; if it fails, nothing is.
 ///
@@ -148,15 +148,15 @@ struct SimilarityStats {
 /// Cost     find: one search per layer in the scope's partition; one call of the verifier, if a
 ///          neighbour has no veto.
 /// Source   src/caches/similarity/DESIGN.md.
-class SimilarityRung final : public AnswerObserver {
+class SimilarityLevel final : public AnswerObserver {
  public:
-  /// All arguments must outlive the rung. kInvalidArgument: no layer, or a duplicate name.
-  static Result<std::unique_ptr<SimilarityRung>> create(SimilarityOptions options,
-                                                        AnswerCache& cache, MemoryBudget& budget,
-                                                        const Clock& clock);
-  ~SimilarityRung() override;
-  SimilarityRung(const SimilarityRung&) = delete;
-  SimilarityRung& operator=(const SimilarityRung&) = delete;
+  /// All arguments must outlive the match level. kInvalidArgument: no layer, or a duplicate name.
+  static Result<std::unique_ptr<SimilarityLevel>> create(SimilarityOptions options,
+                                                         AnswerCache& cache, MemoryBudget& budget,
+                                                         const Clock& clock);
+  ~SimilarityLevel() override;
+  SimilarityLevel(const SimilarityLevel&) = delete;
+  SimilarityLevel& operator=(const SimilarityLevel&) = delete;
 
   /// `vectors`: one per layer, in order; if one is empty, nothing is found.
   Result<SimilarityLookup> find(const Question& question, std::span<const Vector> vectors,
@@ -181,10 +181,10 @@ class SimilarityRung final : public AnswerObserver {
   /// After a served answer turned out to be wrong: nothing is served until new evidence allows it.
   void forget_evidence();
 
-  /// A candidate that another process inserted, with its evidence, which replaces the rung's own.
-  /// Its answer need not be in the cache. True: the rung did not have it.
+  /// A candidate that another process inserted, with its evidence, which replaces the match level's own.
+  /// Its answer need not be in the cache. True: the match level did not have it.
   Result<bool> restore(const ScopeId& scope, const SimilarCandidate& candidate);
-  /// What restore() takes, of a question that the rung has; nullopt: it does not.
+  /// What restore() takes, of a question that the match level has; nullopt: it does not.
   [[nodiscard]] std::optional<SimilarCandidate> candidate(const ScopeId& scope,
                                                           std::string_view question) const;
   /// Whether vectors are as the layers say; an empty one is absent.
@@ -193,7 +193,7 @@ class SimilarityRung final : public AnswerObserver {
   }
   /// Of all scopes.
   [[nodiscard]] EvidenceTable evidence() const;
-  /// The evidence of all scopes, by all processes that share it. Replaces the rung's own.
+  /// The evidence of all scopes, by all processes that share it. Replaces the match level's own.
   void take_evidence(const EvidenceTable& everything);
   /// The kind of match that learn() records. Requires `found.judged`.
   [[nodiscard]] static SimilarityKind kind_of(const Question& question,
@@ -211,8 +211,8 @@ class SimilarityRung final : public AnswerObserver {
  private:
   struct State;
   struct Partition;
-  SimilarityRung(SimilarityOptions options, AnswerCache& cache, MemoryBudget& budget,
-                 const Clock& clock);
+  SimilarityLevel(SimilarityOptions options, AnswerCache& cache, MemoryBudget& budget,
+                  const Clock& clock);
   [[nodiscard]] Result<void> check(std::span<const Vector> vectors) const;
   [[nodiscard]] Result<std::vector<Proposal>> propose(const ScopeId& scope,
                                                       std::span<const Vector> vectors);

@@ -29,8 +29,8 @@ auto find_in(SimilarPage& page, std::string_view question) {
 
 SimilarityArchive::SimilarityArchive(const SimilarityArchiveParts& parts)
     : parts_(parts),
-      layers_(names_of(parts.rung.layers())),
-      verified_by_(parts.rung.verified_by()) {
+      layers_(names_of(parts.level.layers())),
+      verified_by_(parts.level.verified_by()) {
   parts_.cache.add_observer(*this);
 }
 
@@ -96,7 +96,7 @@ void SimilarityArchive::read_pages(const ScopeId& scope, Known& known) {
     parts_.tier.invalidate_negative(std::span(&key, 1));
     const SimilarPage page = read(key);
     for (const SimilarCandidate& candidate : page.candidates) {
-      if (parts_.rung.restore(scope, candidate).value_or(false)) ++stats_.restored;
+      if (parts_.level.restore(scope, candidate).value_or(false)) ++stats_.restored;
       known.page_of.insert_or_assign(candidate.question, known.last);
     }
     if (to_bytes(page).size() < kPageBytes) return;
@@ -126,7 +126,7 @@ void SimilarityArchive::keep(const Question& question, std::span<const Vector> v
 
 void SimilarityArchive::learned(const Question& question, const SimilarityLookup& found,
                                 bool right) {
-  const SimilarityKind kind = SimilarityRung::kind_of(question, found);
+  const SimilarityKind kind = SimilarityLevel::kind_of(question, found);
   const MutexLock lock(mutex_);
   unshared_.add(kind, right);
   share_evidence();
@@ -180,7 +180,7 @@ bool SimilarityArchive::try_to_share() {
   if (shared.epoch > epoch_) {
     epoch_ = shared.epoch;
     unshared_ = {};
-    parts_.rung.forget_evidence();
+    parts_.level.forget_evidence();
   }
   const bool ended_here = shared.epoch < epoch_;
   if (ended_here) shared = {.epoch = epoch_, .table = {}};
@@ -195,7 +195,7 @@ bool SimilarityArchive::try_to_share() {
     if (!*replaced) return false;
     unshared_ = {};
   }
-  parts_.rung.take_evidence(shared.table);
+  parts_.level.take_evidence(shared.table);
   return true;
 }
 
@@ -204,7 +204,7 @@ void SimilarityArchive::forget() {
   share_evidence();  // also what was learnt in an epoch that this process has not seen yet is void
   ++epoch_;
   unshared_ = {};
-  parts_.rung.forget_evidence();
+  parts_.level.forget_evidence();
   share_evidence();
 }
 

@@ -28,27 +28,27 @@ namespace afterimage {
 
 struct SimilarityArchiveStats {
   std::uint64_t kept = 0;      // candidates written
-  std::uint64_t restored = 0;  // candidates read that the rung did not have
+  std::uint64_t restored = 0;  // candidates read that the match level did not have
   std::uint64_t failed = 0;    // reads and writes, of pages and of the evidence
   std::uint64_t epoch = 0;     // of the evidence
 };
 
 /// What an archive needs. All must outlive it.
 struct SimilarityArchiveParts {
-  SimilarityRung& rung;
+  SimilarityLevel& level;
   AnswerCache& cache;
   Tier& tier;              // stores pages of candidates
-  SharedCell& evidence;    // of all scopes, by the rung's layers and verifier
+  SharedCell& evidence;    // of all scopes, by the match level's layers and verifier
   MemoryBudget& transfer;  // charged for bytes being loaded
   const Clock& clock;
   Secret secret{};  // keys are derived from it
 };
 
-/// Candidates and evidence of a SimilarityRung, for later processes and for others that share the
+/// Candidates and evidence of a SimilarityLevel, for later processes and for others that share the
 /// tier.
 ///
-///   refresh() -> SimilarityRung::find -> the model -> SimilarityRung::insert, keep()
-///                                                  -> SimilarityRung::learn, learned()
+///   refresh() -> SimilarityLevel::find -> the model -> SimilarityLevel::insert, keep()
+///                                                  -> SimilarityLevel::learn, learned()
 ///
 /// Shape    A scope's candidates are in pages of about kPageBytes, written to the last one. Two
 ///          processes that write the same page at the same moment may lose a candidate, which costs
@@ -70,15 +70,15 @@ class SimilarityArchive final : public AnswerObserver {
   SimilarityArchive(const SimilarityArchive&) = delete;
   SimilarityArchive& operator=(const SimilarityArchive&) = delete;
 
-  /// Gives the rung what the tier and other processes know of this scope, and their evidence.
+  /// Gives the match level what the tier and other processes know of this scope, and their evidence.
   void refresh(const ScopeId& scope);
-  /// Stores a candidate of the rung.
+  /// Stores a candidate of the match level.
   void keep(const Question& question, std::span<const Vector> vectors);
-  /// Stores what rung.learn() returned for this look-up.
+  /// Stores what match level.learn() returned for this look-up.
   void learned(const Question& question, const SimilarityLookup& found, bool right);
   /// Stores that these candidates of a scope are suspected.
   void suspected(const ScopeId& scope, std::span<const Suspect> suspects);
-  /// Voids the evidence of every process, and of the rung.
+  /// Voids the evidence of every process, and of the match level.
   void forget();
 
   void answer_removed(const ScopeId& scope, std::string_view question) override;

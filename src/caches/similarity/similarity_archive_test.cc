@@ -66,8 +66,8 @@ struct Process {
       if (archived.empty()) return;
       EXPECT_TRUE(cache->insert(candidate, answer(archived), {.cost = 1s}).has_value());
     };
-    rung = SimilarityRung::create(std::move(options), *cache, budget, place.clock).value();
-    archive = std::make_unique<SimilarityArchive>(SimilarityArchiveParts{.rung = *rung,
+    level = SimilarityLevel::create(std::move(options), *cache, budget, place.clock).value();
+    archive = std::make_unique<SimilarityArchive>(SimilarityArchiveParts{.level = *level,
                                                                          .cache = *cache,
                                                                          .tier = place.tier,
                                                                          .evidence = cell,
@@ -80,19 +80,19 @@ struct Process {
   void put(const ScopeId& where, const std::string& text, const std::string& said) {
     Question question(where, text);
     ASSERT_TRUE(cache->insert(question, answer(said), {.cost = 1s}).has_value());
-    ASSERT_TRUE(rung->insert(question, vectors(text)).has_value());
+    ASSERT_TRUE(level->insert(question, vectors(text)).has_value());
     archive->keep(question, vectors(text));
   }
   SimilarityLookup find(const ScopeId& where, const std::string& text) {
     archive->refresh(where);
-    return rung->find(Question(where, text), vectors(text)).value();
+    return level->find(Question(where, text), vectors(text)).value();
   }
   /// The model answers `truth` to `text`, also if the candidate's answer may be served.
   void learn(const ScopeId& where, const std::string& text, const std::string& truth) {
     SimilarityLookup found = find(where, text);
     found.answer.reset();
     const Question question(where, text);
-    const auto right = rung->learn(question, found, answer(truth));
+    const auto right = level->learn(question, found, answer(truth));
     ASSERT_TRUE(right.has_value());
     archive->learned(question, found, *right);
   }
@@ -105,7 +105,7 @@ struct Process {
   HashedNgrams embedder = HashedNgrams::create(kDimensions).value();
   std::string archived = "red";  // what the answers' archive holds; empty: nothing
   int brought = 0;
-  std::unique_ptr<SimilarityRung> rung;
+  std::unique_ptr<SimilarityLevel> level;
   std::unique_ptr<SimilarityArchive> archive;
 };
 
@@ -131,7 +131,7 @@ TEST(SimilarityArchive, ALaterProcessFindsCandidatesAndEvidence) {
   EXPECT_EQ(found.judgement->basis, Basis::kEntry);
   EXPECT_EQ(later.brought, 1);
   EXPECT_EQ(later.archive->stats().restored, 1U);
-  later.rung->check_invariants();
+  later.level->check_invariants();
 }
 
 TEST(SimilarityArchive, EvidenceOfAllScopesIsShared) {
@@ -251,7 +251,7 @@ TEST(SimilarityArchive, ACandidateWhoseAnswerIsGoneIsDropped) {
   const SimilarityLookup found = later.find(scope(1), kReworded);
   EXPECT_EQ(found.verdict, Verdict::kMissed);
   EXPECT_FALSE(found.given.has_value());
-  EXPECT_EQ(later.rung->stats().entries, EntryCount(0));
+  EXPECT_EQ(later.level->stats().entries, EntryCount(0));
 }
 
 TEST(SimilarityArchive, AnEvictedCandidateComesBack) {
@@ -259,7 +259,7 @@ TEST(SimilarityArchive, AnEvictedCandidateComesBack) {
   Process one(place);
   one.put(scope(1), kAsked, "red");
   one.cache->evict_bytes(1_MiB);
-  EXPECT_EQ(one.rung->stats().entries, EntryCount(0));
+  EXPECT_EQ(one.level->stats().entries, EntryCount(0));
   place.clock.advance(SimilarityArchive::kReadAgain);
   EXPECT_EQ(one.find(scope(1), kReworded).given->text, "red");
   EXPECT_EQ(one.brought, 1);
@@ -276,14 +276,14 @@ TEST(SimilarityArchive, PagesFollowEachOther) {
   one.put(scope(1), number(3), "another");  // is written where it was
   Process later(place);
   later.archive->refresh(scope(1));
-  EXPECT_EQ(later.rung->stats().entries, EntryCount(kQuestions));
+  EXPECT_EQ(later.level->stats().entries, EntryCount(kQuestions));
   EXPECT_EQ(later.archive->stats().restored, static_cast<std::uint64_t>(kQuestions));
   later.put(scope(1), number(kQuestions), "new");
   place.clock.advance(SimilarityArchive::kReadAgain);
   one.archive->refresh(scope(1));
-  EXPECT_EQ(one.rung->stats().entries, EntryCount(kQuestions + 1));
+  EXPECT_EQ(one.level->stats().entries, EntryCount(kQuestions + 1));
   EXPECT_EQ(one.archive->stats().restored, 1U);
-  one.rung->check_invariants();
+  one.level->check_invariants();
 }
 
 }  // namespace

@@ -33,25 +33,25 @@ SimilarityOptions text_layer(SimilarityMode mode, float threshold = 0.6F) {
 
 struct Fixture {
   explicit Fixture(SimilarityOptions options)
-      : rung(SimilarityRung::create(std::move(options), *cache, budget, clock).value()) {}
+      : level(SimilarityLevel::create(std::move(options), *cache, budget, clock).value()) {}
 
   std::vector<Vector> vectors(const std::string& text) {
     return {embedder.embed_one(std::string_view(text)).value()};
   }
   SimilarityLookup find(const ScopeId& where, const std::string& text,
                         const LookupRules& rules = {}) {
-    return rung->find(Question(where, text), vectors(text), rules).value();
+    return level->find(Question(where, text), vectors(text), rules).value();
   }
   void put(const ScopeId& where, const std::string& text, const std::string& said,
            const AnswerFacts& facts = {.cost = 1s}) {
     Question question(where, text);
     ASSERT_TRUE(cache->insert(question, answer(said), facts).has_value());
-    ASSERT_TRUE(rung->insert(question, vectors(text)).has_value());
+    ASSERT_TRUE(level->insert(question, vectors(text)).has_value());
   }
   /// Looks up; if nothing is served the model answers `truth`.
   Verdict ask(const ScopeId& where, const std::string& text, const std::string& truth) {
     const SimilarityLookup found = find(where, text);
-    rung->learn(Question(where, text), found, answer(truth));
+    level->learn(Question(where, text), found, answer(truth));
     return found.verdict;
   }
 
@@ -59,7 +59,7 @@ struct Fixture {
   ManualClock clock;
   std::unique_ptr<AnswerCache> cache = AnswerCache::create({}, budget, clock).value();
   HashedNgrams embedder = HashedNgrams::create(kDimensions).value();
-  std::unique_ptr<SimilarityRung> rung;
+  std::unique_ptr<SimilarityLevel> level;
 };
 
 TEST(Similarity, ServesANeighbourAboveTheThreshold) {
@@ -74,13 +74,13 @@ TEST(Similarity, ServesANeighbourAboveTheThreshold) {
   EXPECT_EQ(found.proposals[*found.judged].candidate, kAsked);
   EXPECT_EQ(found.age, 3s);
   EXPECT_EQ(found.saved, 1s);
-  EXPECT_EQ(f.rung->stats().served, 1U);
+  EXPECT_EQ(f.level->stats().served, 1U);
   EXPECT_EQ(f.cache->stats().proposed.served, 1U);
-  EXPECT_EQ(f.cache->stats().rungs[0].served, 0U);
+  EXPECT_EQ(f.cache->stats().levels[0].served, 0U);
   EXPECT_EQ(f.cache->stats().answer_time_saved, 1s);
   // A served request asked no model, so there is no evidence.
-  EXPECT_EQ(f.rung->learn(Question(scope(1), kReworded), found, answer("red")), std::nullopt);
-  EXPECT_EQ(f.rung->stats().learned, Evidence{});
+  EXPECT_EQ(f.level->learn(Question(scope(1), kReworded), found, answer("red")), std::nullopt);
+  EXPECT_EQ(f.level->stats().learned, Evidence{});
 }
 
 // Seed 10: the text layers reused the answer about one image for all images.
@@ -104,8 +104,8 @@ TEST(Similarity, ReportsVetoesAndServesNothing) {
   EXPECT_EQ(found.verdict, Verdict::kMissed);
   ASSERT_EQ(found.proposals.size(), 1U);
   EXPECT_THAT(found.proposals[0].vetoes, ElementsAre(Veto::kAntonym));
-  EXPECT_EQ(f.rung->stats().vetoed[static_cast<std::size_t>(Veto::kAntonym)], 1U);
-  EXPECT_EQ(f.rung->stats().missed, 1U);
+  EXPECT_EQ(f.level->stats().vetoed[static_cast<std::size_t>(Veto::kAntonym)], 1U);
+  EXPECT_EQ(f.level->stats().missed, 1U);
 }
 
 TEST(Similarity, JudgesTheNextNeighbourAfterAVeto) {
@@ -142,12 +142,12 @@ TEST(Similarity, WatchModeServesNothingAndGathersEvidence) {
   EXPECT_EQ(found.verdict, Verdict::kNotAllowed);
   EXPECT_FALSE(found.answer.has_value());
   EXPECT_EQ(found.given->text, "red");
-  EXPECT_EQ(f.rung->stats().not_used, 1U);
-  EXPECT_EQ(f.rung->stats().served, 0U);
+  EXPECT_EQ(f.level->stats().not_used, 1U);
+  EXPECT_EQ(f.level->stats().served, 0U);
   EXPECT_EQ(f.cache->stats().answer_time_saved, 0s);
-  EXPECT_EQ(f.rung->learn(Question(scope(1), kReworded), found, answer("Red.")), true);
-  EXPECT_EQ(f.rung->learn(Question(scope(1), kReworded), found, answer("blue")), false);
-  EXPECT_EQ(f.rung->stats().learned, (Evidence{.right = 1, .wrong = 1}));
+  EXPECT_EQ(f.level->learn(Question(scope(1), kReworded), found, answer("Red.")), true);
+  EXPECT_EQ(f.level->learn(Question(scope(1), kReworded), found, answer("blue")), false);
+  EXPECT_EQ(f.level->stats().learned, (Evidence{.right = 1, .wrong = 1}));
 }
 
 TEST(Similarity, ServesOnceTheEvidenceSuffices) {
@@ -201,7 +201,7 @@ TEST(Similarity, WithoutItsEvidenceNothingIsServedUntilThereIsMore) {
   const int first = asked_until_served();
   EXPECT_GT(first, 5);
   EXPECT_EQ(f.ask(scope(1), kReworded, "red"), Verdict::kServed);
-  f.rung->forget_evidence();
+  f.level->forget_evidence();
   EXPECT_EQ(asked_until_served(), first);
 }
 
@@ -223,8 +223,8 @@ TEST(Similarity, KeepsExploring) {
 TEST(Similarity, NeverFindsWhatLeftTheAnswerCache) {
   Fixture f(text_layer(SimilarityMode::kThreshold));
   const auto gone = [&] {
-    f.rung->check_invariants();
-    return f.rung->stats().entries == EntryCount(0) && f.rung->stats().resident == 0_B &&
+    f.level->check_invariants();
+    return f.level->stats().entries == EntryCount(0) && f.level->stats().resident == 0_B &&
            f.find(scope(1), kReworded).proposals.empty();
   };
   f.put(scope(1), kAsked, "red");
@@ -263,9 +263,9 @@ TEST(Seed002, s08_EveryLayerMustPassItsThreshold) {
   };
   Question asked(scope(1), kAsked);
   ASSERT_TRUE(f.cache->insert(asked, answer("red"), {}).has_value());
-  ASSERT_TRUE(f.rung->insert(asked, both(kAsked, 1, 0)).has_value());
+  ASSERT_TRUE(f.level->insert(asked, both(kAsked, 1, 0)).has_value());
   const auto find = [&](const std::string& text, std::vector<Vector> vectors) {
-    return f.rung->find(Question(scope(1), text), vectors).value();
+    return f.level->find(Question(scope(1), text), vectors).value();
   };
   EXPECT_EQ(find(kReworded, both(kReworded, 1, 0)).verdict, Verdict::kServed);
   EXPECT_EQ(find(kReworded, both(kReworded, 0, 1)).verdict, Verdict::kMissed);
@@ -273,7 +273,7 @@ TEST(Seed002, s08_EveryLayerMustPassItsThreshold) {
   EXPECT_EQ(find(other, both(other, 1, 0)).verdict, Verdict::kMissed);
   // A layer without a vector does not agree.
   EXPECT_EQ(find(kReworded, {f.vectors(kReworded)[0], {}}).verdict, Verdict::kMissed);
-  EXPECT_EQ(f.rung->stats().skipped, 1U);
+  EXPECT_EQ(f.level->stats().skipped, 1U);
   // The layer closest to its threshold is reported.
   EXPECT_EQ(find(kReworded, both(kReworded, 0.92F, 0.391918F)).source, "embedding:vision");
   EXPECT_EQ(find(kReworded, both(kReworded, 1, 0)).source, "embedding:vision");
@@ -283,13 +283,14 @@ TEST(Seed002, s08_EveryLayerMustPassItsThreshold) {
 TEST(Seed002, s17_AVectorOfOtherDimensionsIsAnErrorThatNamesTheLayer) {
   Fixture f(text_layer(SimilarityMode::kThreshold));
   const std::vector<Vector> shorter{Vector(kDimensions - 1, 0.0F)};
-  const auto found = f.rung->find(Question(scope(1), kAsked), shorter);
+  const auto found = f.level->find(Question(scope(1), kAsked), shorter);
   EXPECT_EQ(found.error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(found.error().message, ::testing::HasSubstr("layer \"text\""));
-  EXPECT_EQ(f.rung->insert(Question(scope(1), kAsked), shorter).error().code,
+  EXPECT_EQ(f.level->insert(Question(scope(1), kAsked), shorter).error().code,
             ErrorCode::kInvalidArgument);
-  EXPECT_EQ(f.rung->find(Question(scope(1), kAsked), {}).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(f.rung->stats().entries, EntryCount(0));
+  EXPECT_EQ(f.level->find(Question(scope(1), kAsked), {}).error().code,
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(f.level->stats().entries, EntryCount(0));
 }
 
 TEST(Similarity, RejectsDuplicateLayerNames) {
@@ -297,7 +298,7 @@ TEST(Similarity, RejectsDuplicateLayerNames) {
   const auto create = [&](std::vector<SimilarityLayer> layers) {
     SimilarityOptions options;
     options.layers = std::move(layers);
-    return SimilarityRung::create(std::move(options), *f.cache, f.budget, f.clock).error().code;
+    return SimilarityLevel::create(std::move(options), *f.cache, f.budget, f.clock).error().code;
   };
   EXPECT_EQ(create({}), ErrorCode::kInvalidArgument);
   EXPECT_EQ(create({{.name = "a", .dimensions = 0}}), ErrorCode::kInvalidArgument);
@@ -309,21 +310,22 @@ TEST(Similarity, WithoutSpaceAQuestionIsNotFoundAndNothingLeaks) {
   MemoryBudget budget(1_KiB);  // a single vector is as large
   ManualClock clock;
   auto cache = AnswerCache::create({}, budget, clock).value();
-  auto rung =
-      SimilarityRung::create(text_layer(SimilarityMode::kThreshold), *cache, budget, clock).value();
+  auto level =
+      SimilarityLevel::create(text_layer(SimilarityMode::kThreshold), *cache, budget, clock)
+          .value();
   auto embedder = HashedNgrams::create(kDimensions).value();
   for (int i = 0; i < 4; ++i) {
     Question question(scope(1), "question " + std::to_string(i));
     const std::vector<Vector> vectors{
         embedder.embed_one(std::string_view(question.text())).value()};
     ASSERT_TRUE(cache->insert(question, answer("red"), {}).has_value());
-    const auto kept = rung->insert(question, vectors);
+    const auto kept = level->insert(question, vectors);
     ASSERT_FALSE(kept.has_value());
     EXPECT_EQ(kept.error().code, ErrorCode::kNoSpace);
   }
-  EXPECT_EQ(rung->stats().refused_no_space, 4U);
-  EXPECT_EQ(rung->stats().entries, EntryCount(0));
-  rung->check_invariants();
+  EXPECT_EQ(level->stats().refused_no_space, 4U);
+  EXPECT_EQ(level->stats().entries, EntryCount(0));
+  level->check_invariants();
 }
 
 TEST(Similarity, ConcurrentFindInsertAndEraseAgree) {
@@ -339,7 +341,7 @@ TEST(Similarity, ConcurrentFindInsertAndEraseAgree) {
         Question question(where, text);
         if (rng.chance(0.4)) {
           (void)f.cache->insert(question, answer(n), {});
-          (void)f.rung->insert(question, f.vectors(text));
+          (void)f.level->insert(question, f.vectors(text));
         } else if (rng.chance(0.2)) {
           f.cache->erase(question);
         } else {
@@ -350,7 +352,7 @@ TEST(Similarity, ConcurrentFindInsertAndEraseAgree) {
     });
   }
   threads.clear();
-  f.rung->check_invariants();
+  f.level->check_invariants();
   f.cache->check_invariants();
 }
 

@@ -14,19 +14,19 @@ std::string_view to_string(Verification verification) {
   return kNames[static_cast<std::size_t>(verification)];
 }
 
-std::string SimilarityRung::verified_by() const {
+std::string SimilarityLevel::verified_by() const {
   if (options_.verifier == nullptr) return {};
   return fmt::format("{} at {}{}", options_.verifier->name(), options_.verifier_threshold,
                      options_.verifier_overrules_vetoes ? ", overrules vetoes" : "");
 }
 
-bool SimilarityRung::forbids(const std::vector<Veto>& vetoes) const {
+bool SimilarityLevel::forbids(const std::vector<Veto>& vetoes) const {
   const bool overruled = options_.verifier != nullptr && options_.verifier_overrules_vetoes;
   return !vetoes.empty() && !overruled;
 }
 
-std::optional<std::size_t> SimilarityRung::choose(const Question& question,
-                                                  SimilarityLookup& found) {
+std::optional<std::size_t> SimilarityLevel::choose(const Question& question,
+                                                   SimilarityLookup& found) {
   // Vectors rank another thing in the same phrase before the same thing in another phrase.
   const auto words = content_words(question.text());
   const auto same_words = [&](const Proposal& proposal) {
@@ -45,8 +45,8 @@ std::optional<std::size_t> SimilarityRung::choose(const Question& question,
 }
 
 /// The surest of the proposals that it may read; of equally sure ones the most similar.
-std::optional<std::size_t> SimilarityRung::verify(const Question& question,
-                                                  SimilarityLookup& found) {
+std::optional<std::size_t> SimilarityLevel::verify(const Question& question,
+                                                   SimilarityLookup& found) {
   std::vector<std::size_t> asked;
   std::vector<std::string_view> candidates;
   for (std::size_t i = 0; i < found.proposals.size(); ++i) {

@@ -66,7 +66,7 @@ class Verified : public ::testing::Test {
     options.verifier = &verifier;
     options.verifier_threshold = 0.75F;
     options.verifier_overrules_vetoes = overrules_vetoes;
-    rung = SimilarityRung::create(std::move(options), *cache, budget, clock).value();
+    level = SimilarityLevel::create(std::move(options), *cache, budget, clock).value();
   }
   std::vector<Vector> vectors(const std::string& text) {
     return {embedder.embed_one(std::string_view(text)).value()};
@@ -74,10 +74,10 @@ class Verified : public ::testing::Test {
   void put(const std::string& text, const std::string& said) {
     Question question(scope(1), text);
     ASSERT_TRUE(cache->insert(question, answer(said), {.cost = 1s}).has_value());
-    ASSERT_TRUE(rung->insert(question, vectors(text)).has_value());
+    ASSERT_TRUE(level->insert(question, vectors(text)).has_value());
   }
   SimilarityLookup find(const std::string& text) {
-    return rung->find(Question(scope(1), text), vectors(text)).value();
+    return level->find(Question(scope(1), text), vectors(text)).value();
   }
 
   MemoryBudget budget{16_MiB};
@@ -85,7 +85,7 @@ class Verified : public ::testing::Test {
   TestVerifier verifier{clock};
   std::unique_ptr<AnswerCache> cache = AnswerCache::create({}, budget, clock).value();
   HashedNgrams embedder = HashedNgrams::create(kDimensions).value();
-  std::unique_ptr<SimilarityRung> rung;
+  std::unique_ptr<SimilarityLevel> level;
 };
 
 TEST_F(Verified, TheThresholdItselfIsAccepted) {
@@ -100,7 +100,7 @@ TEST_F(Verified, TheThresholdItselfIsAccepted) {
   EXPECT_EQ(found.verified_in, 7ms);
   EXPECT_EQ(verifier.last_question, kNew);
   EXPECT_THAT(verifier.last_candidates, ElementsAre(kAsked));
-  EXPECT_EQ(rung->stats().verified, 1U);
+  EXPECT_EQ(level->stats().verified, 1U);
 }
 
 TEST_F(Verified, WhatIsRefusedIsNotServedAndIsNoEvidence) {
@@ -113,10 +113,10 @@ TEST_F(Verified, WhatIsRefusedIsNotServedAndIsNoEvidence) {
   EXPECT_FALSE(found.judged.has_value());
   EXPECT_FALSE(found.given.has_value());
   EXPECT_EQ(found.proposals[0].score, 0.74F);
-  EXPECT_EQ(rung->learn(Question(scope(1), kNew), found, answer("red")), std::nullopt);
-  EXPECT_EQ(rung->stats().learned, Evidence{});
-  EXPECT_EQ(rung->stats().refused, 1U);
-  EXPECT_EQ(rung->stats().missed, 1U);
+  EXPECT_EQ(level->learn(Question(scope(1), kNew), found, answer("red")), std::nullopt);
+  EXPECT_EQ(level->stats().learned, Evidence{});
+  EXPECT_EQ(level->stats().refused, 1U);
+  EXPECT_EQ(level->stats().missed, 1U);
 }
 
 TEST_F(Verified, TheSurestIsJudgedNotTheMostSimilar) {
@@ -144,7 +144,7 @@ TEST_F(Verified, AVetoIsNotOverruledUnlessItMayBe) {
   EXPECT_THAT(found.proposals[0].vetoes, ElementsAre(Veto::kAntonym));
   EXPECT_EQ(found.verification, Verification::kNone);
   EXPECT_EQ(verifier.asked, 0);
-  EXPECT_EQ(rung->stats().vetoed[static_cast<std::size_t>(Veto::kAntonym)], 1U);
+  EXPECT_EQ(level->stats().vetoed[static_cast<std::size_t>(Veto::kAntonym)], 1U);
 }
 
 TEST_F(Verified, AVetoMayBeOverruled) {
@@ -155,10 +155,10 @@ TEST_F(Verified, AVetoMayBeOverruled) {
   const SimilarityLookup found = find("How do I turn off dark mode?");
   EXPECT_EQ(found.answer->text, "like so");
   EXPECT_THAT(found.proposals[*found.judged].vetoes, ElementsAre(Veto::kAntonym));
-  EXPECT_EQ(rung->stats().vetoed[static_cast<std::size_t>(Veto::kAntonym)], 0U);
-  EXPECT_EQ(rung->verified_by(), "test at 0.75, overrules vetoes") << "evidence of its own";
+  EXPECT_EQ(level->stats().vetoed[static_cast<std::size_t>(Veto::kAntonym)], 0U);
+  EXPECT_EQ(level->verified_by(), "test at 0.75, overrules vetoes") << "evidence of its own";
   const std::string asked = "How do I turn off dark mode?";
-  const auto suspects = rung->suspect(Question(scope(1), asked), vectors(asked)).value();
+  const auto suspects = level->suspect(Question(scope(1), asked), vectors(asked)).value();
   EXPECT_EQ(suspects.size(), 1U) << "what can be served can be suspected";
 }
 
@@ -167,10 +167,10 @@ TEST_F(Verified, WithoutAVerifierNothingOverrulesAVeto) {
   options.layers = {{.name = "text", .dimensions = kDimensions, .threshold = 0.5F}};
   options.mode = SimilarityMode::kThreshold;
   options.verifier_overrules_vetoes = true;
-  rung = SimilarityRung::create(std::move(options), *cache, budget, clock).value();
+  level = SimilarityLevel::create(std::move(options), *cache, budget, clock).value();
   put("How do I turn on dark mode?", "like so");
   EXPECT_EQ(find("How do I turn off dark mode?").verdict, Verdict::kMissed);
-  EXPECT_EQ(rung->verified_by(), "");
+  EXPECT_EQ(level->verified_by(), "");
 }
 
 TEST_F(Verified, WithoutANeighbourItIsNotAsked) {
@@ -199,7 +199,7 @@ TEST_F(Verified, IfItFailsNothingIsServed) {
   verifier.keeps_back = 0;
   verifier.score_of[kAsked] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(refuses("not a number").verification, Verification::kRefused);
-  EXPECT_EQ(rung->stats().not_verified, 2U);
+  EXPECT_EQ(level->stats().not_verified, 2U);
   verifier.score_of[kAsked] = 1.0F;
   EXPECT_TRUE(find(kNew).answer.has_value());
 }
@@ -211,7 +211,7 @@ TEST_F(Verified, EvidenceStillDecides) {
   EXPECT_EQ(find(kNew).verdict, Verdict::kInsufficientEvidence) << "sure is not right";
   for (int i = 0; i < 12; ++i) {
     const SimilarityLookup found = find(kNew);
-    rung->learn(Question(scope(1), kNew), found, answer("red"));
+    level->learn(Question(scope(1), kNew), found, answer("red"));
   }
   EXPECT_EQ(find(kNew).verdict, Verdict::kServed);
   verifier.score_of[kAsked] = 0.1F;
@@ -225,26 +225,27 @@ TEST_F(Verified, InWatchModeAcceptedMatchesAreEvidence) {
   const SimilarityLookup found = find(kNew);
   EXPECT_EQ(found.verdict, Verdict::kNotAllowed);
   EXPECT_EQ(found.verification, Verification::kAccepted);
-  EXPECT_EQ(rung->learn(Question(scope(1), kNew), found, answer("blue")), false);
+  EXPECT_EQ(level->learn(Question(scope(1), kNew), found, answer("blue")), false);
 }
 
 TEST_F(Verified, APeekAsksItAndCountsNothing) {
   open(SimilarityMode::kThreshold);
   put(kAsked, "red");
   const Question question(scope(1), kNew);
-  EXPECT_EQ(rung->peek(question, vectors(kNew)).value().verification, Verification::kRefused);
+  EXPECT_EQ(level->peek(question, vectors(kNew)).value().verification, Verification::kRefused);
   verifier.score_of[kAsked] = 1.0F;
-  EXPECT_EQ(rung->peek(question, vectors(kNew)).value().answer->text, "red");
-  EXPECT_EQ(rung->stats().refused + rung->stats().verified, 0U);
+  EXPECT_EQ(level->peek(question, vectors(kNew)).value().answer->text, "red");
+  EXPECT_EQ(level->stats().refused + level->stats().verified, 0U);
 }
 
 TEST_F(Verified, ItsNameAndThresholdSayWhatEvidenceIsAbout) {
   open(SimilarityMode::kWatch);
-  EXPECT_EQ(rung->verified_by(), "test at 0.75");
+  EXPECT_EQ(level->verified_by(), "test at 0.75");
   SimilarityOptions without;
   without.layers = {{.name = "text", .dimensions = kDimensions}};
   EXPECT_EQ(
-      SimilarityRung::create(std::move(without), *cache, budget, clock).value()->verified_by(), "");
+      SimilarityLevel::create(std::move(without), *cache, budget, clock).value()->verified_by(),
+      "");
 }
 
 }  // namespace

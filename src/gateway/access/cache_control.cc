@@ -209,7 +209,7 @@ constexpr std::string_view kStepHeader = "X-Afterimage-Step";
 constexpr std::string_view kNextStepsHeader = "X-Afterimage-Next-Steps";
 constexpr std::size_t kMaxNextSteps = 4;
 
-Result<void> read_max_match(std::string_view list, ParsedDirectives& parsed) {
+Result<void> read_match_level(std::string_view list, ParsedDirectives& parsed) {
   constexpr std::string_view kExpected = "off, exact, canonical or near";
   if (list.empty()) return invalid_header(kCacheHeader, list, kExpected);
   while (!list.empty()) {
@@ -219,14 +219,14 @@ Result<void> read_max_match(std::string_view list, ParsedDirectives& parsed) {
       parsed.directives.off = true;
       continue;
     }
-    const auto rung = std::ranges::find_if(kMatchLevels, [item](MatchLevel known) {
+    const auto level = std::ranges::find_if(kMatchLevels, [item](MatchLevel known) {
       const std::string_view full = to_string(known);
       return item == full || item == full.substr(full.find(':') + 1);
     });
-    if (rung == kMatchLevels.end()) {
+    if (level == kMatchLevels.end()) {
       return invalid_header(kCacheHeader, item, kExpected);
     }
-    lower_to(parsed.directives.ceiling, *rung);
+    lower_to(parsed.directives.ceiling, *level);
   }
   return {};
 }
@@ -355,7 +355,7 @@ struct OwnHeader {
   Result<void> (*read)(std::string_view value, ParsedDirectives& parsed);
 };
 constexpr std::array kOwnHeaders{
-    OwnHeader{kCacheHeader, read_max_match},      OwnHeader{kTtlHeader, read_ttl},
+    OwnHeader{kCacheHeader, read_match_level},    OwnHeader{kTtlHeader, read_ttl},
     OwnHeader{kNamespaceHeader, read_name_space}, OwnHeader{kTagsHeader, read_tags},
     OwnHeader{kAgentHeader, read_agent},          OwnHeader{kConversationHeader, read_conversation},
     OwnHeader{kWorkflowHeader, read_workflow},    OwnHeader{kStepHeader, read_step},

@@ -142,7 +142,7 @@ struct ListedTenant {
         cache_namespace(settings.group.empty() ? settings.name : settings.group),
         max_bytes(settings.max_bytes),
         max_entries(settings.max_entries),
-        max_match(settings.max_match),
+        match_level(settings.match_level),
         similarity(settings.similarity) {
     if (settings.requests_per_minute.has_value()) quota.emplace(*settings.requests_per_minute);
   }
@@ -158,7 +158,7 @@ struct ListedTenant {
   std::string cache_namespace;
   std::optional<Bytes> max_bytes;
   std::optional<std::uint64_t> max_entries;
-  std::optional<MatchLevel> max_match;
+  std::optional<MatchLevel> match_level;
   bool similarity = true;
   bool is_made_here = false;
   bool disabled = false;
@@ -350,7 +350,7 @@ std::expected<Tenant, AccessDenied> Tenants::State::admit(const ListedKey& key,
                 .id = "tenant/" + tenant.name,
                 .max_bytes = tenant.max_bytes,
                 .max_entries = tenant.max_entries,
-                .max_match = tenant.max_match,
+                .match_level = tenant.match_level,
                 .similarity = tenant.similarity,
                 .shares = tenant.kind == "group",
                 .account = tenant.account,

@@ -28,7 +28,7 @@ struct Tenant {
   std::string id = {};       // of the tenant alone, whatever its group and namespace; unique
   std::optional<Bytes> max_bytes = std::nullopt;
   std::optional<std::uint64_t> max_entries = std::nullopt;
-  std::optional<MatchLevel> max_match = std::nullopt;
+  std::optional<MatchLevel> match_level = std::nullopt;
   bool similarity = true;                      // answers to similar questions
   bool shares = false;                         // other tenants may use the same cache namespace
   std::shared_ptr<Account> account = nullptr;  // nullptr: not listed, and nothing is counted

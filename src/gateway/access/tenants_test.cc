@@ -95,17 +95,17 @@ TEST(Tenants, IdentifiesListedKeys) {
   });
   acme.max_bytes = 5_MiB;
   acme.max_entries = 7;
-  acme.max_match = MatchLevel::kExact;
+  acme.match_level = MatchLevel::kExact;
   TenantsFixture fixture({acme, tenant("other", "sk-3")});
   const Tenant one = fixture.identify("sk-1").value();
   EXPECT_EQ(one.name, "acme");
   EXPECT_EQ(one.max_bytes, 5_MiB);
   EXPECT_EQ(one.max_entries, 7U);
-  EXPECT_EQ(one.max_match, MatchLevel::kExact);
+  EXPECT_EQ(one.match_level, MatchLevel::kExact);
   EXPECT_EQ(fixture.identify("sk-2")->name, "acme");
   EXPECT_EQ(fixture.namespace_of("sk-2"), one.cache_namespace.text());
   EXPECT_EQ(fixture.identify("sk-3")->name, "other");
-  EXPECT_EQ(fixture.identify("sk-3")->max_match, std::nullopt);
+  EXPECT_EQ(fixture.identify("sk-3")->match_level, std::nullopt);
   EXPECT_NE(fixture.namespace_of("sk-3"), one.cache_namespace.text());
 }
 

@@ -187,8 +187,8 @@ Result<json> report_wrong(Gateway& gateway, const json& asked) {
   if (!id.is_string()) {
     return fail(ErrorCode::kInvalidArgument, "\"request_id\" must be a text");
   }
-  AFI_TRY(const std::string rung, gateway.report_wrong(id.get<std::string>(), ""));
-  return json{{"request_id", id}, {"rung", rung}, {"erased", true}};
+  AFI_TRY(const std::string level, gateway.report_wrong(id.get<std::string>(), ""));
+  return json{{"request_id", id}, {"match_level", level}, {"erased", true}};
 }
 
 Result<json> pin(Gateway& gateway, const json& asked) {

@@ -88,23 +88,23 @@ json tier_json(const NamedTier& named) {
           {"degraded_reason", stats.degraded_reason}};
 }
 
-json rungs_json(const Gateway& gateway, const ReuseStats& reuse) {
-  json rungs = json::array();
-  for (const MatchLevel rung : kMatchLevels) {
-    const RungStats& of = reuse.answers.rungs[static_cast<std::size_t>(rung)];
-    rungs.push_back({{"rung", to_string(rung)},
-                     {"served", of.served},
-                     {"matched_not_used", of.matched_not_used},
-                     {"missed", of.missed}});
+json levels_json(const Gateway& gateway, const ReuseStats& reuse) {
+  json levels = json::array();
+  for (const MatchLevel level : kMatchLevels) {
+    const MatchLevelStats& of = reuse.answers.levels[static_cast<std::size_t>(level)];
+    levels.push_back({{"match_level", to_string(level)},
+                      {"served", of.served},
+                      {"matched_not_used", of.matched_not_used},
+                      {"missed", of.missed}});
   }
   if (const SimilarAnswers* const similar = gateway.parts().similar; similar != nullptr) {
-    const SimilarityStats of = similar->stats().rung;
-    rungs.push_back({{"rung", "similarity"},
-                     {"served", of.served},
-                     {"matched_not_used", of.not_used},
-                     {"missed", of.missed}});
+    const SimilarityStats of = similar->stats().level;
+    levels.push_back({{"match_level", "similarity"},
+                      {"served", of.served},
+                      {"matched_not_used", of.not_used},
+                      {"missed", of.missed}});
   }
-  return rungs;
+  return levels;
 }
 
 json tenants_json(const Gateway& gateway, std::span<const TenantCounts> counts) {
@@ -282,7 +282,7 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
         {"in_flight", counts.in_flight},
         {"by_outcome", outcomes},
         {"bypasses", bypasses_json(counts)}}},
-      {"rungs", rungs_json(gateway, reuse)},
+      {"match_levels", levels_json(gateway, reuse)},
       {"answers",
        {{"entries", reuse.answers.entries.value()},
         {"bytes", reuse.answers.resident.value()},
@@ -322,7 +322,7 @@ json decision_json(const Decision& decision) {
       {"protocol", decision.protocol},
       {"model", decision.model},
       {"outcome", to_string(decision.outcome)},
-      {"rung", decision.rung},
+      {"match_level", decision.level},
       {"reason", to_string(decision.reason)},
       {"stored", decision.stored.has_value() ? json(is_stored) : json()},
       {"not_stored", decision.stored.has_value() && !is_stored ? to_string(*decision.stored) : ""},
@@ -339,7 +339,7 @@ json decision_json(const Decision& decision) {
 json similar_json(const SimilarStep& step) {
   const bool found = !step.candidate.empty();
   return {
-      {"rung", "similarity"},
+      {"match_level", "similarity"},
       {"verdict", to_string(step.verdict)},
       {"candidate", shown_question(step.candidate)},
       {"age_s", found ? json(seconds(step.age)) : json()},
@@ -356,7 +356,7 @@ void add_explanation(json& into, const Decision& decision) {
   json ladder = json::array();
   for (const MatchStep& step : decision.ladder) {
     ladder.push_back(
-        {{"rung", to_string(step.rung)},
+        {{"match_level", to_string(step.level)},
          {"verdict", to_string(step.verdict)},
          {"candidate", shown_question(step.candidate)},
          {"age_s", step.verdict == Verdict::kMissed ? json() : json(seconds(step.age))},

@@ -34,7 +34,7 @@ TEST(Admin, ExplainsWithoutAskingOrCounting) {
   EXPECT_EQ(said["outcome"], "hit");
   EXPECT_EQ(said["ladder"][0]["verdict"], "served");
   const json after = running.admin("GET", "/admin/api/stats");
-  EXPECT_EQ(before["rungs"], after["rungs"]);
+  EXPECT_EQ(before["match_levels"], after["match_levels"]);
   EXPECT_EQ(before["requests"]["total"], after["requests"]["total"]);
   EXPECT_EQ(running.model.asked(), 1);
 }
@@ -66,7 +66,7 @@ TEST(Admin, RemembersWhatItDecided) {
 TEST(Admin, AReloadAppliesToLaterRequests) {
   Running running("[answers]\nenabled = true\n");
   running.chat(question("Q"));
-  running.text += "max_match = \"exact\"\nttl = \"1 h\"\n";
+  running.text += "match_level = \"exact\"\nttl = \"1 h\"\n";
   running.text.replace(running.text.find("enabled = true"), 14, "enabled = false");
   const json done = running.admin("POST", "/admin/api/reload", "{}");
   EXPECT_THAT(done["applied"].dump(), HasSubstr("answers.enabled"));

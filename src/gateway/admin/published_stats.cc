@@ -15,11 +15,12 @@ namespace {
 double number(std::uint64_t value) { return static_cast<double>(value); }
 
 void write_answers(MetricsWriter& out, const AnswerCacheStats& answers) {
-  for (const MatchLevel rung : kMatchLevels) {
-    const RungStats& of = answers.rungs[static_cast<std::size_t>(rung)];
+  for (const MatchLevel level : kMatchLevels) {
+    const MatchLevelStats& of = answers.levels[static_cast<std::size_t>(level)];
     const auto lookups = [&](const char* verdict, std::uint64_t count) {
       out.counter("afterimage_answers_lookups_total", "Look-ups that reached a match level",
-                  {{"rung", std::string(to_string(rung))}, {"verdict", verdict}}, number(count));
+                  {{"match_level", std::string(to_string(level))}, {"verdict", verdict}},
+                  number(count));
     };
     lookups("served", of.served);
     lookups("matched_not_used", of.matched_not_used);
@@ -78,37 +79,37 @@ void write_moved(MetricsWriter& out, const MovedMediaStats& moved) {
 }
 
 void write_similarity(MetricsWriter& out, const SimilarAnswersStats& stats) {
-  const SimilarityStats& rung = stats.rung;
+  const SimilarityStats& level = stats.level;
   const auto lookups = [&](const char* verdict, std::uint64_t count) {
     out.counter("afterimage_similarity_lookups_total", "Look-ups of similar questions, by result",
                 {{"verdict", verdict}}, number(count));
   };
-  lookups("served", rung.served);
-  lookups("matched_not_used", rung.not_used);
-  lookups("missed", rung.missed);
-  lookups("not_embedded", rung.skipped + stats.not_embedded);
+  lookups("served", level.served);
+  lookups("matched_not_used", level.not_used);
+  lookups("missed", level.missed);
+  lookups("not_embedded", level.skipped + stats.not_embedded);
   lookups("not_worth_it", stats.not_worth);
   const auto evidence = [&](const char* verdict, std::uint64_t count) {
     out.counter("afterimage_similarity_evidence_total",
                 "Answers to similar questions that were compared with the model's",
                 {{"verdict", verdict}}, number(count));
   };
-  evidence("right", rung.learned.right);
-  evidence("wrong", rung.learned.wrong);
+  evidence("right", level.learned.right);
+  evidence("wrong", level.learned.wrong);
   for (const Veto veto : kVetoes) {
     out.counter("afterimage_similarity_vetoes_total",
                 "Similar questions that were not used because their words differ, by reason",
                 {{"reason", std::string(to_string(veto))}},
-                number(rung.vetoed[static_cast<std::size_t>(veto)]));
+                number(level.vetoed[static_cast<std::size_t>(veto)]));
   }
   const auto verified = [&](const char* verdict, std::uint64_t count) {
     out.counter("afterimage_similarity_verifications_total",
                 "Look-ups whose similar questions the verifier read", {{"verdict", verdict}},
                 number(count));
   };
-  verified("accepted", rung.verified);
-  verified("refused", rung.refused);
-  verified("unavailable", rung.not_verified);
+  verified("accepted", level.verified);
+  verified("refused", level.refused);
+  verified("unavailable", level.not_verified);
   out.counter("afterimage_similarity_demotions_total",
               "Served answers to similar questions that were wrong", {}, number(stats.demotions));
   const auto stored = [&](const char* event, std::uint64_t count) {
@@ -119,11 +120,11 @@ void write_similarity(MetricsWriter& out, const SimilarAnswersStats& stats) {
   stored("restored", stats.archive.restored);
   stored("failed", stats.archive.failed);
   out.gauge("afterimage_similarity_entries", "Questions that can be found by similarity", {},
-            number(rung.entries.value()));
+            number(level.entries.value()));
   out.gauge("afterimage_similarity_bytes",
             "Bytes of the vectors and texts of questions that can be found by similarity, part of "
             "the budget",
-            {}, number(rung.resident.value()));
+            {}, number(level.resident.value()));
 }
 
 void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,

@@ -52,9 +52,9 @@ void write_remote(MetricsWriter& out, const RemoteTierStats& stats, const RedisL
                 "Attempts to take the lease to encode or prefill an item, by result",
                 {{"result", result}}, static_cast<double>(count));
   };
-  attempts("ours", turns.taken);
-  attempts("theirs", turns.elsewhere);
-  attempts("unknown", turns.unknown);
+  attempts("acquired", turns.acquired);
+  attempts("elsewhere", turns.elsewhere);
+  attempts("unavailable", turns.unavailable);
   attempts("expired", turns.expired);
 }
 

@@ -92,10 +92,10 @@ Result<void> read_value(const toml::node& node, Bytes& value) {
 Result<void> read_value(const toml::node& node, MatchLevel& value) {
   std::string name;
   AFI_TRY_VOID(read_value(node, name));
-  for (const MatchLevel rung : kMatchLevels) {
-    const std::string_view full = to_string(rung);
+  for (const MatchLevel level : kMatchLevels) {
+    const std::string_view full = to_string(level);
     if (name != full && name != full.substr(full.find(':') + 1)) continue;
-    value = rung;
+    value = level;
     return {};
   }
   return invalid_value(

@@ -6,11 +6,13 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <set>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "foundation/text/ascii.h"
@@ -62,6 +64,11 @@ const Setting<Owner>* find_setting(std::span<const Setting<Owner>> table, std::s
   const auto it = std::ranges::find(table, key, &Setting<Owner>::key);
   return it == table.end() ? nullptr : &*it;
 }
+
+/// Keys of earlier versions, and what to write instead.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kReplacedKeys{
+    {{"answers.max_match", "answers.match_level takes its place"},
+     {"tenancy.tenants.max_match", "match_level takes its place"}}};
 
 struct Problem {
   std::uint64_t line = 0;  // 0: the key is not in the file
@@ -118,6 +125,9 @@ void SettingsReader::read_key(const std::string& key, const toml::node& node, st
     if (!read.has_value()) complain(key, read.error().message);
     return;
   }
+  const auto* const replaced = std::ranges::find(kReplacedKeys, std::string_view(key),
+                                                 [](const auto& one) { return one.first; });
+  if (replaced != kReplacedKeys.end()) return complain(key, replaced->second);
   static const std::vector<std::string_view> kKeys = known_keys();
   const bool is_section = std::ranges::count(kKeys, key, section_of) != 0;
   if (is_section && node.is_table()) {
@@ -152,6 +162,10 @@ TenantSettings SettingsReader::read_tenant(const toml::table& table) {
     if (const auto* setting = find_setting(tenant_table(), name.str()); setting != nullptr) {
       const auto read = setting->read(node, tenant);
       if (!read.has_value()) complain_at(line, key, read.error().message);
+    } else if (const auto* const replaced = std::ranges::find(
+                   kReplacedKeys, std::string_view(key), [](const auto& one) { return one.first; });
+               replaced != kReplacedKeys.end()) {
+      complain_at(line, key, replaced->second);
     } else {
       complain_at(
           line, key,

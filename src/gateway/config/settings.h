@@ -119,9 +119,9 @@ struct RemoteSettings {
 
 struct AnswerSettings {
   bool enabled = true;
-  MatchLevel max_match = MatchLevel::kCanonical;   // loosest match served; requests may tighten it
-  std::optional<Duration> ttl = std::nullopt;      // for requests that set none; absent: no expiry
-  std::optional<Duration> max_ttl = std::nullopt;  // upper limit of what a request may set
+  MatchLevel match_level = MatchLevel::kCanonical;  // loosest match served; requests may tighten it
+  std::optional<Duration> ttl = std::nullopt;       // for requests that set none; absent: no expiry
+  std::optional<Duration> max_ttl = std::nullopt;   // upper limit of what a request may set
   /// Treat a request without a temperature as temperature 0, for exact matches.
   bool assume_greedy_when_unset = false;
   bool tool_calls = true;            // cache answers with tool calls; exact matches only
@@ -235,11 +235,11 @@ struct TenantSettings {
   std::optional<Bytes> max_bytes = std::nullopt;  // of its cached content
   std::optional<std::uint64_t> max_entries = std::nullopt;
   std::optional<double> requests_per_minute = std::nullopt;
-  std::optional<MatchLevel> max_match = std::nullopt;  // instead of answers.max_match
-  bool similarity = true;                              // false: as if similarity.mode were "off"
-  std::optional<double> memory_share = std::nullopt;   // of memory.budget, kept for the tenant
-  std::vector<std::string> budgets;                    // "1000 requests/day": see Budget
-  std::uint64_t line = 0;                              // where it begins in the file
+  std::optional<MatchLevel> match_level = std::nullopt;  // instead of answers.match_level
+  bool similarity = true;                                // false: as if similarity.mode were "off"
+  std::optional<double> memory_share = std::nullopt;     // of memory.budget, kept for the tenant
+  std::vector<std::string> budgets;                      // "1000 requests/day": see Budget
+  std::uint64_t line = 0;                                // where it begins in the file
 
   bool operator==(const TenantSettings&) const = default;
 };

@@ -276,9 +276,9 @@ void add_answers(std::vector<Setting<Settings>>& table) {
   add({"answers.enabled",
        "Cache answers; false: every request goes to the model and no answer is cached."},
       kAtReload, answers(&AnswerSettings::enabled), AnyValue());
-  add({"answers.max_match",
+  add({"answers.match_level",
        "Loosest match to serve: exact, canonical or near; a request may ask for a stricter one."},
-      kAtReload, answers(&AnswerSettings::max_match), AnyValue());
+      kAtReload, answers(&AnswerSettings::match_level), AnyValue());
   add({"answers.ttl", "Time to live of an answer if the request sets none; unset: no expiry.",
        "\"24 h\""},
       kAtReload, answers(&AnswerSettings::ttl), kTtlRange);
@@ -548,8 +548,9 @@ std::vector<Setting<TenantSettings>> make_tenant_table() {
   add({"requests_per_minute",
        "Request quota; requests beyond it are refused with 429; unset: no quota.", "600"},
       &TenantSettings::requests_per_minute, between(0.001, 1e9));
-  add({"max_match", "Loosest match for this tenant, instead of answers.max_match.", "\"exact\""},
-      &TenantSettings::max_match, AnyValue());
+  add({"match_level", "Loosest match for this tenant, instead of answers.match_level.",
+       "\"exact\""},
+      &TenantSettings::match_level, AnyValue());
   add({"similarity", "false: no answers to similar questions for this tenant.", "false"},
       &TenantSettings::similarity, AnyValue());
   add({"memory_share",

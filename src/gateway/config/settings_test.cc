@@ -59,7 +59,7 @@ secret_file = "/etc/afterimage/secret"
 listen.port = 9000
 [answers]
 ttl = "24 h"
-max_match = "text:near"
+match_level = "text:near"
 verify_sample_rate = 1
 cache_truncated = false
 max_answer = "1 MiB"
@@ -73,14 +73,14 @@ key_env = ["ACME_KEY"]
 max_entries = 5
 max_bytes = "2 GiB"
 requests_per_minute = 0.5
-max_match = "exact"
+match_level = "exact"
 )")
                                 .value();
   EXPECT_EQ(settings.secret_file, "/etc/afterimage/secret");
   EXPECT_EQ(settings.listen.port, 9000);
   EXPECT_EQ(settings.answers.ttl, 24h);
   EXPECT_EQ(settings.answers.max_ttl, std::nullopt);
-  EXPECT_EQ(settings.answers.max_match, MatchLevel::kNear);
+  EXPECT_EQ(settings.answers.match_level, MatchLevel::kNear);
   EXPECT_EQ(settings.answers.verify_sample_rate, 1.0);
   EXPECT_FALSE(settings.answers.cache_truncated);
   EXPECT_EQ(settings.answers.max_answer, 1_MiB);
@@ -94,7 +94,7 @@ max_match = "exact"
   EXPECT_EQ(tenant.max_entries, 5U);
   EXPECT_EQ(tenant.max_bytes, 2_GiB);
   EXPECT_EQ(tenant.requests_per_minute, 0.5);
-  EXPECT_EQ(tenant.max_match, MatchLevel::kExact);
+  EXPECT_EQ(tenant.match_level, MatchLevel::kExact);
   EXPECT_EQ(tenant.line, 14U);
 }
 
@@ -113,6 +113,8 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
        "a.toml:2: listen.adress: unknown key; the nearest known key is listen.address"},
       {"[answers]\nbudget = \"1 GiB\"",
        "a.toml:2: answers.budget: unknown key; the nearest known key is memory.budget"},
+      {"[answers]\nmax_match = \"exact\"",
+       "a.toml:2: answers.max_match: answers.match_level takes its place"},
       {"[anwsers]\nttl = \"1 h\"", "a.toml:1: anwsers: unknown key; the nearest known key is "},
       {"listen = 8080", "a.toml:1: listen: this is a section: write [listen]"},
       {"[listen]\nport = \"8080\"", "listen.port: this is a string; write a whole number"},
@@ -132,8 +134,8 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
       {"[memory]\nbudget = \"4 gigs\"", "memory.budget: '4 gigs' is not a whole number and B"},
       {"[memory]\ndisk = \"cache\"",
        "memory.disk: 'cache' is not an absolute path: begin it with /"},
-      {"[answers]\nmax_match = \"semantic\"",
-       "answers.max_match: 'semantic' is not a match level: write \"exact\""},
+      {"[answers]\nmatch_level = \"semantic\"",
+       "answers.match_level: 'semantic' is not a match level: write \"exact\""},
       {"[answers]\nverify_sample_rate = 1.01",
        "answers.verify_sample_rate: 1.01 is not between 0 and 1"},
       {"[answers]\nverify_sample_rate = -0.01",
@@ -206,6 +208,8 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
       {"[tenancy]\nprices = [\"m 1 2\"]", "a.toml:2: tenancy.prices: this is not a price"},
       {"[[tenancy.tenants]]\nnam = \"a\"",
        "tenants.nam: unknown key; the nearest known key is name"},
+      {"[[tenancy.tenants]]\nmax_match = \"exact\"",
+       "tenants.max_match: match_level takes its place"},
   };
   for (const auto& c : kCases) {
     EXPECT_TRUE(complaint(c.toml).contains(c.expected)) << c.toml << "\n  " << complaint(c.toml);
@@ -514,7 +518,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"remote.ttl", R"("1 h")"},
       {"remote.in_flight", R"("1 GiB")"},
       {"answers.enabled", "false"},
-      {"answers.max_match", R"("near")"},
+      {"answers.match_level", R"("near")"},
       {"answers.ttl", R"("1 h")"},
       {"answers.max_ttl", R"("1 h")"},
       {"answers.assume_greedy_when_unset", "true"},
@@ -695,7 +699,7 @@ TenantSettings random_tenant(Rng& rng, std::size_t number) {
   if (rng.chance(0.5)) tenant.max_bytes = Bytes(rng.below(1ULL << 50U));
   if (rng.chance(0.5)) tenant.max_entries = rng.below(1ULL << 40U);
   if (rng.chance(0.5)) tenant.requests_per_minute = 0.001 + rng.uniform() * 1e6;
-  if (rng.chance(0.5)) tenant.max_match = kMatchLevels[rng.below(3)];
+  if (rng.chance(0.5)) tenant.match_level = kMatchLevels[rng.below(3)];
   if (rng.chance(0.5)) tenant.budgets = {"1000 requests/day", "5 tokens/minute"};
   if (rng.chance(0.5)) tenant.memory_share = 0.000001 + rng.uniform() / 4;
   return tenant;
@@ -725,7 +729,7 @@ Settings random_settings(Rng& rng) {
   if (rng.chance(0.5)) s.answers.ttl = random_duration(rng, 1s, 24h);
   if (rng.chance(0.5)) s.answers.max_ttl = random_duration(rng, 24h, 2400h);
   s.answers.verify_sample_rate = rng.uniform();
-  s.answers.max_match = kMatchLevels[rng.below(3)];
+  s.answers.match_level = kMatchLevels[rng.below(3)];
   s.media.folders = {"/" + random_text(rng) + "x", "/y"};
   s.media.timeout = random_duration(rng, 1ms, 24h);
   s.limits.drain = random_duration(rng, 0s, 24h);

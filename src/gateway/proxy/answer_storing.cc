@@ -15,7 +15,7 @@ bool lacks_record(const Result<ApiRecord>& record) {
 }
 
 void AnswerStoring::fold(Question question) {
-  for (const MatchLevel rung : kMatchLevels) static_cast<void>(question.form(rung));
+  for (const MatchLevel level : kMatchLevels) static_cast<void>(question.form(level));
   const MutexLock lock(mutex_);
   folded_ = std::move(question);
 }

@@ -24,8 +24,8 @@ constexpr unsigned kLeastBits = std::bit_width(static_cast<std::uint64_t>(kLeast
 }  // namespace
 
 std::string_view to_string(LeaseOutcome outcome) {
-  constexpr std::array<std::string_view, kLeaseOutcomes> kNames{"acquired", "served_elsewhere",
-                                                                "timed_out", "unavailable"};
+  constexpr std::array<std::string_view, kLeaseOutcomes> kNames{"acquired", "elsewhere", "expired",
+                                                                "unavailable"};
   return kNames[static_cast<std::size_t>(outcome)];
 }
 
@@ -166,12 +166,12 @@ void Counts::compared(bool same) {
   ++compared_;
 }
 
-void Counts::reported_wrong(std::string_view rung) {
+void Counts::reported_wrong(std::string_view level) {
   metrics_
       .counter("afterimage_reported_wrong_total",
                "Answers that clients or operators reported as wrong, by the match level that "
                "served them",
-               {{"rung", rung.empty() ? "model" : std::string(rung)}})
+               {{"match_level", level.empty() ? "model" : std::string(level)}})
       .add();
 }
 

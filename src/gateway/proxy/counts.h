@@ -44,13 +44,13 @@ struct TenantCounts {
 
 /// What became of a question that other gateways may be asking, too.
 enum class LeaseOutcome : unsigned char {
-  kAcquired,         // this gateway asked the backend
-  kServedElsewhere,  // another one did, and its answer was found
-  kTimedOut,         // another one did; this one waited for as long as it may, and then asked, too
-  kUnavailable       // the servers did not say who holds the lease; this gateway asked
+  kAcquired,    // this gateway asked the backend
+  kElsewhere,   // another one did, and its answer was found
+  kExpired,     // another one did; this one waited for as long as it may, and then asked, too
+  kUnavailable  // the servers did not say who holds the lease; this gateway asked
 };
 inline constexpr std::size_t kLeaseOutcomes = 4;
-/// "acquired", "served_elsewhere", "timed_out", "unavailable".
+/// "acquired", "elsewhere", "expired", "unavailable".
 std::string_view to_string(LeaseOutcome outcome);
 
 /// Everything that the gateway counts of requests, for the page and for Prometheus.
@@ -65,8 +65,8 @@ class Counts {
   std::uint64_t ended(const Decision& decision);
   /// A served answer was compared with a new one of the model.
   void compared(bool same);
-  /// Somebody says that an answer was wrong. `rung`: which served it; empty: the model did.
-  void reported_wrong(std::string_view rung);
+  /// Somebody says that an answer was wrong. `level`: which served it; empty: the model did.
+  void reported_wrong(std::string_view level);
   void leased(LeaseOutcome outcome) { leases_[static_cast<std::size_t>(outcome)].add(); }
   void not_stored(StoreResult why) { not_stored_[static_cast<std::size_t>(why) - 1].add(); }
   void upstream_answered(unsigned status);

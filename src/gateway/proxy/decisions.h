@@ -67,7 +67,7 @@ struct Decision {
   std::string protocol = "openai";  // or "messages", "responses": translated to the operation
   std::string model;
   Outcome outcome = Outcome::kError;
-  std::string rung;  // of the ladder that served; empty: none
+  std::string level;  // of the ladder that served; empty: none
   Reason reason = Reason::kNone;
   std::string why;  // a sentence for a person
   Duration took{0};
@@ -83,7 +83,7 @@ struct Decision {
   std::optional<StoreResult> stored = std::nullopt;  // absent: nothing was to be stored
   std::optional<MissReason> miss = std::nullopt;     // why the look-up found nothing
   std::vector<MatchStep> ladder;
-  std::optional<SimilarStep> similar = std::nullopt;  // the rung below the ladder's
+  std::optional<SimilarStep> similar = std::nullopt;  // the match level below the ladder's
   std::vector<DecidedMedia> media;
   std::shared_ptr<const Route> route = nullptr;  // nullptr: no replica was chosen
   std::shared_ptr<const Answered> answered =

@@ -185,15 +185,15 @@ Result<std::string> Gateway::report_wrong(std::string_view request_id, std::stri
   } else {
     AFI_TRY_VOID(parts_.archive->erase(stored));
   }
-  if (!decisions_.take_answered(decision->id)) return decision->rung;  // somebody was quicker
+  if (!decisions_.take_answered(decision->id)) return decision->level;  // somebody was quicker
   if (parts_.similar != nullptr) {
     parts_.similar->reported_wrong(answered.asked, answered.similar);
   }
-  counts_.reported_wrong(decision->rung);
+  counts_.reported_wrong(decision->level);
   parts_.log.warn("reported_wrong", {{"request_id", decision->request_id},
                                      {"tenant", decision->tenant},
-                                     {"rung", decision->rung}});
-  return decision->rung;
+                                     {"match_level", decision->level}});
+  return decision->level;
 }
 
 void Gateway::handle_report(const HttpRequest& request, const Responder& responder) {
@@ -222,13 +222,13 @@ void Gateway::handle_report(const HttpRequest& request, const Responder& respond
   }
   const bool posted =
       erasers_.post([this, id = id.get<std::string>(), refuse, tenant = tenant->name, responder] {
-        const auto rung = report_wrong(id, tenant);
-        if (!rung.has_value()) {
-          const bool unknown = rung.error().code == ErrorCode::kNotFound;
-          return responder.reply(refuse(unknown ? 404 : 503, rung.error().message,
+        const auto level = report_wrong(id, tenant);
+        if (!level.has_value()) {
+          const bool unknown = level.error().code == ErrorCode::kNotFound;
+          return responder.reply(refuse(unknown ? 404 : 503, level.error().message,
                                         unknown ? "not_found" : "not_erased_everywhere"));
         }
-        const nlohmann::json said{{"request_id", id}, {"rung", *rung}, {"erased", true}};
+        const nlohmann::json said{{"request_id", id}, {"match_level", *level}, {"erased", true}};
         responder.reply({.headers = {{"Content-Type", "application/json"}}, .body = said.dump()});
       });
   if (!posted) {

@@ -88,7 +88,7 @@ class Gateway {
 
   /// The answer to a request was wrong, its client or an operator says: the stored answer that it got,
   /// or that was stored for it, is erased wherever it is; its neighbours are suspected, and it is
-  /// evidence against similar questions. Returns the rung that served, "" if the model answered.
+  /// evidence against similar questions. Returns the match level that served, "" if the model answered.
   /// Waits for disks and servers. `tenant`: whose request it is; empty: anybody's.
   ///
   /// Errors  kNotFound: no such request among the last thousand, or no stored answer of it.

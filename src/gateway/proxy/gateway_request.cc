@@ -429,7 +429,7 @@ void GatewayRequest::log_decision() {
                   {"model", decision_.model},
                   {"outcome", to_string(decision_.outcome)},
                   {"reason", to_string(decision_.reason)},
-                  {"rung", decision_.rung},
+                  {"match_level", decision_.level},
                   {"stored", decision_.stored.has_value() ? to_string(*decision_.stored) : ""},
                   {"status", static_cast<std::uint64_t>(decision_.status)},
                   {"took_ms", std::chrono::duration<double, std::milli>(decision_.took).count()}});

@@ -210,7 +210,7 @@ GatewayRequest::Next GatewayRequest::respond_with_failure() {
 CacheReport GatewayRequest::report_of_backend() {
   if (!leads_ && decision_.outcome == Outcome::kMiss) {
     decide(Outcome::kJoined, Reason::kJoined);
-    decision_.rung = to_string(MatchLevel::kExact);
+    decision_.level = to_string(MatchLevel::kExact);
   }
   CacheReport report{.outcome = CacheOutcome::kMiss,
                      .detail = std::string(to_string(decision_.reason))};

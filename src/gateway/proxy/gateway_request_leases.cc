@@ -81,7 +81,7 @@ void GatewayRequest::claim_lease() {
   };
   switch (step()) {
     case LeaseLoop::Next::kUse:
-      gateway_.counts().leased(LeaseOutcome::kServedElsewhere);
+      gateway_.counts().leased(LeaseOutcome::kElsewhere);
       answered_elsewhere_ = lease_loop_.waits() > 0;
       abandon_response();
       return resume(RequestStage::kResponding);
@@ -100,7 +100,7 @@ void GatewayRequest::wait_for_lease_holder() {
   const Duration left = until - gateway_.parts().clock.now();
   if (left <= Duration(0)) {
     decision_.why = "another gateway is asking the same, and takes too long";
-    gateway_.counts().leased(LeaseOutcome::kTimedOut);
+    gateway_.counts().leased(LeaseOutcome::kExpired);
     return resume(RequestStage::kWaitingForBackend);
   }
   const Duration wait = kFirstWait * (1U << std::min(lease_loop_.waits(), kDoublings));

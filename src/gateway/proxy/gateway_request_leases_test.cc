@@ -62,11 +62,11 @@ TEST_F(AnswerLeases, WaitsForTheGatewayThatIsAskingTheSame) {
   const Decision decision = other.decision();
   EXPECT_EQ(decision.outcome, Outcome::kJoined);
   EXPECT_EQ(decision.reason, Reason::kAnsweredElsewhere);
-  EXPECT_EQ(decision.rung, "text:exact");
+  EXPECT_EQ(decision.level, "text:exact");
   until([&] { return world.turns.held() == 0; });
   EXPECT_EQ(world.model.asked(), 1U);
   EXPECT_EQ(one.leases("acquired"), 1U);
-  EXPECT_EQ(other.leases("served_elsewhere"), 1U);
+  EXPECT_EQ(other.leases("elsewhere"), 1U);
   EXPECT_EQ(other.leases("acquired"), 0U);
   Waiting third(other, question("Q"));
   EXPECT_EQ(third.said().header("X-Cache-Source"), "text:exact") << "it is in memory by now";
@@ -140,7 +140,7 @@ TEST_F(AnswerLeases, LooksAgainAfterTheClaimSucceeded) {
   EXPECT_THAT(second.said().body, HasSubstr(kContent));
   EXPECT_EQ(second.said().header("X-Cache-Source"), "text:exact") << "it did not wait";
   EXPECT_EQ(world.model.asked(), 1U);
-  EXPECT_EQ(other.leases("served_elsewhere"), 1U);
+  EXPECT_EQ(other.leases("elsewhere"), 1U);
   until([&] { return world.turns.held() == 0; });
 }
 
@@ -164,7 +164,7 @@ TEST_F(AnswerLeases, WaitsAtMostForTheCoalesceTimeout) {
     EXPECT_EQ(second.said().header("X-Cache"), "MISS");
     EXPECT_THAT(second.said().body, HasSubstr(R"("content":"two")"));
     EXPECT_EQ(here.turns.held(), 1U) << "the first has it still";
-    EXPECT_EQ(other.leases("timed_out"), 1U);
+    EXPECT_EQ(other.leases("expired"), 1U);
     here.model.answer(0, "one");
     EXPECT_THAT(first.said().body, HasSubstr(kContent));
   }

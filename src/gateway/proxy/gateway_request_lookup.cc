@@ -125,7 +125,7 @@ bool GatewayRequest::take_similar(const SimilarityLookup& found) {
   if (!record.has_value() || !fits(*asked_.api, *record, MatchLevel::kNear)) return false;
   AnswerLookup lookup{
       .answer = found.answer, .steps = {}, .saved = found.saved, .by_similarity = true};
-  lookup.steps.push_back({.rung = MatchLevel::kNear,
+  lookup.steps.push_back({.level = MatchLevel::kNear,
                           .verdict = Verdict::kServed,
                           .candidate = found.proposals[*found.judged].candidate,
                           .age = found.age});
@@ -178,7 +178,7 @@ bool GatewayRequest::take_found(AnswerLookup& found) {
                     ? ApiRecord::parse(found.answer->record)
                     : gateway_.records().parse(
                           std::shared_ptr<const std::string>(found.shared, &found.shared->record));
-  if (!record.has_value() || !fits(*asked_.api, *record, found.steps.back().rung)) return false;
+  if (!record.has_value() || !fits(*asked_.api, *record, found.steps.back().level)) return false;
   found_ = Found{.lookup = std::move(found), .record = *std::move(record)};
   return true;
 }
@@ -189,7 +189,7 @@ GatewayRequest::Next GatewayRequest::respond_from_cache() {
   const bool elsewhere = answered_elsewhere_;
   decide(elsewhere ? Outcome::kJoined : Outcome::kHit,
          elsewhere ? Reason::kAnsweredElsewhere : Reason::kServed);
-  decision_.rung = lookup.by_similarity ? "similarity" : to_string(step.rung);
+  decision_.level = lookup.by_similarity ? "similarity" : to_string(step.level);
   if (lookup.by_similarity && !elsewhere) decision_.why = kSimilarServed;
   const Duration delay = hides_hits() ? hit_delay(lookup.saved) : Duration(0);
   const Duration took = gateway_.parts().clock.now() - arrived_ + delay;
@@ -205,10 +205,10 @@ GatewayRequest::Next GatewayRequest::respond_from_cache() {
   if (asked_.api->stream) headers.add("Cache-Control", "no-cache");
   const ResponseStamp stamp = gateway_.parts().ids.answer(*asked_.operation);
   HttpBody body = cached_body(record, stamp);
-  if (step.rung != MatchLevel::kExact) verify_later(lookup, record);
+  if (step.level != MatchLevel::kExact) verify_later(lookup, record);
   const CacheReport report{
       .outcome = elsewhere ? CacheOutcome::kJoined : CacheOutcome::kHit,
-      .detail = elsewhere ? std::string(to_string(decision_.reason)) : decision_.rung,
+      .detail = elsewhere ? std::string(to_string(decision_.reason)) : decision_.level,
       .stored = false,
       .age = step.age,
       .ttl = lookup.left};
@@ -274,7 +274,7 @@ void GatewayRequest::explain_lookup() {
   const bool hit = known && found.answer.has_value();
   decide(hit ? Outcome::kHit : Outcome::kMiss, hit ? Reason::kServed : Reason::kMissed);
   if (hit) {
-    decision_.rung = to_string(found.steps.back().rung);
+    decision_.level = to_string(found.steps.back().level);
   } else if (found.answer.has_value()) {
     decision_.why = kNotKnown;
   } else {
@@ -291,7 +291,7 @@ void GatewayRequest::explain_similar() {
   decision_.similar = step_of(lookup->found);
   if (lookup->found.verdict != Verdict::kServed) return;
   decide(Outcome::kHit, Reason::kServed);
-  decision_.rung = "similarity";
+  decision_.level = "similarity";
   decision_.why = kSimilarServed;
 }
 

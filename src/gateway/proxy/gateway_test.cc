@@ -419,11 +419,11 @@ TEST(Gateway, AReportedAnswerIsErased) {
   ASSERT_EQ(hit.header("X-Cache"), "HIT");
   const Said said = report_wrong(running, hit.header("X-Request-Id"));
   EXPECT_EQ(said.status, 200U) << said.body;
-  EXPECT_EQ(json::parse(said.body)["rung"], "text:exact");
+  EXPECT_EQ(json::parse(said.body)["match_level"], "text:exact");
   const Said again = running.chat(question("Q"));
   EXPECT_EQ(again.header("X-Cache"), "MISS");
   EXPECT_EQ(running.admin("POST", "/admin/api/wrong",
-                          json{{"request_id", again.header("X-Request-Id")}}.dump())["rung"],
+                          json{{"request_id", again.header("X-Request-Id")}}.dump())["match_level"],
             "");
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
 }

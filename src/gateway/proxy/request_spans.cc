@@ -87,7 +87,7 @@ void add_decision(SpanAttributes& attributes, const Decision& decision) {
   attributes.emplace_back("afterimage.outcome", std::string(to_string(decision.outcome)));
   attributes.emplace_back("afterimage.reason", std::string(to_string(decision.reason)));
   attributes.emplace_back("afterimage.time_to_first_byte", seconds(decision.first_byte));
-  if (!decision.rung.empty()) attributes.emplace_back("afterimage.rung", decision.rung);
+  if (!decision.level.empty()) attributes.emplace_back("afterimage.match_level", decision.level);
   if (decision.saved <= Duration(0)) return;
   attributes.emplace_back("afterimage.saved_seconds", seconds(decision.saved));
   attributes.emplace_back("afterimage.saved_input_tokens", signed_of(decision.saved_prompt_tokens));

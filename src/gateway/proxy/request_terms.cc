@@ -18,9 +18,9 @@ bool is_of_the_api(std::string_view header) {
   return same_header(header.substr(0, kPrefix.size()), kPrefix);
 }
 
-/// The loosest rung that the settings, the tenant and the request allow.
+/// The loosest match level that the settings, the tenant and the request allow.
 MatchLevel loosest_of(const RequestSubject& asked, const AnswerSettings& settings) {
-  const MatchLevel allowed = asked.tenant.max_match.value_or(settings.max_match);
+  const MatchLevel allowed = asked.tenant.match_level.value_or(settings.match_level);
   return std::min(allowed, asked.directives.ceiling.value_or(allowed));
 }
 
@@ -85,9 +85,9 @@ std::expected<ServingTerms, Bypass> serving_terms(const RequestSubject& asked,
 }
 
 /// What is partial serves the very same words only, whatever wrote it down.
-bool fits(const ApiRequest& api, const ApiRecord& record, MatchLevel rung) {
+bool fits(const ApiRequest& api, const ApiRecord& record, MatchLevel level) {
   const bool is_whole = record.finish_reason() == "stop" && !record.calls_tools();
-  if (!is_whole && rung != MatchLevel::kExact) return false;
+  if (!is_whole && level != MatchLevel::kExact) return false;
   return api.stream ? record.can_be_streamed(api.include_usage) : record.has_body();
 }
 

@@ -57,8 +57,8 @@ struct Bypass {
                                                                 const Settings& settings,
                                                                 bool samples);
 
-/// Whether an answer that was found on this rung has all fields that the request asks for.
-[[nodiscard]] bool fits(const ApiRequest& api, const ApiRecord& record, MatchLevel rung);
+/// Whether an answer that was found on this match level has all fields that the request asks for.
+[[nodiscard]] bool fits(const ApiRequest& api, const ApiRecord& record, MatchLevel level);
 
 /// Whether neither time nor headers may tell this client what others asked.
 [[nodiscard]] bool hides_hits(const RequestSubject& asked, const AnswerSettings& settings);

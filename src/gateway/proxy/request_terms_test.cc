@@ -49,15 +49,15 @@ TEST(ServingTerms, SayWhyARequestIsNotReused) {
 
 TEST(ServingTerms, AreTheStrictestOfSettingsTenantAndRequest) {
   Settings settings;
-  settings.answers.max_match = MatchLevel::kNear;
+  settings.answers.match_level = MatchLevel::kNear;
   RequestSubject subject = asked("x", kGreedy);
   const auto terms = [&] { return serving_terms(subject, settings, false).value(); };
   EXPECT_EQ(terms().rules.serve, MatchLevel::kNear);
   EXPECT_TRUE(terms().similarity);
   subject.directives.ceiling = MatchLevel::kCanonical;
   EXPECT_EQ(terms().rules.serve, MatchLevel::kCanonical);
-  EXPECT_FALSE(terms().similarity) << "who names the rungs wants no similar questions";
-  subject.tenant.max_match = MatchLevel::kExact;
+  EXPECT_FALSE(terms().similarity) << "who names the match levels wants no similar questions";
+  subject.tenant.match_level = MatchLevel::kExact;
   EXPECT_EQ(terms().rules.serve, MatchLevel::kExact);
   subject = asked("x", R"(,"seed":1)");
   EXPECT_EQ(terms().rules.serve, MatchLevel::kExact) << "a seed repeats the same words only";

@@ -53,10 +53,10 @@ std::string text_of(const Said& said) {
 
 bool by_similarity(const Said& said) { return said.header("X-Cache-Source") == "similarity"; }
 
-json similarity_rung(Running& running) {
+json similarity_level(Running& running) {
   const json stats = running.admin("GET", "/admin/api/stats");
-  for (const json& rung : stats["rungs"]) {
-    if (rung["rung"] == "similarity") return rung;
+  for (const json& level : stats["match_levels"]) {
+    if (level["match_level"] == "similarity") return level;
   }
   return {};
 }
@@ -100,7 +100,7 @@ TEST(SimilarAnswers, IsOffByDefault) {
   Running running;
   know_rivers(running.model);
   EXPECT_EQ(teach(running), 0);
-  EXPECT_TRUE(similarity_rung(running).is_null());
+  EXPECT_TRUE(similarity_level(running).is_null());
 }
 
 TEST(SimilarAnswers, ShadowComparesAndServesNothing) {
@@ -108,8 +108,8 @@ TEST(SimilarAnswers, ShadowComparesAndServesNothing) {
   know_rivers(running.model);
   EXPECT_EQ(teach(running), 0);
   EXPECT_EQ(running.model.asked(), 2 * static_cast<int>(kTowns.size()));
-  EXPECT_EQ(similarity_rung(running)["served"], 0);
-  EXPECT_GE(similarity_rung(running)["matched_not_used"], kTowns.size());
+  EXPECT_EQ(similarity_level(running)["served"], 0);
+  EXPECT_GE(similarity_level(running)["matched_not_used"], kTowns.size());
   EXPECT_GE(metric(running, R"(afterimage_similarity_evidence_total{verdict="right"})"), 20)
       << "a neighbour may be another town, whose answer is wrong";
 }
@@ -122,7 +122,7 @@ TEST(SimilarAnswers, ServesOnceTheEvidenceAllowsIt) {
   EXPECT_GT(teach(running), 5);
   const Said said = running.chat(about("zadar", true));
   EXPECT_EQ(text_of(said), "the zadar");
-  EXPECT_GT(similarity_rung(running)["served"], 5);
+  EXPECT_GT(similarity_level(running)["served"], 5);
 }
 
 TEST(SimilarAnswers, ADecisionSaysWhatWasSimilar) {
@@ -131,7 +131,7 @@ TEST(SimilarAnswers, ADecisionSaysWhatWasSimilar) {
   running.chat(about("arles", false));
   running.chat(about("arles", true));
   const json step = running.admin("GET", "/admin/api/decisions/2")["ladder"].back();
-  EXPECT_EQ(step["rung"], "similarity");
+  EXPECT_EQ(step["match_level"], "similarity");
   EXPECT_EQ(step["verdict"], "unsure");
   EXPECT_THAT(step["candidate"].get<std::string>(), HasSubstr("arles"));
   EXPECT_GT(step["similarity"], 0.85);
@@ -150,12 +150,12 @@ TEST(SimilarAnswers, ExplainAsksAndCountsNothing) {
   ASSERT_GT(teach(running), 5);
   const std::string reworded =
       testing::question("On which river does the old town of zadar lie there?");
-  const json before = similarity_rung(running);
+  const json before = similarity_level(running);
   const json said = explain(reworded);
   EXPECT_EQ(said["outcome"], "hit");
-  EXPECT_EQ(said["rung"], "similarity");
+  EXPECT_EQ(said["match_level"], "similarity");
   EXPECT_EQ(said["ladder"].back()["verdict"], "served");
-  EXPECT_EQ(similarity_rung(running), before);
+  EXPECT_EQ(similarity_level(running), before);
   EXPECT_TRUE(by_similarity(running.chat(reworded)));
 }
 
@@ -203,10 +203,10 @@ TEST(SimilarAnswers, AReportedAnswerIsErasedAndIsEvidence) {
   const double wrong = metric(running, kWrong);
   const Said reported = report(running, said);
   EXPECT_EQ(reported.status, 200U) << reported.body;
-  EXPECT_EQ(json::parse(reported.body)["rung"], "similarity");
+  EXPECT_EQ(json::parse(reported.body)["match_level"], "similarity");
   EXPECT_EQ(metric(running, kWrong), wrong + 1);
   EXPECT_EQ(metric(running, kDemotions), 0) << "nothing was verified";
-  EXPECT_EQ(metric(running, R"(afterimage_reported_wrong_total{rung="similarity"})"), 1);
+  EXPECT_EQ(metric(running, R"(afterimage_reported_wrong_total{match_level="similarity"})"), 1);
   EXPECT_EQ(report(running, said).status, 404U) << "once";
   EXPECT_EQ(metric(running, kWrong), wrong + 1);
   const int asked = running.model.asked();
@@ -218,11 +218,11 @@ TEST(SimilarAnswers, NeighboursOfAReportedAnswerAreSuspected) {
   Running running(kOn);
   know_rivers(running.model);
   ASSERT_GT(teach(running), 5);
-  // The model's own answer is reported: no rung served it.
+  // The model's own answer is reported: no match level served it.
   const Said own = running.chat(
       testing::question("On which river does the old town of zadar lie exactly and truly?"),
       "Cache-Control: no-cache\r\n");
-  ASSERT_EQ(json::parse(report(running, own).body)["rung"], "");
+  ASSERT_EQ(json::parse(report(running, own).body)["match_level"], "");
   EXPECT_EQ(metric(running, kDemotions), 0);
   EXPECT_FALSE(by_similarity(
       running.chat(testing::question("On which river does the old town of zadar lie there?"))))
@@ -261,7 +261,7 @@ TEST(SimilarAnswers, OneTenantOrOneRequestMayRefuseThem) {
 }
 
 TEST(SimilarAnswers, WhereOnlyExactMatchesAreAllowedThereAreNone) {
-  Running running(std::string(kOn) + "[answers]\nmax_match = \"exact\"\n");
+  Running running(std::string(kOn) + "[answers]\nmatch_level = \"exact\"\n");
   know_rivers(running.model);
   EXPECT_EQ(teach(running), 0);
 }

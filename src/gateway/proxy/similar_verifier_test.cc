@@ -171,7 +171,7 @@ TEST(SimilarVerifier, AVetoComesFirst) {
       running
           .admin("GET", "/admin/api/decisions/" + std::to_string(2 * kTowns.size() + 2))["ladder"]
           .back();
-  EXPECT_EQ(step["rung"], "similarity");
+  EXPECT_EQ(step["match_level"], "similarity");
   EXPECT_EQ(reranker.asked(), asked) << step;
 }
 

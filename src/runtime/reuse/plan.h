@@ -96,7 +96,7 @@ class [[nodiscard]] MediaPlan {
   std::unique_ptr<State> state_;
 };
 
-/// What one request found in every cache, and what remains to be computed. Three rungs, the cheapest
+/// What one request found in every cache, and what remains to be computed. Three match levels, the cheapest
 /// first: a cached answer; else the longest KV prefix that every layer group can resume; else
 /// encoder outputs for the media that the prefix does not cover.
 ///
@@ -110,7 +110,7 @@ class [[nodiscard]] MediaPlan {
 ///   plan.publish(completion, model);                        // or plan.fail(error)
 ///
 /// Waiting  For answers, then prefixes, then encoder outputs, and never while holding what a request
-///          on an earlier rung waits for: no two requests ever wait for each other.
+///          on an earlier match level waits for: no two requests ever wait for each other.
 /// Errors   Those of the request waited for, if they would meet every request; kCancelled: `stop`.
 ///          A cache or tier that fails is a miss.
 /// Threads  One request's thread at a time. Dropping it releases every pin, lead and lease, and waiting requests go on without this one.
@@ -122,7 +122,7 @@ class [[nodiscard]] Plan {
 
   /// Nothing is left to compute.
   [[nodiscard]] bool is_answered() const;
-  /// Every rung that was looked up, and its answer if is_answered(). No steps: the answer cache is
+  /// Every match level that was looked up, and its answer if is_answered(). No steps: the answer cache is
   /// off, or the request asks no question.
   [[nodiscard]] const AnswerLookup& answer() const;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// The media rung of a request's plan: which items are looked up as wholes, which part by part.
+// The media match level of a request's plan: which items are looked up as wholes, which part by part.
 #include <algorithm>
 #include <utility>
 

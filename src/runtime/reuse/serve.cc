@@ -197,7 +197,7 @@ Result<Served> compute_or_restart(Plan& plan, const ServeContext& context,
   return served;
 }
 
-/// The rungs below the answer. `prepared` is filled, unless the request was prepared before; it outlives
+/// The match levels below the answer. `prepared` is filled, unless the request was prepared before; it outlives
 /// the plan, which refers to it.
 Result<Served> plan_and_compute(Plan& plan, std::optional<PreparedRequest>& prepared,
                                 const RequestIdentity& identity, const Engine& engine,

@@ -542,7 +542,7 @@ TEST(Serve, AnswersARepeatedQuestionFromCache) {
   AnswerFixture f;
   const Served first = f.get(f.about(1, "What is in the middle?"));
   EXPECT_FALSE(first.answered);
-  ASSERT_EQ(first.match_steps.size(), 3U) << "looked for on every rung";
+  ASSERT_EQ(first.match_steps.size(), 3U) << "looked for on every match level";
   for (const char* words : {"What is in the middle?", "what is  in the middle"}) {
     const Served again = f.get(f.about(1, words));
     EXPECT_TRUE(again.answered) << words;
@@ -553,8 +553,8 @@ TEST(Serve, AnswersARepeatedQuestionFromCache) {
     EXPECT_EQ(again.prints.contents.size(), 1U);
   }
   EXPECT_EQ(f.talker.asked, 1);
-  EXPECT_EQ(f.reuse->stats().answers.rungs[0].served, 1U);
-  EXPECT_EQ(f.reuse->stats().answers.rungs[1].served, 1U);
+  EXPECT_EQ(f.reuse->stats().answers.levels[0].served, 1U);
+  EXPECT_EQ(f.reuse->stats().answers.levels[1].served, 1U);
 }
 
 TEST(Serve, AnythingThatChangesTheAnswerMisses) {

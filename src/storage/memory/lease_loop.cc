@@ -14,8 +14,8 @@ Result<LeaseLoop::Next> LeaseLoop::step(const Claim& claim, const Look& look) {
   }
   for (;;) {
     LeaseService::Claim claimed = claim();
-    if (claimed.status == LeaseStatus::kTheirs) return last_ = Next::kWait;
-    if (claimed.status == LeaseStatus::kUnknown) return last_ = Next::kCompute;
+    if (claimed.status == LeaseStatus::kElsewhere) return last_ = Next::kWait;
+    if (claimed.status == LeaseStatus::kUnavailable) return last_ = Next::kCompute;
     AFI_TRY(const Found found, look());
     if (found == Found::kAll) return last_;
     if (found == Found::kNothing) {

@@ -27,7 +27,7 @@ class LeaseLoop {
   /// What a look into the shared tier found. kSome: what is still missing has another lease.
   enum class Found : unsigned char { kNothing, kSome, kAll };
 
-  /// Claims the lease of what is missing. A claim of status kUnknown: compute without a lease.
+  /// Claims the lease of what is missing. A claim of status kUnavailable: compute without a lease.
   using Claim = std::function<LeaseService::Claim()>;
   /// Looks into the shared tier again and takes what it finds.
   using Look = std::function<Result<Found>()>;

@@ -25,10 +25,10 @@ struct Script final : LeaseService {
   }
   Claim claim_next() {
     calls += 'c';
-    const LeaseStatus status = claims.empty() ? LeaseStatus::kUnknown : claims.front();
+    const LeaseStatus status = claims.empty() ? LeaseStatus::kUnavailable : claims.front();
     if (!claims.empty()) claims.erase(claims.begin());
     return {.status = status,
-            .lease = status == LeaseStatus::kOurs ? std::make_unique<NoLease>() : nullptr};
+            .lease = status == LeaseStatus::kAcquired ? std::make_unique<NoLease>() : nullptr};
   }
   Result<Found> look_next() {
     calls += 'l';
@@ -55,7 +55,7 @@ struct Script final : LeaseService {
 
 TEST(LeaseLoop, LooksAgainAfterAClaimAndComputesUnderTheLease) {
   Script s;
-  s.claims = {LeaseStatus::kOurs};
+  s.claims = {LeaseStatus::kAcquired};
   EXPECT_EQ(s.step(), Next::kCompute);
   EXPECT_EQ(s.calls, "cl");
   EXPECT_NE(s.loop.take_lease(), nullptr);
@@ -63,7 +63,7 @@ TEST(LeaseLoop, LooksAgainAfterAClaimAndComputesUnderTheLease) {
 
 TEST(LeaseLoop, UsesWhatTheLastHolderStoredAndKeepsNoLease) {
   Script s;
-  s.claims = {LeaseStatus::kOurs};
+  s.claims = {LeaseStatus::kAcquired};
   s.looks = {Found::kAll};
   EXPECT_EQ(s.step(), Next::kUse);
   EXPECT_EQ(s.loop.take_lease(), nullptr);
@@ -78,7 +78,7 @@ TEST(LeaseLoop, ComputesWithoutALeaseIfNobodyCanBeAsked) {
 
 TEST(LeaseLoop, ClaimsTheLeaseOfTheRestIfSomeWasFound) {
   Script s;
-  s.claims = {LeaseStatus::kOurs, LeaseStatus::kOurs};
+  s.claims = {LeaseStatus::kAcquired, LeaseStatus::kAcquired};
   s.looks = {Found::kSome, Found::kNothing};
   EXPECT_EQ(s.step(), Next::kCompute);
   EXPECT_EQ(s.calls, "clcl");
@@ -86,7 +86,7 @@ TEST(LeaseLoop, ClaimsTheLeaseOfTheRestIfSomeWasFound) {
 
 TEST(LeaseLoop, WaitsForTheHolderAndLooksBeforeItClaimsAgain) {
   Script s;
-  s.claims = {LeaseStatus::kTheirs, LeaseStatus::kTheirs};
+  s.claims = {LeaseStatus::kElsewhere, LeaseStatus::kElsewhere};
   s.looks = {Found::kNothing, Found::kAll};
   EXPECT_EQ(s.run(), Next::kUse);
   EXPECT_EQ(s.calls, "cwlcwl");
@@ -94,7 +94,7 @@ TEST(LeaseLoop, WaitsForTheHolderAndLooksBeforeItClaimsAgain) {
 
 TEST(LeaseLoop, RunContinuesAStepThatSaidWait) {
   Script s;
-  s.claims = {LeaseStatus::kTheirs, LeaseStatus::kOurs};
+  s.claims = {LeaseStatus::kElsewhere, LeaseStatus::kAcquired};
   EXPECT_EQ(s.step(), Next::kWait);
   EXPECT_EQ(s.run(), Next::kCompute);
   EXPECT_EQ(s.calls, "cwlcl");
@@ -102,13 +102,13 @@ TEST(LeaseLoop, RunContinuesAStepThatSaidWait) {
 
 TEST(LeaseLoop, ComputesWithoutALeaseAfterTheLongestWait) {
   Script by_service;
-  by_service.claims.assign(20, LeaseStatus::kTheirs);
+  by_service.claims.assign(20, LeaseStatus::kElsewhere);
   by_service.max_waits = 2;
   EXPECT_EQ(by_service.run(), Next::kCompute);
   EXPECT_EQ(by_service.calls, "cwlcwlcw");
 
   Script by_caller;
-  by_caller.claims.assign(20, LeaseStatus::kTheirs);
+  by_caller.claims.assign(20, LeaseStatus::kElsewhere);
   EXPECT_EQ(by_caller.run({}, [] { return false; }), Next::kCompute);
   EXPECT_EQ(by_caller.calls, "c");
   EXPECT_EQ(by_caller.loop.take_lease(), nullptr);
@@ -116,7 +116,7 @@ TEST(LeaseLoop, ComputesWithoutALeaseAfterTheLongestWait) {
 
 TEST(LeaseLoop, EndsWithTheRequestThatIsCancelled) {
   Script s;
-  s.claims.assign(20, LeaseStatus::kTheirs);
+  s.claims.assign(20, LeaseStatus::kElsewhere);
   std::stop_source stop;
   s.on_wait = [&] { stop.request_stop(); };
   EXPECT_EQ(s.run(stop.get_token()).error().code, ErrorCode::kCancelled);
@@ -125,9 +125,9 @@ TEST(LeaseLoop, EndsWithTheRequestThatIsCancelled) {
 
 TEST(LeaseLoop, AFailedLookIsTheError) {
   LeaseLoop loop;
-  const auto next =
-      loop.step([] { return LeaseService::Claim{.status = LeaseStatus::kOurs, .lease = nullptr}; },
-                []() -> Result<Found> { return fail(ErrorCode::kCorruption, "x"); });
+  const auto next = loop.step(
+      [] { return LeaseService::Claim{.status = LeaseStatus::kAcquired, .lease = nullptr}; },
+      []() -> Result<Found> { return fail(ErrorCode::kCorruption, "x"); });
   EXPECT_EQ(next.error().code, ErrorCode::kCorruption);
 }
 

@@ -17,26 +17,27 @@ class Lease {
   virtual ~Lease() = default;
 };
 
-enum class LeaseStatus : unsigned char { kOurs, kTheirs, kUnknown };
+enum class LeaseStatus : unsigned char { kAcquired, kElsewhere, kUnavailable };
 
 /// Coordinates which process computes an entry, among processes that share a tier: each claims a
 /// lease before it computes something that others may be computing.
 ///
-///   get() from the tier → miss → claim(): kOurs    → get() again → compute, put, drop the lease
-///                                         kTheirs  → wait(), get(), claim again
-///                                         kUnknown → compute
+///   get() from the tier → miss → claim():
+///     kAcquired     get() again → compute, put, drop the lease
+///     kElsewhere    wait(), get(), claim again
+///     kUnavailable  compute
 ///
 /// Leases save work but guarantee nothing: two processes may compute the same entry, if a holder
 /// was suspended for longer than its lease lasts or the lease servers are lost. This is harmless
 /// where one key always has the same content.
 ///
-/// Errors   None: if the service cannot be reached, claim() returns kUnknown and nobody waits.
+/// Errors   None: if the service cannot be reached, claim() returns kUnavailable and nobody waits.
 /// Threads  Any.
 class LeaseService {
  public:
   struct Claim {
-    LeaseStatus status = LeaseStatus::kUnknown;
-    std::unique_ptr<Lease> lease;  // if kOurs
+    LeaseStatus status = LeaseStatus::kUnavailable;
+    std::unique_ptr<Lease> lease;  // if kAcquired
   };
 
   virtual ~LeaseService() = default;

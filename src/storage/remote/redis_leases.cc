@@ -166,7 +166,7 @@ LeaseService::Claim RedisLeases::claim(const TierKey& lease_key, const TierKey& 
   const std::string name = lease_name(lease_key);
   const auto unknown = [&] {
     const MutexLock lock(s.mutex);
-    ++s.stats.unknown;
+    ++s.stats.unavailable;
     return Claim{};
   };
   const auto random = random_secret();
@@ -199,11 +199,11 @@ LeaseService::Claim RedisLeases::claim(const TierKey& lease_key, const TierKey& 
   const MutexLock lock(s.mutex);
   if (!ours) {
     ++s.stats.elsewhere;
-    return {.status = LeaseStatus::kTheirs, .lease = nullptr};
+    return {.status = LeaseStatus::kElsewhere, .lease = nullptr};
   }
-  ++s.stats.taken;
+  ++s.stats.acquired;
   s.held.emplace(token, name);
-  return {.status = LeaseStatus::kOurs,
+  return {.status = LeaseStatus::kAcquired,
           .lease = std::make_unique<HeldLease>(state_, entry, std::move(token))};
 }
 

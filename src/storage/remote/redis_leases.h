@@ -18,10 +18,10 @@ struct RedisLeasesOptions {
 };
 
 struct RedisLeasesStats {
-  std::uint64_t taken = 0;      // leases granted to this process
-  std::uint64_t elsewhere = 0;  // attempts while another process held the lease
-  std::uint64_t unknown = 0;    // attempts that no server answered
-  std::uint64_t expired = 0;    // own leases that expired before they were renewed or released
+  std::uint64_t acquired = 0;     // leases granted to this process
+  std::uint64_t elsewhere = 0;    // attempts while another process held the lease
+  std::uint64_t unavailable = 0;  // attempts that no server answered
+  std::uint64_t expired = 0;      // own leases that expired before they were renewed or released
 };
 
 /// Leases between processes, stored on the servers of a remote tier: a key with a random token, set

@@ -43,7 +43,7 @@ class RedisLeasesOnAServer : public ::testing::Test {
   /// Polls until `process` holds the lease; aborts after a minute.
   static bool wait_for_lease(Process& process, std::uint64_t n) {
     testing::wait_until(
-        [&] { return process.leases.claim(tier_key(n)).status == LeaseStatus::kOurs; });
+        [&] { return process.leases.claim(tier_key(n)).status == LeaseStatus::kAcquired; });
     return true;
   }
   std::unique_ptr<RedisServer> server;
@@ -54,13 +54,13 @@ TEST_F(RedisLeasesOnAServer, OneProcessHoldsALeaseUntilItReleasesIt) {
   Process other(server->address());
   {
     const auto lease = one.leases.claim(tier_key(1));
-    EXPECT_EQ(lease.status, LeaseStatus::kOurs);
-    EXPECT_EQ(other.leases.claim(tier_key(1)).status, LeaseStatus::kTheirs);
-    EXPECT_EQ(other.leases.claim(tier_key(2)).status, LeaseStatus::kOurs)
+    EXPECT_EQ(lease.status, LeaseStatus::kAcquired);
+    EXPECT_EQ(other.leases.claim(tier_key(1)).status, LeaseStatus::kElsewhere);
+    EXPECT_EQ(other.leases.claim(tier_key(2)).status, LeaseStatus::kAcquired)
         << "another entry has another lease";
   }
-  EXPECT_EQ(other.leases.claim(tier_key(1)).status, LeaseStatus::kOurs);
-  EXPECT_EQ(one.leases.stats().taken, 1U);
+  EXPECT_EQ(other.leases.claim(tier_key(1)).status, LeaseStatus::kAcquired);
+  EXPECT_EQ(one.leases.stats().acquired, 1U);
   EXPECT_EQ(other.leases.stats().elsewhere, 1U);
 }
 
@@ -69,7 +69,7 @@ TEST_F(RedisLeasesOnAServer, ReleasesTheLeaseAfterThePutHasArrived) {
   Process other(server->address());
   for (std::uint64_t n = 0; n < 50; ++n) {
     auto lease = one.leases.claim(tier_key(n));
-    ASSERT_EQ(lease.status, LeaseStatus::kOurs);
+    ASSERT_EQ(lease.status, LeaseStatus::kAcquired);
     ASSERT_TRUE(one.tier->put(tier_key(n), {}, tier_bytes(n, 200'000)).has_value());
     lease.lease.reset();
     ASSERT_TRUE(wait_for_lease(other, n));
@@ -83,12 +83,12 @@ TEST_F(RedisLeasesOnAServer, ReleasesALeaseOfAnotherKeyAfterItsEntryHasArrived) 
   for (std::uint64_t n = 0; n < 20; ++n) {
     const TierKey lease_key = tier_key(1000 + n);
     auto lease = one.leases.claim(lease_key, tier_key(n));
-    ASSERT_EQ(lease.status, LeaseStatus::kOurs);
-    EXPECT_EQ(other.leases.claim(lease_key, tier_key(n)).status, LeaseStatus::kTheirs);
+    ASSERT_EQ(lease.status, LeaseStatus::kAcquired);
+    EXPECT_EQ(other.leases.claim(lease_key, tier_key(n)).status, LeaseStatus::kElsewhere);
     ASSERT_TRUE(one.tier->put(tier_key(n), {}, tier_bytes(n, 4'000'000)).has_value());
     lease.lease.reset();
     // Released at once, not when the lease expires.
-    while (other.leases.claim(lease_key, tier_key(n)).status != LeaseStatus::kOurs) continue;
+    while (other.leases.claim(lease_key, tier_key(n)).status != LeaseStatus::kAcquired) continue;
     EXPECT_TRUE(other.tier->get(tier_key(n), other.memory).value().has_value()) << n;
   }
 }
@@ -99,7 +99,7 @@ TEST_F(RedisLeasesOnAServer, RenewsTheLeaseOfAWorkingHolder) {
   const auto lease = one.leases.claim(tier_key(1));
   const Duration until = one.clock.now() + 2s;
   while (one.clock.now() < until) {
-    ASSERT_EQ(other.leases.claim(tier_key(1)).status, LeaseStatus::kTheirs);
+    ASSERT_EQ(other.leases.claim(tier_key(1)).status, LeaseStatus::kElsewhere);
     static_cast<void>(other.leases.wait(5, {}));
   }
   EXPECT_EQ(one.leases.stats().expired, 0U);
@@ -112,7 +112,7 @@ TEST_F(RedisLeasesOnAServer, NeitherRenewsNorDeletesAnothersLease) {
   // As if the holder had been stopped for longer than its lease.
   server->ask({"DEL", lease_name(tier_key(1))});
   const auto theirs = other.leases.claim(tier_key(1));
-  ASSERT_EQ(theirs.status, LeaseStatus::kOurs);
+  ASSERT_EQ(theirs.status, LeaseStatus::kAcquired);
   const std::string token = server->ask({"GET", lease_name(tier_key(1))}).text;
   lease.lease.reset();
   EXPECT_EQ(server->ask({"GET", lease_name(tier_key(1))}).text, token);
@@ -127,8 +127,9 @@ TEST_F(RedisLeasesOnAServer, ReportsUnknownWithoutAServer) {
   const auto tier = RemoteTier::open(options, memory, clock).value();
   RedisLeases leases(*tier);
   server->stop();
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(leases.claim(tier_key(1)).status, LeaseStatus::kUnknown);
-  EXPECT_EQ(leases.stats().unknown, 10U);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(leases.claim(tier_key(1)).status, LeaseStatus::kUnavailable);
+  EXPECT_EQ(leases.stats().unavailable, 10U);
   server->go_on();
 }
 
@@ -149,7 +150,7 @@ pid_t holder(const RemoteAddress& server, std::uint64_t n, int pipe_end) {
   {
     Process process(server, {.lease = 1s});
     const auto lease = process.leases.claim(tier_key(n));
-    const char took = lease.status == LeaseStatus::kOurs ? 'y' : 'n';
+    const char took = lease.status == LeaseStatus::kAcquired ? 'y' : 'n';
     static_cast<void>(::write(pipe_end, &took, 1));
     ::pause();
   }
@@ -167,7 +168,7 @@ TEST_F(RedisLeasesOnAServer, TakesOverFromAKilledHolder) {
     ::close(ends[0]);
     ASSERT_EQ(took, 'y');
     Process other(server->address());
-    EXPECT_EQ(other.leases.claim(tier_key(n)).status, LeaseStatus::kTheirs);
+    EXPECT_EQ(other.leases.claim(tier_key(n)).status, LeaseStatus::kElsewhere);
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     EXPECT_TRUE(wait_for_lease(other, n));

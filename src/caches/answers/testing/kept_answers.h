@@ -49,8 +49,8 @@ struct KeptAnswers {
   std::string get(const std::string& question, const LookupRules& rules = {}) const {
     return get(scope(1), question, rules);
   }
-  [[nodiscard]] RungStats rung(MatchLevel which) const {
-    return cache->stats().rungs[static_cast<std::size_t>(which)];
+  [[nodiscard]] MatchLevelStats level(MatchLevel which) const {
+    return cache->stats().levels[static_cast<std::size_t>(which)];
   }
   /// The entry of this text in scope(1); 0 if there is none.
   [[nodiscard]] AnswerEntryId id(const std::string& question) const {

@@ -194,7 +194,7 @@ class SharingGateway {
     while (gateway_->decisions().last() == 0 && clock.now() < end) std::this_thread::yield();
     return gateway_->decisions().find(1).value_or(Decision());
   }
-  /// afterimage_answer_leases_total: "acquired", "served_elsewhere", "timed_out", "unavailable".
+  /// afterimage_answer_leases_total: "acquired", "elsewhere", "expired", "unavailable".
   [[nodiscard]] std::uint64_t leases(const std::string& result) const {
     const std::string text = metrics_.text();
     const std::string name = "afterimage_answer_leases_total{result=\"" + result + "\"} ";

@@ -18,8 +18,8 @@
 
 namespace afterimage {
 
-/// What the rungs work with. All but the samples outlive them.
-struct SimilarityRungsParts {
+/// What the match levels work with. All but the samples outlive them.
+struct SimilarityLevelsParts {
   AnswerCache& cache;
   MemoryBudget& budget;
   const Clock& clock;
@@ -37,18 +37,18 @@ struct SimilarAnswer {
   double score = 0;       // cosine similarity in that layer
 };
 
-/// The rungs after the text rungs: similarity of latent layers, which must all agree on one
+/// The match levels after the text levels: similarity of latent layers, which must all agree on one
 /// candidate, then of the engine's state of image and question, then of keys. Candidates are from
 /// the question's scope.
 ///
 /// Threads  One at a time, one sample after the other: insert() and learn() refer to the last
 ///          look-up.
-class SimilarityRungs {
+class SimilarityLevels {
  public:
   /// Errors   kInvalidArgument: a layer's vectors have other dimensions than it says; kUnsupported:
   ///          the hook is "engine", and the engine does not expose its states.
-  static Result<std::unique_ptr<SimilarityRungs>> create(const ExperimentSpec& spec,
-                                                         const SimilarityRungsParts& parts);
+  static Result<std::unique_ptr<SimilarityLevels>> create(const ExperimentSpec& spec,
+                                                          const SimilarityLevelsParts& parts);
 
   /// Adds each layer's result to `techniques`. nullopt: nothing is similar enough.
   Result<std::optional<SimilarAnswer>> find(const Question& question, const Sample& sample,
@@ -56,27 +56,27 @@ class SimilarityRungs {
   /// Call after the answer was inserted.
   Result<void> insert(const Question& question);
   /// In order of look-up.
-  [[nodiscard]] std::vector<SimilarityRung*> all() const;
+  [[nodiscard]] std::vector<SimilarityLevel*> all() const;
   /// Compares the candidates of the last look-up with the engine's answer.
   void learn(const Question& question, const Answer& truth);
 
  private:
-  /// One rung, with its results for the last look-up.
-  struct Rung {
-    std::unique_ptr<SimilarityRung> rung;
+  /// One match level, with its results for the last look-up.
+  struct Level {
+    std::unique_ptr<SimilarityLevel> level;
     std::unique_ptr<LayerVectors> layer_vectors;
     std::vector<Vector> vectors;
     std::optional<SimilarityLookup> found;
   };
-  SimilarityRungs() = default;
-  static Result<Rung> text_rung(const ExperimentSpec& spec, const SimilarityRungsParts& parts);
-  static Result<Rung> latent_rung(const ExperimentSpec& spec, const SimilarityRungsParts& parts);
-  static Result<Rung> fusion_rung(const ExperimentSpec& spec, const SimilarityRungsParts& parts);
-  static Result<std::optional<SimilarAnswer>> ask(Rung& rung, const Question& question,
+  SimilarityLevels() = default;
+  static Result<Level> text_level(const ExperimentSpec& spec, const SimilarityLevelsParts& parts);
+  static Result<Level> latent_level(const ExperimentSpec& spec, const SimilarityLevelsParts& parts);
+  static Result<Level> fusion_level(const ExperimentSpec& spec, const SimilarityLevelsParts& parts);
+  static Result<std::optional<SimilarAnswer>> ask(Level& level, const Question& question,
                                                   const SampleToEmbed& sample,
                                                   Techniques& techniques);
 
-  std::vector<Rung> rungs_;  // in order of look-up
+  std::vector<Level> levels_;  // in order of look-up
 };
 
 }  // namespace afterimage
