@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "afterimage/question.h"
-#include "afterimage/result.h"
 #include "caches/language/english.h"
+#include "caches/language/question_words.h"
 #include "foundation/text/ascii.h"
 
 namespace afterimage {
@@ -24,255 +23,7 @@ using ascii::is_lower;
 using ascii::is_upper;
 using ascii::lowered;
 
-constexpr char32_t kApostrophe = U'\u2019';
-constexpr std::string_view kSpaces = " \t\n\r";
-constexpr std::string_view kMarks = ",;.?!";
-constexpr std::size_t kMinWords = 3;  // shorter texts are names or fragments
-
-/// A token between spaces.
-struct Word {
-  std::string_view gap;   // the spaces before it
-  std::string_view core;  // if prose: ASCII letters with ' or - inside; else the whole token
-  std::string_view tail;  // if prose: the punctuation after it
-  bool prose = false;
-
-  [[nodiscard]] bool bare() const { return prose && tail.empty(); }
-  bool operator==(const Word&) const = default;
-};
-
-/// The words of a text: parts of it, of the word lists, or of texts that are kept here.
-class Words {
- public:
-  [[nodiscard]] std::size_t size() const { return list_.size(); }
-  Word& operator[](std::size_t i) { return list_[i]; }
-  const Word& operator[](std::size_t i) const { return list_[i]; }
-  [[nodiscard]] Word& front() { return list_.front(); }
-  [[nodiscard]] Word& back() { return list_.back(); }
-  [[nodiscard]] auto begin() { return list_.begin(); }
-  [[nodiscard]] auto begin() const { return list_.begin(); }
-  [[nodiscard]] auto end() { return list_.end(); }
-  [[nodiscard]] auto end() const { return list_.end(); }
-  [[nodiscard]] const std::vector<Word>& list() const { return list_; }
-
-  void reserve(std::size_t count) { list_.reserve(count); }
-  void add(const Word& word) { list_.push_back(word); }
-  void insert(std::size_t i, const Word& word) { list_.insert(at(i), word); }
-  void erase(std::size_t from, std::size_t to) { list_.erase(at(from), at(to)); }
-  /// A part for a word: it stays as long as the words do.
-  std::string_view keep(std::string text) { return kept_.emplace_back(std::move(text)); }
-
- private:
-  std::vector<Word>::iterator at(std::size_t i) {
-    return list_.begin() + static_cast<std::ptrdiff_t>(i);
-  }
-
-  std::vector<Word> list_;
-  std::deque<std::string> kept_;  // a deque: its elements stay where they are
-};
-
 bool all_lower(std::string_view text) { return std::ranges::all_of(text, is_lower); }
-
-/// Takes one code point beyond ASCII from the front of `rest`; nullopt if it is not valid UTF-8
-/// (RFC 3629).
-std::optional<char32_t> take_code_point(std::string_view& rest) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(rest[i]); };
-  const unsigned char first = byte(0);
-  const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  if (first < 0xC2 || first > 0xF4) return std::nullopt;
-  if (rest.size() < length) return std::nullopt;
-  char32_t point = first & (0x7FU >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80) return std::nullopt;
-    point = point << 6U | (byte(i) & 0x3FU);
-  }
-  constexpr std::array<char32_t, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};
-  if (point < kLeast[length] || point > 0x10FFFF || (point >= 0xD800 && point <= 0xDFFF)) {
-    return std::nullopt;
-  }
-  rest.remove_prefix(length);
-  return point;
-}
-
-/// What a text holds besides letters, digits, spaces and most punctuation; found in one pass, since
-/// most texts hold none of it.
-enum Kind : unsigned char {
-  kBeyondAscii = 1,
-  kApostrophes = 2,
-  kQuotes = 4,
-  kCode = 8,      // back quotes, line breaks, tabs
-  kControls = 16  // other control characters
-};
-
-constexpr auto kKinds = [] {
-  std::array<unsigned char, 256> kinds{};
-  for (unsigned byte = 0; byte < kinds.size(); ++byte) {
-    const char c = static_cast<char>(byte);
-    if (is_beyond(c)) kinds[byte] = kBeyondAscii;
-    if (c == '\'') kinds[byte] = kApostrophes;
-    if (c == '"') kinds[byte] = kQuotes;
-    if (byte < 0x20 || byte == 0x7F) kinds[byte] = kControls;
-    if (c == '`' || c == '\t' || c == '\n' || c == '\r') kinds[byte] = kCode;
-  }
-  return kinds;
-}();
-
-unsigned kinds_in(std::string_view text) {
-  unsigned kinds = 0;
-  for (const char c : text) kinds |= kKinds[static_cast<unsigned char>(c)];
-  return kinds;
-}
-
-/// Whether the text is UTF-8 without control characters other than whitespace.
-bool is_text(std::string_view text) {
-  if ((kinds_in(text) & (kBeyondAscii | kControls)) == 0) return true;
-  while (!text.empty()) {
-    const auto c = static_cast<unsigned char>(text.front());
-    if (c >= 0x80) {
-      if (!take_code_point(text).has_value()) return false;
-      continue;
-    }
-    if (c == 0x7F || (c < 0x20 && !kSpaces.contains(text.front()))) return false;
-    text.remove_prefix(1);
-  }
-  return true;
-}
-
-/// Quotation and code marks other than ", and line breaks: their contents must not be folded.
-bool is_opaque_mark(char32_t point) {
-  return point == U'`' || point == U'\t' || point == U'\n' || point == U'\r' ||
-         point == U'\u00AB' || point == U'\u00BB' || (point >= U'\u2018' && point <= U'\u201F') ||
-         point == U'\u2039' || point == U'\u203A' || (point >= U'\u300C' && point <= U'\u300F');
-}
-
-/// Whether every apostrophe is inside a word, quotation marks are balanced, and nothing else
-/// quotes.
-bool is_transparent(std::string_view text) {
-  std::size_t quotes = 0;
-  bool after_letter = false;
-  for (std::string_view rest = text; !rest.empty();) {
-    char32_t point = static_cast<unsigned char>(rest.front());
-    if (point < 0x80) {
-      rest.remove_prefix(1);
-      if (is_letter(static_cast<char>(point)) || point == U' ') {  // most of a text
-        after_letter = point != U' ';
-        continue;
-      }
-    } else {
-      point = *take_code_point(rest);
-    }
-    if (point == U'\'' || point == kApostrophe) {
-      const bool before_letter =
-          !rest.empty() && (is_letter(rest.front()) || is_beyond(rest.front()));
-      if (!after_letter || !before_letter) return false;
-    } else if (is_opaque_mark(point)) {
-      return false;
-    }
-    quotes += point == U'"' ? 1 : 0;
-    after_letter = point >= 0x80 || is_letter(static_cast<char>(point));
-  }
-  return quotes % 2 == 0;
-}
-
-/// The end of the word at `at`: the next space outside of quotation marks.
-std::size_t end_of_word(std::string_view text, std::size_t at) {
-  bool quoted = false;
-  for (; at < text.size() && (quoted || text[at] != ' '); ++at) quoted ^= text[at] == '"';
-  return at;
-}
-
-std::string with_plain_apostrophes(std::string_view chunk) {
-  constexpr std::string_view kTypographic = "\u2019";
-  std::string plain(chunk);
-  for (std::size_t at = plain.find(kTypographic); at != std::string::npos;
-       at = plain.find(kTypographic, at + 1)) {
-    plain.replace(at, kTypographic.size(), "'");
-  }
-  return plain;
-}
-
-/// `is_ascii`: the chunk has no typographic apostrophes.
-void add_word(Words& words, std::string_view gap, std::string_view chunk, bool is_ascii) {
-  const std::string_view plain = is_ascii ? chunk : words.keep(with_plain_apostrophes(chunk));
-  const std::size_t size = plain.find_last_not_of(kMarks) + 1;
-  const std::string_view core = plain.substr(0, size);
-  const auto joins = [](char c) { return c == '\'' || c == '-'; };
-  const bool prose = size > 0 && is_letter(core.front()) && is_letter(core.back()) &&
-                     std::ranges::all_of(core, [&](char c) { return is_letter(c) || joins(c); });
-  if (prose) {
-    words.add({.gap = gap, .core = core, .tail = plain.substr(size), .prose = true});
-  } else {
-    words.add({.gap = gap, .core = chunk, .tail = {}, .prose = false});
-  }
-}
-
-/// A word in lower case, without an allocation. Empty: it is longer than every word of the lists.
-class LoweredWord {
- public:
-  explicit LoweredWord(std::string_view word)
-      : size_(word.size() <= lower_.size() ? word.size() : 0) {
-    std::ranges::transform(word.substr(0, size_), lower_.begin(), [](char c) {
-      return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c;
-    });
-  }
-  [[nodiscard]] std::string_view text() const { return {lower_.data(), size_}; }
-
- private:
-  std::array<char, 32> lower_;
-  std::size_t size_;
-};
-
-/// nullopt: the text must not be folded.
-std::optional<Words> words_of(std::string_view text) {
-  const std::size_t end = text.find_last_not_of(kSpaces) + 1;
-  const std::size_t begin = std::min(text.find_first_not_of(kSpaces), end);
-  // Leading spaces are stored separately, not dropped: they may be an indentation.
-  const std::size_t line = text.substr(0, begin).find_last_of("\t\n\r");
-  const std::string_view lead =
-      text.substr(0, begin).substr(line == std::string_view::npos ? 0 : line + 1);
-  text = text.substr(begin, end - begin);
-  const unsigned kinds = kinds_in(text);
-  if (kinds != 0 && !is_transparent(text)) return std::nullopt;
-  const bool is_ascii = (kinds & kBeyondAscii) == 0;
-  const bool has_quotes = (kinds & kQuotes) != 0;
-  Words words;
-  words.reserve(text.size() / 5 + 1);
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t start = text.find_first_not_of(' ', at);
-    const std::size_t stop =
-        has_quotes ? end_of_word(text, start) : std::min(text.find(' ', start), text.size());
-    add_word(words, text.substr(at, start - at), text.substr(start, stop - start), is_ascii);
-    at = stop;
-    const std::string_view core = words.back().core;
-    if (core.ends_with(':')) return std::nullopt;  // what follows is material, not the question
-    if (words.back().prose && english::kAboutText.may_contain(core) &&
-        english::kAboutText.contains(LoweredWord(core).text()))
-      return std::nullopt;
-  }
-  if (words.size() < kMinWords) return std::nullopt;
-  if (!words.front().prose) words.front().gap = lead;
-  return words;
-}
-
-std::string joined(std::span<const Word> words) {
-  std::size_t size = 0;
-  for (const Word& word : words) size += word.gap.size() + word.core.size() + word.tail.size();
-  std::string text;
-  // libstdc++ 12 passes the capacity instead of the size.
-  text.resize_and_overwrite(size, [&](char* out, std::size_t /*capacity*/) {
-    for (const Word& word : words) {
-      for (const std::string_view part : {word.gap, word.core, word.tail}) {
-        out = std::ranges::copy(part, out).out;
-      }
-    }
-    return size;
-  });
-  return text;
-}
-
-/// The core of word `i` if it is prose; empty beyond the end.
-std::string_view core_at(const Words& words, std::size_t i) {
-  return i < words.size() && words[i].prose ? words[i].core : "";
-}
 
 /// Whether a text that begins with this word is a question, a request, or may be either.
 bool is_opener(std::string_view word) {
@@ -616,17 +367,17 @@ bool is_surely_not_english(const Words& words) {
 
 }  // namespace
 
-std::string_view to_string(MatchLevel rung) {
+std::string_view to_string(MatchLevel level) {
   constexpr std::array<std::string_view, kMatchLevels.size()> kNames{"text:exact", "text:canonical",
                                                                      "text:near"};
-  return kNames[static_cast<std::size_t>(rung)];
+  return kNames[static_cast<std::size_t>(level)];
 }
 
-std::optional<std::string> fold_text(std::string_view question, MatchLevel rung) {
-  if (rung == MatchLevel::kExact) return std::string(question);
+std::optional<std::string> fold_text(std::string_view question, MatchLevel level) {
+  if (level == MatchLevel::kExact) return std::string(question);
   if (!is_text(question)) return std::nullopt;
   auto words = words_of(question);
-  if (rung == MatchLevel::kCanonical) {
+  if (level == MatchLevel::kCanonical) {
     return words.has_value() ? folded(*std::move(words), fold_typing) : std::string(question);
   }
   if (!words.has_value() || is_surely_not_english(*words)) return std::nullopt;
