@@ -264,7 +264,8 @@ TEST(FatalRequest, ARequestThatIsBrokenOffEjectsNoReplicaThatAnswersOthers) {
     EXPECT_EQ(fleet.chat("fine " + std::to_string(i)).status, 200U);
     EXPECT_EQ(fleet.chat("good " + std::to_string(i)).status, 200U);
   }
-  for (const json& replica : fleet.admin("/admin/api/fleet")["replicas"]) {
+  const json page = fleet.admin("/admin/api/fleet");
+  for (const json& replica : page["replicas"]) {
     EXPECT_EQ(replica["ejections"], 0) << replica;
   }
 }
