@@ -299,10 +299,12 @@ Result<void> AnswerCache::State::store(Question& question, const AnswerDraft& dr
   add_to_owner(place, facts.owner);
   report_uses();
   options.policy->begin_request({.now = now});
+  const EvictionWeight weight =
+      facts.weight.value_or(EvictionWeight{.bytes = slot.payload->bytes(), .cost = slot.cost});
   options.policy->insert(
       id_of(place),
-      {.bytes = slot.payload->bytes(),
-       .cost = slot.cost,
+      {.bytes = weight.bytes,
+       .cost = weight.cost,
        .key = exact.hash,
        .owner = options.owner_of != nullptr ? options.owner_of(facts.tags) : EntryLabel()});
   ++stats.insertions;
