@@ -98,9 +98,9 @@ def answered_from_the_cache():
         (["Is it a chat, completion or embedding", "that can be read and identified?"], "no", ["BYPASS", "not-cacheable, unreadable, unidentified"], "bypass"),
         (["Are all media in the request,", "or at hosts of media.hosts?"], "no", ["BYPASS", "media-by-address"], "bypass"),
         (["Do the operator and the request", "leave the cache on?"], "no", ["BYPASS", "disabled, off, details"], "bypass"),
-        (["Is one answer expected: temperature 0,", "a seed, or an embedding?"], "no", ["BYPASS", "no-temperature, not-deterministic"], "bypass"),
+        (["Is one answer expected, or may draws of", "the model serve (answers.sampled)?"], "no", ["BYPASS", "no-temperature, not-deterministic"], "bypass"),
         (["Does the client want a new answer", "(Cache-Control: no-cache)?"], "yes", ["REFRESH", "the model answers; the answer is stored"], "miss"),
-        (["Is the same question stored: in memory,", "on disk, on Redis?"], "yes", ["HIT", "text:exact, text:canonical, text:near"], "hit"),
+        (["Is the same question stored (and no draw", "that this requester has had)?"], "yes", ["HIT", "text:exact, text:canonical, text:near"], "hit"),
         (["Is a similar question stored,", "and does the evidence suffice?"], "yes", ["HIT", "similarity"], "hit"),
         (["Is the same request in flight,", "here or at another gateway?"], "yes", ["HIT", "joined, answered-elsewhere"], "hit"),
     ]

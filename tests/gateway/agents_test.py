@@ -11,18 +11,32 @@ SHAPES = pathlib.Path(__file__).resolve().parents[1] / "agents/shapes"
 
 
 class Agents(GatewayTestCase):
-    SETTINGS = {"answers": {"assume_greedy_when_unset": True, "verify_sample_rate": 0}, "limits": {"threads": 2}}
+    SETTINGS = {"limits": {"threads": 2}}
 
-    def test_none_of_their_requests_is_refused_and_each_has_a_hit(self):
+    def each_request(self):
         files = sorted(SHAPES.glob("*.json"))
         self.assertGreaterEqual(len(files), 3)
         for file in files:
             recorded = json.loads(file.read_text())
             for number, asked in enumerate(recorded["requests"]):
                 with self.subTest(recorded["agent"], request=number):
-                    first, second = (self.gateway.post({**asked["body"], "model": "mock-small"}, asked["path"]) for _ in range(2))
-                    self.assertEqual((first.status, first.headers["X-Cache"]), (200, "MISS"), first.text[:500])
-                    self.assertEqual((second.status, second.headers["X-Cache"]), (200, "HIT"))
+                    yield asked["path"], {**asked["body"], "model": "mock-small"}
+
+    def test_none_of_their_requests_is_refused_and_another_user_has_a_hit(self):
+        """With the settings as they are: agents send no temperature."""
+        for path, body in self.each_request():
+            self.assertNotIn("temperature", body)
+            other = {**body, **({"metadata": {"user_id": "another"}} if "metadata" in body else {"prompt_cache_key": "another"})}
+            first, again, second = (self.gateway.post(asked, path) for asked in (body, body, other))
+            self.assertEqual((first.status, first.headers["X-Cache"]), (200, "MISS"), first.text[:500])
+            self.assertEqual((again.status, again.headers["X-Cache"]), (200, "MISS"), "the same user has had it")
+            self.assertEqual((second.status, second.headers["X-Cache"]), (200, "HIT"))
+
+    def test_the_same_user_has_a_hit_of_a_replay(self):
+        for path, body in self.each_request():
+            first, second = (self.gateway.post(body, path, X_Afterimage_Sampled="replay") for _ in range(2))
+            self.assertEqual((first.status, first.headers["X-Cache"]), (200, "MISS"), first.text[:500])
+            self.assertEqual((second.status, second.headers["X-Cache"]), (200, "HIT"))
 
     def test_a_template_reads_them(self):
         """One message of the role system at most, the first; then none but a user's, an assistant's or a tool's."""

@@ -193,7 +193,7 @@ class Gateway:
     @staticmethod
     def bypasses(outcomes):
         return [{"reason": "no-temperature", "requests": outcomes["bypass"], "why": "the request names no temperature",
-                 "remedy": "set answers.assume_greedy_when_unset = true"}] if outcomes["bypass"] else []
+                 "remedy": "set answers.sampled = \"per-requester\""}] if outcomes["bypass"] else []
 
     def bound(self):
         checked, wrong = self.unsafe["checked"], self.unsafe["wrong"]

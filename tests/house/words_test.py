@@ -29,7 +29,7 @@ RETIRED = {
     "on_gone": "on_disconnect", "kWrongCall": "kUsageError", "RunCall": "RunArgs", "ToldOnce": "StreamDeduplicator",
     "Likeness": "Similarity", "likeness": "similarity", "likest": "closest", "likeness_rung": "similarity_level", "LikenessRung": "SimilarityLevel", "ShardBreaker": "CircuitBreaker",
     "hit_floor": "timing_protection", "cut_off": "cache_truncated", "verify_share": "verify_sample_rate",
-    "wait_for_others": "coalesce_timeout", "unstated_temperature": "assume_greedy_when_unset", "told_apart": "listed",
+    "wait_for_others": "coalesce_timeout", "unstated_temperature": "answers.sampled", "told_apart": "listed",
     "remote_turns_total": "lease_attempts_total", "left_alone_total": "circuit_rejected_total",
     "shared_answers_learnt_total": "invalidations_applied_total", "whomever": "the caller",
     "rung": "match level", "rungs": "match levels", "max_match": "match_level", "RungStats": "MatchLevelStats", "SimilarityRung": "SimilarityLevel",

@@ -16,6 +16,7 @@
 #include "caches/identity/fields.h"
 #include "foundation/crypto/sha256.h"
 #include "foundation/text/ascii.h"
+#include "gateway/config/settings.h"
 
 namespace afterimage {
 namespace {
@@ -202,6 +203,8 @@ constexpr std::string_view kTtlHeader = "X-Afterimage-TTL";
 constexpr std::string_view kNamespaceHeader = "X-Afterimage-Namespace";
 constexpr std::string_view kTagsHeader = "X-Afterimage-Tags";
 constexpr std::string_view kAgentHeader = "X-Afterimage-Agent";
+constexpr std::string_view kDrawHeader = "X-Afterimage-Draw";
+constexpr std::string_view kSampledHeader = "X-Afterimage-Sampled";
 constexpr std::string_view kConversationHeader = "X-Afterimage-Conversation";
 
 constexpr std::string_view kWorkflowHeader = "X-Afterimage-Workflow";
@@ -263,6 +266,18 @@ Result<void> read_tags(std::string_view list, ParsedDirectives& parsed) {
     }
     tags.emplace_back(tag);
   }
+  return {};
+}
+
+Result<void> read_sampled(std::string_view value, ParsedDirectives& parsed) {
+  std::string& sampled = parsed.directives.sampled;
+  if (value != kPerRequester && value != kReplay && value != kSampledOff) {
+    return invalid_header(kSampledHeader, value, "per-requester, replay or off");
+  }
+  if (!sampled.empty() && sampled != value) {
+    return invalid_header(kSampledHeader, value, "the only one of this request: send one");
+  }
+  sampled = value;
   return {};
 }
 
@@ -359,7 +374,7 @@ constexpr std::array kOwnHeaders{
     OwnHeader{kNamespaceHeader, read_name_space}, OwnHeader{kTagsHeader, read_tags},
     OwnHeader{kAgentHeader, read_agent},          OwnHeader{kConversationHeader, read_conversation},
     OwnHeader{kWorkflowHeader, read_workflow},    OwnHeader{kStepHeader, read_step},
-    OwnHeader{kNextStepsHeader, read_next_steps},
+    OwnHeader{kNextStepsHeader, read_next_steps}, OwnHeader{kSampledHeader, read_sampled},
 };
 
 struct Alias {
@@ -547,6 +562,8 @@ void add_cache_headers(HttpHeaders& headers, const CacheReport& report) {
     append_seconds(std::max(report.age.value_or(Duration(0)), Duration(0)), age);
     headers.add("Age", std::move(age));
   }
+  headers.remove(kDrawHeader);
+  if (report.draw != 0) headers.add(std::string(kDrawHeader), std::to_string(report.draw));
 }
 
 }  // namespace afterimage

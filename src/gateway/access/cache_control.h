@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,7 +21,7 @@ namespace afterimage {
 /// headers of other gateways, and from the `cache` object of its body.
 ///
 /// Restrictions (off, no_store, no_cache, only_if_cached, max_age, min_fresh, ceiling) add up: the
-/// strictest one counts. Choices (ttl, name_space) are taken from X-Afterimage-* headers, else from
+/// strictest one counts. Choices (ttl, sampled, name_space) are taken from X-Afterimage-* headers, else from
 /// other gateways' headers, else from the body; of two ttl values of the same rank the shorter one
 /// counts. Headers of other gateways never make the cache serve or store more.
 ///
@@ -34,6 +35,7 @@ struct CacheDirectives {
   std::optional<Duration> min_fresh = std::nullopt;  // do not serve answers that expire sooner
   std::optional<Duration> ttl = std::nullopt;        // of the stored answer; 0 means no_store
   std::optional<MatchLevel> ceiling = std::nullopt;  // loosest match that may be served
+  std::string sampled;                               // as answers.sampled; empty: as that says
   std::string name_space;                            // cache namespace within the tenant
   std::vector<std::string> tags;                     // invalidation tags of the stored answer
   RequestHints hints;
@@ -62,10 +64,11 @@ struct CacheReport {
   bool stored = false;
   std::optional<Duration> age = std::nullopt;  // of the served answer
   std::optional<Duration> ttl = std::nullopt;  // its remaining time to live
+  std::uint32_t draw = 0;                      // of a sampled request: its number; 0: none
 };
 
 /// Sets the response headers Cache-Status (RFC 9211) and X-Cache, X-Cache-Source on a hit or a
-/// joined call, and Age on a hit. Replaces the upstream's values, except Cache-Status, a list that
+/// joined call, Age on a hit, and X-Afterimage-Draw of a draw. Replaces the upstream's values, except Cache-Status, a list that
 /// every cache on the path appends to.
 ///
 /// Hit      afterimage; hit; ttl=3540; detail=text:exact

@@ -167,6 +167,15 @@ TEST(CacheDirectives, ReadsWhoAsksAndWhetherAnotherTurnFollows) {
             ContinuationHint::kEnds);
 }
 
+TEST(CacheDirectives, ReadsWhatServesASampledRequest) {
+  EXPECT_EQ(directives_of({}).sampled, "");
+  for (const char* rule : {"per-requester", "replay", "off"}) {
+    EXPECT_EQ(directives_of({{"X-Afterimage-Sampled", rule}}).sampled, rule);
+  }
+  const HttpHeaders two{{"X-Afterimage-Sampled", "replay"}, {"X-Afterimage-Sampled", "off"}};
+  EXPECT_FALSE(cache_directives(two, std::nullopt).has_value());
+}
+
 TEST(CacheDirectives, RefusesInvalidAfterimageHeaders) {
   std::string tags = "t0";
   for (int i = 1; i < 33; ++i) tags += ",t" + std::to_string(i);
@@ -192,6 +201,8 @@ TEST(CacheDirectives, RefusesInvalidAfterimageHeaders) {
       {"X-Afterimage-Tags", std::string(129, 'a'), "is not one of at most 32 names"},
       {"X-Afterimage-Agent", "a b", "X-Afterimage-Agent: 'a b' is not 1 to 128 letters"},
       {"X-Afterimage-Conversation", "maybe", "'maybe' is not goes_on or ends"},
+      {"X-Afterimage-Sampled", "Replay",
+       "X-Afterimage-Sampled: 'Replay' is not per-requester, replay or off"},
       {"X-Afterimage-Step", "", "X-Afterimage-Step: '' is not 1 to 128 letters"},
       {"X-Afterimage-Next-Steps", "a, b, c, d, e", "'e' is not one of at most 4 names"},
       {"X-Afterimage-Tags", tags, "'t32' is not one of at most 32 names"},

@@ -143,6 +143,7 @@ struct ListedTenant {
         max_bytes(settings.max_bytes),
         max_entries(settings.max_entries),
         match_level(settings.match_level),
+        sampled(settings.sampled),
         similarity(settings.similarity) {
     if (settings.requests_per_minute.has_value()) quota.emplace(*settings.requests_per_minute);
   }
@@ -159,6 +160,7 @@ struct ListedTenant {
   std::optional<Bytes> max_bytes;
   std::optional<std::uint64_t> max_entries;
   std::optional<MatchLevel> match_level;
+  std::string sampled;
   bool similarity = true;
   bool is_made_here = false;
   bool disabled = false;
@@ -351,6 +353,7 @@ std::expected<Tenant, AccessDenied> Tenants::State::admit(const ListedKey& key,
                 .max_bytes = tenant.max_bytes,
                 .max_entries = tenant.max_entries,
                 .match_level = tenant.match_level,
+                .sampled = tenant.sampled,
                 .similarity = tenant.similarity,
                 .shares = tenant.kind == "group",
                 .account = tenant.account,

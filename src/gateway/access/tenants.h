@@ -29,6 +29,7 @@ struct Tenant {
   std::optional<Bytes> max_bytes = std::nullopt;
   std::optional<std::uint64_t> max_entries = std::nullopt;
   std::optional<MatchLevel> match_level = std::nullopt;
+  std::string sampled = {};                    // as answers.sampled; empty: as that says
   bool similarity = true;                      // answers to similar questions
   bool shares = false;                         // other tenants may use the same cache namespace
   std::shared_ptr<Account> account = nullptr;  // nullptr: not listed, and nothing is counted

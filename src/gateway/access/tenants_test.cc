@@ -96,12 +96,14 @@ TEST(Tenants, IdentifiesListedKeys) {
   acme.max_bytes = 5_MiB;
   acme.max_entries = 7;
   acme.match_level = MatchLevel::kExact;
+  acme.sampled = "replay";
   TenantsFixture fixture({acme, tenant("other", "sk-3")});
   const Tenant one = fixture.identify("sk-1").value();
   EXPECT_EQ(one.name, "acme");
   EXPECT_EQ(one.max_bytes, 5_MiB);
   EXPECT_EQ(one.max_entries, 7U);
   EXPECT_EQ(one.match_level, MatchLevel::kExact);
+  EXPECT_EQ(one.sampled, "replay");
   EXPECT_EQ(fixture.identify("sk-2")->name, "acme");
   EXPECT_EQ(fixture.namespace_of("sk-2"), one.cache_namespace.text());
   EXPECT_EQ(fixture.identify("sk-3")->name, "other");

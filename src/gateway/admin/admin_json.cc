@@ -333,6 +333,7 @@ json decision_json(const Decision& decision) {
       {"request_id", decision.request_id},
       {"question", decision.question}};
   if (decision.route != nullptr) said["replica"] = decision.route->replica;
+  if (decision.draw != 0) said["draw"] = decision.draw;
   return said;
 }
 

@@ -66,9 +66,12 @@ const Setting<Owner>* find_setting(std::span<const Setting<Owner>> table, std::s
 }
 
 /// Keys of earlier versions, and what to write instead.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kReplacedKeys{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kReplacedKeys{
     {{"answers.max_match", "answers.match_level takes its place"},
-     {"tenancy.tenants.max_match", "match_level takes its place"}}};
+     {"tenancy.tenants.max_match", "match_level takes its place"},
+     {"answers.assume_greedy_when_unset",
+      "answers.sampled takes its place: write answers.sampled = \"replay\" instead of true, and "
+      "\"off\" instead of false; unset it is \"per-requester\", which serves such requests, too"}}};
 
 struct Problem {
   std::uint64_t line = 0;  // 0: the key is not in the file

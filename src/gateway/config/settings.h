@@ -117,13 +117,18 @@ struct RemoteSettings {
   bool operator==(const RemoteSettings&) const = default;
 };
 
+/// What serves requests that are sampled: neither temperature 0 nor a seed.
+inline constexpr std::string_view kPerRequester = "per-requester";  // draws, none to anybody twice
+inline constexpr std::string_view kReplay = "replay";   // one answer, as to other requests
+inline constexpr std::string_view kSampledOff = "off";  // nothing
+
 struct AnswerSettings {
   bool enabled = true;
-  MatchLevel match_level = MatchLevel::kCanonical;  // loosest match served; requests may tighten it
-  std::optional<Duration> ttl = std::nullopt;       // for requests that set none; absent: no expiry
-  std::optional<Duration> max_ttl = std::nullopt;   // upper limit of what a request may set
-  /// Treat a request without a temperature as temperature 0, for exact matches.
-  bool assume_greedy_when_unset = false;
+  MatchLevel match_level = MatchLevel::kCanonical;   // loosest match served; requests may tighten it
+  std::optional<Duration> ttl = std::nullopt;      // for requests that set none; absent: no expiry
+  std::optional<Duration> max_ttl = std::nullopt;  // upper limit of what a request may set
+  std::string sampled = std::string(kPerRequester);  // or kReplay, kSampledOff
+  std::uint32_t draws = 8;           // of one sampled request that are cached at most
   bool tool_calls = true;            // cache answers with tool calls; exact matches only
   bool cache_truncated = true;       // cache answers that max_tokens truncated; exact matches only
   bool finish_abandoned = false;     // all clients left: finish the call and cache its answer
@@ -236,10 +241,11 @@ struct TenantSettings {
   std::optional<std::uint64_t> max_entries = std::nullopt;
   std::optional<double> requests_per_minute = std::nullopt;
   std::optional<MatchLevel> match_level = std::nullopt;  // instead of answers.match_level
-  bool similarity = true;                                // false: as if similarity.mode were "off"
-  std::optional<double> memory_share = std::nullopt;     // of memory.budget, kept for the tenant
-  std::vector<std::string> budgets;                      // "1000 requests/day": see Budget
-  std::uint64_t line = 0;                                // where it begins in the file
+  std::string sampled;                                 // instead of answers.sampled; empty: not
+  bool similarity = true;                              // false: as if similarity.mode were "off"
+  std::optional<double> memory_share = std::nullopt;   // of memory.budget, kept for the tenant
+  std::vector<std::string> budgets;                    // "1000 requests/day": see Budget
+  std::uint64_t line = 0;                              // where it begins in the file
 
   bool operator==(const TenantSettings&) const = default;
 };

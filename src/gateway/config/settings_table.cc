@@ -285,9 +285,13 @@ void add_answers(std::vector<Setting<Settings>>& table) {
   add({"answers.max_ttl", "Longest time to live that a request may set; unset: no limit.",
        "\"7 d\""},
       kAtReload, answers(&AnswerSettings::max_ttl), kTtlRange);
-  add({"answers.assume_greedy_when_unset",
-       "Treat a request without a temperature as temperature 0: serve exact matches to it."},
-      kAtReload, answers(&AnswerSettings::assume_greedy_when_unset), AnyValue());
+  add({"answers.sampled",
+       "Sampled requests: per-requester (no answer twice to one requester), replay (one for all) "
+       "or off."},
+      kAtReload, answers(&AnswerSettings::sampled), one_of({kPerRequester, kReplay, kSampledOff}));
+  add({"answers.draws",
+       "Maximum number of answers to one sampled request that are cached for other requesters."},
+      kAtReload, answers(&AnswerSettings::draws), between(1U, 64U));
   add({"answers.tool_calls",
        "Cache answers with tool calls; they are served for exact matches only."},
       kAtReload, answers(&AnswerSettings::tool_calls), AnyValue());
@@ -548,9 +552,11 @@ std::vector<Setting<TenantSettings>> make_tenant_table() {
   add({"requests_per_minute",
        "Request quota; requests beyond it are refused with 429; unset: no quota.", "600"},
       &TenantSettings::requests_per_minute, between(0.001, 1e9));
-  add({"match_level", "Loosest match for this tenant, instead of answers.match_level.",
-       "\"exact\""},
+  add({"match_level", "Loosest match for this tenant, instead of answers.match_level.", "\"exact\""},
       &TenantSettings::match_level, AnyValue());
+  add({"sampled", "per-requester, replay or off for this tenant, instead of answers.sampled.",
+       "\"replay\""},
+      &TenantSettings::sampled, or_empty(one_of({kPerRequester, kReplay, kSampledOff})));
   add({"similarity", "false: no answers to similar questions for this tenant.", "false"},
       &TenantSettings::similarity, AnyValue());
   add({"memory_share",

@@ -134,8 +134,14 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
       {"[memory]\nbudget = \"4 gigs\"", "memory.budget: '4 gigs' is not a whole number and B"},
       {"[memory]\ndisk = \"cache\"",
        "memory.disk: 'cache' is not an absolute path: begin it with /"},
-      {"[answers]\nmatch_level = \"semantic\"",
+      {"[answers]\nmax_match = \"semantic\"",
        "answers.match_level: 'semantic' is not a match level: write \"exact\""},
+      {"[answers]\nassume_greedy_when_unset = true",
+       "a.toml:2: answers.assume_greedy_when_unset: answers.sampled takes its place: write "
+       "answers.sampled = \"replay\" instead of true, and \"off\" instead of false"},
+      {"[answers]\nsampled = \"on\"",
+       "answers.sampled: 'on' is not one of per-requester, replay, off"},
+      {"[answers]\ndraws = 0", "answers.draws: 0 is not between 1 and 64"},
       {"[answers]\nverify_sample_rate = 1.01",
        "answers.verify_sample_rate: 1.01 is not between 0 and 1"},
       {"[answers]\nverify_sample_rate = -0.01",
@@ -404,8 +410,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("remote", a, b, c, d);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = s.answers;
-    count("answers", a, b, c, d, e, f, g, h, i, j, k, l, m);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = s.answers;
+    count("answers", a, b, c, d, e, f, g, h, i, j, k, l, m, n);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = s.similarity;
@@ -444,9 +450,9 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
   for (const auto& setting : settings_table()) ++keys[section_of(setting.key)];
   EXPECT_EQ(keys, members);
   const TenantSettings tenant;
-  const auto& [a, b, c, d, e, f, g, h, i, j, k, line] = tenant;
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, line] = tenant;
   (void)line;
-  count("tenant", a, b, c, d, e, f, g, h, i, j, k);
+  count("tenant", a, b, c, d, e, f, g, h, i, j, k, l);
   EXPECT_EQ(tenant_table().size(), members["tenant"]);
 }
 
@@ -521,7 +527,8 @@ const std::map<std::string_view, std::string>& other_values() {
       {"answers.match_level", R"("near")"},
       {"answers.ttl", R"("1 h")"},
       {"answers.max_ttl", R"("1 h")"},
-      {"answers.assume_greedy_when_unset", "true"},
+      {"answers.sampled", R"("replay")"},
+      {"answers.draws", "2"},
       {"answers.tool_calls", "false"},
       {"answers.cache_truncated", "false"},
       {"answers.finish_abandoned", "true"},

@@ -59,7 +59,7 @@ class EngineBackend final : public Backend {
     if (limit == kNoTokenLimit) return std::nullopt;
     return static_cast<std::uint32_t>(limit.value());
   }
-  [[nodiscard]] bool samples_by_default() const override {
+  [[nodiscard]] std::optional<bool> samples_by_default() const override {
     return engine_.default_options().sampling.temperature > 0;
   }
   [[nodiscard]] std::vector<std::string> ignored(const ApiRequest& request) const override {

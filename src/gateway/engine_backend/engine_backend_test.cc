@@ -285,11 +285,12 @@ TEST(EngineBackend, HintsOfLlamaServerAreTaken) {
   EXPECT_EQ(gateway.chat(sampled(R"(,"id_slot":0,"cache_prompt":true)")).status, 200U);
 }
 
-TEST(EngineBackend, ASampledAnswerWithoutASeedIsNeverStored) {
-  BuiltInGateway gateway("[answers]\nassume_greedy_when_unset = true\n");
+TEST(EngineBackend, ARequesterGetsASampledAnswerOnce) {
+  BuiltInGateway gateway;
   const json first = json::parse(gateway.chat(sampled("")).body);
   const Said again = gateway.chat(sampled(""));
-  EXPECT_EQ(again.header("X-Cache"), "BYPASS");
+  EXPECT_EQ(again.header("X-Cache"), "MISS");
+  EXPECT_EQ(again.header("X-Afterimage-Draw"), "2");
   EXPECT_NE(first["choices"], json::parse(again.body)["choices"]);
   EXPECT_GT(gateway.admin("GET", "/admin/api/stats")["prefix"]["tokens_reused"], 0);
 }

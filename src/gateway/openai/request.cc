@@ -124,6 +124,7 @@ class Reading {
     AFI_TRY_VOID(read_stream());
     AFI_TRY_VOID(read_cache());
     AFI_TRY_VOID(read_sampling());
+    if (request_.sampling.temperature != 0.0 && !request_.sampling.seeded) read_requester();
     place_fields();
     // Answers that were stored before these could be erased by them have other keys.
     if (!request_.attached.empty()) request_.scope.other["afterimage.attached"] = "1";
@@ -449,6 +450,21 @@ class Reading {
     directives.name_space = name_space.text();
     request_.cache = std::move(directives);
     return {};
+  }
+
+  /// The first name that there is. The prefix keeps those of different fields apart.
+  void read_requester() {
+    for (const std::string_view field : {"user", "safety_identifier"}) {
+      const JsonValue name = root_[field];
+      if (!request_.user.empty() || !name.is(JsonKind::kString) || name.text().empty()) continue;
+      request_.user = std::string(field) + ":" + std::string(name.text());
+    }
+    const JsonValue id = root_["metadata"]["user_id"];
+    if (request_.user.empty() && id.is(JsonKind::kString) && !id.text().empty()) {
+      request_.user = "user_id:" + std::string(id.text());
+    }
+    const JsonValue conversation = root_["prompt_cache_key"];
+    if (conversation.is(JsonKind::kString)) request_.conversation = conversation.text();
   }
 
   Result<void> read_encoding_format() {

@@ -124,6 +124,10 @@ struct ApiRequest {
   /// within texts. The answer depends on them, too, and is erased with them.
   std::vector<ContentDigest> attached;
   std::optional<ApiCacheDirectives> cache;
+  /// Of a request that may be sampled: who asks, as "user:…" from `user`, `safety_identifier` or
+  /// `metadata.user_id`, and the conversation from `prompt_cache_key`. Empty: it does not say.
+  std::string user;
+  std::string conversation;
   std::shared_ptr<const ApiEngineFields> engine;  // nullptr: read for another server
 
   /// The question: the last text of the last message if that is the user's, the prompt of a

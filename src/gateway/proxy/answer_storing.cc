@@ -9,6 +9,18 @@
 #include "gateway/proxy/store_result.h"
 
 namespace afterimage {
+namespace {
+
+Answer answer_of(const ApiRecord& record) {
+  return {.text = {},
+          .finish_reason = record.calls_tools() ? "tool_calls" : record.finish_reason(),
+          .model = record.model(),
+          .prompt_tokens = record.prompt_tokens(),
+          .output_tokens = record.output_tokens(),
+          .record = record.serialize()};
+}
+
+}  // namespace
 
 bool lacks_record(const Result<ApiRecord>& record) {
   return !record.has_value() && record.error().code != ErrorCode::kUnsupported;
@@ -22,7 +34,9 @@ void AnswerStoring::fold(Question question) {
 
 void AnswerStoring::keep(Answered answered) {
   const auto ttl = ttl_of(asked_.directives, config_.settings.answers);
-  const StoreResult stored = store(std::move(answered), ttl);
+  const bool is_sampled = terms_.has_value() && terms_->draws;
+  const StoreResult stored =
+      is_sampled ? store_draw(answered, ttl) : store(std::move(answered), ttl);
   AnswerHistory::Entry entry{.result = stored};
   if (ttl.has_value()) entry.expires = gateway_.parts().clock.now() + *ttl;
   gateway_.history().record(*asked_.question, entry, /*replaces=*/!asked_.directives.no_cache);
@@ -89,35 +103,70 @@ void AnswerStoring::learn(const Question& question, const Answered& answered) co
   static_cast<void>(gateway_.disk_workers().post(learn));
 }
 
-StoreResult AnswerStoring::store(Answered answered, std::optional<Duration> ttl) {
+StoreResult AnswerStoring::may_store(const Answered& answered, bool is_draw) const {
   if (!answered.record.has_value()) return why_without_record(answered);
   if (asked_.directives.no_store) return StoreResult::kNoStore;
   const AnswerSettings& settings = config_.settings.answers;
-  const ApiRecord& record = *answered.record;
   const bool limit_is_known = asked_.api->max_tokens.has_value() ||
                               gateway_.parts().backend.default_max_tokens().has_value();
-  const StoreResult may = what_may_be_stored(record, {.tool_calls = settings.tool_calls,
-                                                      .cache_truncated = settings.cache_truncated,
-                                                      .limit_is_known = limit_is_known});
+  return what_may_be_stored(*answered.record, {.tool_calls = settings.tool_calls,
+                                               .cache_truncated = settings.cache_truncated,
+                                               .limit_is_known = limit_is_known,
+                                               .is_draw = is_draw});
+}
+
+Result<void> AnswerStoring::insert(Question& question, const Answer& answer,
+                                   const AnswerFacts& facts,
+                                   const AnswerArchive::ReadLease& before) const {
+  AnswerArchive* const archive = gateway_.parts().archive;
+  return archive == nullptr ? gateway_.parts().reuse.answer_cache()->insert(question, answer, facts)
+                            : archive->insert_into_cache(question, answer, facts, before);
+}
+
+StoreResult AnswerStoring::not_inserted(const Answered& answered, const Error& error) const {
+  gateway_.parts().log.debug("answer_not_stored",
+                             {{"request_id", answered.request_id}, {"why", error.message}});
+  return result_of_insert(error);
+}
+
+/// In memory only, where who has had it is known, too.
+StoreResult AnswerStoring::store_draw(const Answered& answered, std::optional<Duration> ttl) {
+  Draws& draws = gateway_.draws();
+  const auto stored = [&]() -> StoreResult {
+    const StoreResult may = may_store(answered, /*is_draw=*/true);
+    if (may != StoreResult::kStored) return may;
+    if (!answered.draw.has_value()) return StoreResult::kEnoughDraws;
+    const Answer answer = answer_of(*answered.record);
+    // Its age and its time begin when it was asked for: when it ended depends on what it says.
+    if (ttl.has_value()) ttl = std::max(Duration(0), *ttl - answered.took);
+    AnswerFacts known = facts(answered.took, ttl);
+    known.age = answered.took;
+    known.weight = draws.weigh(Bytes(answer.record.size()), answered.took);
+    known.weight->bytes += Bytes(asked_.question->text().size());
+    AnswerArchive* const archive = gateway_.parts().archive;
+    const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
+    Question question = question_of(*answered.draw, *asked_.question);
+    const auto kept = insert(question, answer, known, before);
+    if (!kept.has_value()) return not_inserted(answered, kept.error());
+    if (draws.stored(*answered.draw)) return StoreResult::kStored;
+    gateway_.parts().reuse.answer_cache()->erase(question);
+    return StoreResult::kNoSpace;
+  }();
+  if (answered.draw.has_value() && stored != StoreResult::kStored) draws.drop(*answered.draw);
+  return stored;
+}
+
+StoreResult AnswerStoring::store(Answered answered, std::optional<Duration> ttl) {
+  const StoreResult may = may_store(answered, /*is_draw=*/false);
   if (may != StoreResult::kStored) return may;
+  const ApiRecord& record = *answered.record;
   const AnswerFacts known = facts(answered.took, ttl);
-  const Answer answer{.text = {},
-                      .finish_reason = record.calls_tools() ? "tool_calls" : record.finish_reason(),
-                      .model = record.model(),
-                      .prompt_tokens = record.prompt_tokens(),
-                      .output_tokens = record.output_tokens(),
-                      .record = record.serialize()};
+  const Answer answer = answer_of(record);
   Question question = folded_question();
   AnswerArchive* const archive = gateway_.parts().archive;
   const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
-  const auto kept = archive == nullptr
-                        ? gateway_.parts().reuse.answer_cache()->insert(question, answer, known)
-                        : archive->insert_into_cache(question, answer, known, before);
-  if (!kept.has_value()) {
-    gateway_.parts().log.debug(
-        "answer_not_stored", {{"request_id", answered.request_id}, {"why", kept.error().message}});
-    return result_of_insert(kept.error());
-  }
+  const auto kept = insert(question, answer, known, before);
+  if (!kept.has_value()) return not_inserted(answered, kept.error());
   const bool is_whole = !record.calls_tools() && record.finish_reason() == "stop";
   if (answered.similar.has_value() && is_whole) learn(question, answered);
   if (archive != nullptr) {

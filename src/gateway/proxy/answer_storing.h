@@ -22,9 +22,10 @@ namespace afterimage {
 ///          in either order.
 class AnswerStoring {
  public:
-  /// All arguments outlive it.
-  AnswerStoring(Gateway& gateway, const ConfigSnapshot& config, const RequestSubject& asked)
-      : gateway_(gateway), config_(config), asked_(asked) {}
+  /// All arguments outlive it. `terms`: nullopt until they are known.
+  AnswerStoring(Gateway& gateway, const ConfigSnapshot& config, const RequestSubject& asked,
+                const std::optional<ServingTerms>& terms)
+      : gateway_(gateway), config_(config), asked_(asked), terms_(terms) {}
 
   /// Makes the forms under which the answer will be stored.
   void fold(Question question);
@@ -37,6 +38,7 @@ class AnswerStoring {
     Duration took;                 // to compute it
     const std::optional<SimilarLookup>& similar;  // what was found of similar questions
     std::string_view request_id;                  // for the log
+    std::optional<Draw> draw = std::nullopt;      // that it is
   };
   /// Stores the answer, unless something speaks against it, before anybody reads its end: the next
   /// request finds it.
@@ -48,6 +50,13 @@ class AnswerStoring {
 
  private:
   [[nodiscard]] StoreResult store(Answered answered, std::optional<Duration> ttl);
+  [[nodiscard]] StoreResult store_draw(const Answered& answered, std::optional<Duration> ttl);
+  /// kStored: nothing about the answer itself speaks against it.
+  [[nodiscard]] StoreResult may_store(const Answered& answered, bool is_draw) const;
+  [[nodiscard]] Result<void> insert(Question& question, const Answer& answer,
+                                    const AnswerFacts& facts,
+                                    const AnswerArchive::ReadLease& before) const;
+  [[nodiscard]] StoreResult not_inserted(const Answered& answered, const Error& error) const;
   [[nodiscard]] StoreResult why_without_record(const Answered& answered) const;
   [[nodiscard]] AnswerFacts facts(Duration took, std::optional<Duration> ttl) const;
   [[nodiscard]] Question folded_question();
@@ -56,6 +65,7 @@ class AnswerStoring {
   Gateway& gateway_;
   const ConfigSnapshot& config_;
   const RequestSubject& asked_;
+  const std::optional<ServingTerms>& terms_;
   mutable Mutex mutex_;
   std::optional<StoreResult> result_ AFI_GUARDED_BY(mutex_);
   std::uint64_t decision_ AFI_GUARDED_BY(mutex_) = 0;      // its id; 0: not recorded yet

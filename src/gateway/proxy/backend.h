@@ -111,9 +111,9 @@ class Backend {
   [[nodiscard]] virtual std::optional<std::uint32_t> default_max_tokens() const {
     return std::nullopt;
   }
-  /// Whether it is known to sample requests that name no temperature. Their answers are not cached,
-  /// whatever the operator assumes.
-  [[nodiscard]] virtual bool samples_by_default() const { return false; }
+  /// Whether it samples requests that name no temperature. nullopt: the model's server decides, so
+  /// they are taken for sampled.
+  [[nodiscard]] virtual std::optional<bool> samples_by_default() const { return std::nullopt; }
   /// What the request asks for and the answers leave out, by name. Another server does not say.
   [[nodiscard]] virtual std::vector<std::string> ignored(const ApiRequest& /*request*/) const {
     return {};

@@ -82,6 +82,7 @@ struct Decision {
   std::string scope;                                 // hex
   std::optional<StoreResult> stored = std::nullopt;  // absent: nothing was to be stored
   std::optional<MissReason> miss = std::nullopt;     // why the look-up found nothing
+  std::uint32_t draw = 0;                            // of a sampled request; 0: none
   std::vector<MatchStep> ladder;
   std::optional<SimilarStep> similar = std::nullopt;  // the match level below the ladder's
   std::vector<DecidedMedia> media;

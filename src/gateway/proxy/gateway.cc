@@ -107,7 +107,13 @@ Gateway::Gateway(GatewayParts parts, std::unique_ptr<KeyStore> own_keys,
       readers_(parts.threads.count(), kQueuedBodies, told_by(parts.log)),
       disk_workers_(workers_for(parts.archive), kQueuedDiskWork, told_by(parts.log)),
       erasers_(kErasers, kQueuedInvalidations, told_by(parts.log)),
-      lease_returners_(std::make_shared<Workers>(1, kLeasesToReturn)) {}
+      lease_returners_(std::make_shared<Workers>(1, kLeasesToReturn)) {
+  if (AnswerCache* const cache = parts_.reuse.answer_cache()) cache->add_observer(draws_);
+}
+
+Gateway::~Gateway() {
+  if (AnswerCache* const cache = parts_.reuse.answer_cache()) cache->remove_observer(draws_);
+}
 
 FileLookup Gateway::files_of(const Tenant& tenant) {
   // A small request may name a large file a thousand times.

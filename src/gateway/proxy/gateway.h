@@ -20,6 +20,7 @@
 #include "foundation/telemetry/span_exporter.h"
 #include "gateway/access/tenants.h"
 #include "gateway/config/settings.h"
+#include "gateway/draws/draws.h"
 #include "gateway/files/file_store.h"
 #include "gateway/protocol/translation.h"
 #include "gateway/proxy/answer_history.h"
@@ -70,6 +71,9 @@ struct GatewayParts {
 class Gateway {
  public:
   static Result<std::unique_ptr<Gateway>> create(const Settings& settings, GatewayParts parts);
+  ~Gateway();
+  Gateway(const Gateway&) = delete;
+  Gateway& operator=(const Gateway&) = delete;
 
   /// Of the public port.
   void handle(HttpRequest request, Responder responder);
@@ -102,6 +106,7 @@ class Gateway {
   [[nodiscard]] Counts& counts() { return counts_; }
   [[nodiscard]] Decisions& decisions() { return decisions_; }
   [[nodiscard]] AnswerHistory& history() { return history_; }
+  [[nodiscard]] Draws& draws() { return draws_; }
   [[nodiscard]] SharedResponses& responses() { return responses_; }
   [[nodiscard]] SharedRecords& records() { return records_; }
   [[nodiscard]] Spaces& spaces() { return spaces_; }
@@ -145,6 +150,7 @@ class Gateway {
   Counts counts_;
   Decisions decisions_;
   AnswerHistory history_;
+  Draws draws_;
   SharedResponses responses_;
   SharedRecords records_;
   Spaces spaces_;

@@ -78,7 +78,7 @@ GatewayRequest::GatewayRequest(Gateway& gateway, std::optional<ApiOperation> ope
       responder_(std::move(responder)),
       translation_(std::move(translation)),
       arrived_(gateway.parts().clock.now()),
-      storing_(gateway, *config_, asked_),
+      storing_(gateway, *config_, asked_, terms_),
       spans_(gateway, request_, arrived_) {
   asked_.operation = operation;
   asked_.body = request_.body;
@@ -377,7 +377,11 @@ GatewayRequest::Next GatewayRequest::refuse(const Refusal& refusal) {
 void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
                            const CacheReport& report, bool lasts) {
   decision_.status = status;
-  if (!hides_hits()) add_cache_headers(headers, report);
+  if (!hides_hits()) {
+    CacheReport said = report;
+    if (draw_.has_value() && status < 400) said.draw = draw_->number;
+    add_cache_headers(headers, said);
+  }
   if (asked_.api != nullptr && status < 400) {
     // Of a hit as well: its answer was no more constrained.
     append_ignored(headers, gateway_.parts().backend.ignored(*asked_.api));
@@ -397,7 +401,7 @@ void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
 void GatewayRequest::record_decision() {
   if (std::exchange(recorded_, true) || !responder_.has_value()) return;
   if (terms_.has_value()) {
-    Answered answered{.asked = *asked_.question, .stored_as = asked_.question->text()};
+    Answered answered{.asked = stored_question(), .stored_as = asked_.question->text()};
     if (found_.has_value()) answered.stored_as = found_->lookup.steps.back().candidate;
     if (found_.has_value() && found_->lookup.by_similarity) answered.similar = similar_;
     decision_.answered = std::make_shared<const Answered>(std::move(answered));
@@ -405,6 +409,7 @@ void GatewayRequest::record_decision() {
   decision_.took = gateway_.parts().clock.now() - arrived_;
   if (decision_.first_byte == Duration(0)) decision_.first_byte = decision_.took;
   decision_.stored = storing_.result();
+  if (draw_.has_value()) decision_.draw = draw_->number;
   if (const std::uint64_t bypasses = gateway_.counts().ended(decision_);
       is_worth_a_line(bypasses)) {
     gateway_.parts().log.info("bypasses", {{"reason", to_string(decision_.reason)},

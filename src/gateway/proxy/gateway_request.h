@@ -100,6 +100,18 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   Next on_looking_up_similar();
   /// By which its answer is found, and how loosely. A stop: it is not to be reused.
   [[nodiscard]] std::optional<Stop> identify_request();
+  /// Of a sampled request: the draw that serves it.
+  Next look_up_draw();
+  /// Claims a draw; erases those that too many have had.
+  [[nodiscard]] DrawClaim claim_draw();
+  /// nullopt: its answer is not in the cache any more, or may not be served.
+  Next serve_draw();
+  Next ask_for_draw(const DrawClaim& claim);
+  void explain_draw();
+  /// Under which its answer is stored.
+  [[nodiscard]] Question stored_question() const {
+    return draw_.has_value() ? question_of(*draw_, *asked_.question) : *asked_.question;
+  }
   /// Nothing was found for these words: similar ones are looked up, or the backend is asked.
   Next look_up_failed();
   /// There is nothing to serve: the backend is asked, unless the request forbids it.
@@ -124,6 +136,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   Next on_joining();
   Next on_waiting_for_backend();
   Next on_responding();
+  [[nodiscard]] std::string joining_key() const;
   void start_forwarding();
   [[nodiscard]] std::shared_ptr<SharedResponse> start_response(const std::string& key);
   [[nodiscard]] bool counts_tokens() const { return usage().is_counted() || spans_.is_traced(); }
@@ -166,6 +179,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   // What it is, and what it may be served by:
   RequestSubject asked_;
   std::optional<ServingTerms> terms_;  // nullopt: its answer serves nobody else, and none serves it
+  std::optional<Draw> draw_;  // of a sampled request: that serves it, or that its answer is
 
   // With a mutex each, for other threads:
   ClientPresence client_;

@@ -26,8 +26,9 @@ bool is_final(const HttpFailure& failure) {
 }  // namespace
 
 GatewayRequest::Next GatewayRequest::on_joining() {
-  const std::string key = coalescing_key(asked_, config_->settings.answers);
-  if (restarts_ >= kMaxRestarts) {  // a call of its own cannot be interrupted by others
+  const std::string key = joining_key();
+  if (restarts_ >= kMaxRestarts || key.empty()) {  // of its own: not interrupted by others
+    if (draw_.has_value()) gateway_.draws().drop(*std::exchange(draw_, std::nullopt));
     subscribe(start_response("")->join(), /*leads=*/true);
     return RequestStage::kWaitingForBackend;
   }
@@ -38,6 +39,14 @@ GatewayRequest::Next GatewayRequest::on_joining() {
   if (joined.subscriber == nullptr) return RequestStage::kLookingUp;
   subscribe(std::move(joined.subscriber), joined.leads);
   return leads_ && uses_leases() ? RequestStage::kLeasing : RequestStage::kWaitingForBackend;
+}
+
+/// Requests with this key share one response; empty: it has one of its own. Of a sampled request those
+/// that have claimed the same draw. One that will not be kept is not shared: who comes while it is on its
+/// way would get a long one more often than a short one.
+std::string GatewayRequest::joining_key() const {
+  if (!terms_->draws) return coalescing_key(asked_, config_->settings.answers);
+  return draw_.has_value() ? "draw " + std::to_string(draw_->serial) : "";
 }
 
 /// `key` is where other requests find it; empty: no other request joins.
@@ -54,7 +63,9 @@ std::shared_ptr<SharedResponse> GatewayRequest::start_response(const std::string
             self->end_call(response, std::move(record), std::exchange(self->lease_, nullptr));
             if (!key.empty()) self->gateway_.responses().remove(key, &response);
           },
-      .finish_abandoned = settings.finish_abandoned});
+      // Clients leave long answers sooner than short ones: a draw that ended with them would leave the
+      // short ones to others.
+      .finish_abandoned = settings.finish_abandoned || draw_.has_value()});
 }
 
 void GatewayRequest::start_forwarding() {
@@ -87,7 +98,8 @@ void GatewayRequest::end_call(const SharedResponse& response, Result<ApiRecord> 
                  .lease = std::move(lease),
                  .took = gateway_.parts().clock.now() - spans_.call_began(),
                  .similar = similar_,
-                 .request_id = decision_.request_id});
+                 .request_id = decision_.request_id,
+                 .draw = draw_});
 }
 
 void GatewayRequest::subscribe(std::shared_ptr<SharedResponse::Subscriber> subscriber, bool leads) {
@@ -114,7 +126,7 @@ void GatewayRequest::charge_joined() const {
 GatewayRequest::Next GatewayRequest::on_waiting_for_backend() {
   const std::shared_ptr<SharedResponse> waited = response().shared_from_this();
   const bool leads = leads_;
-  auto unfolded = leads && terms_.has_value() ? asked_.question : std::nullopt;
+  auto unfolded = leads && terms_.has_value() && !terms_->draws ? asked_.question : std::nullopt;
   // From here on the request may be resumed on another thread.
   waited->when_ready([self = shared_from_this()] { self->response_is_ready(); });
   if (leads) ask_backend(waited);
@@ -162,6 +174,8 @@ void GatewayRequest::response_is_ready() {
   }
   if (!may_retry()) return resume(RequestStage::kResponding);
   unsubscribe();
+  // Its draw is gone: it claims another.
+  if (terms_->draws) return resume(RequestStage::kLookingUp);
   completed_before_ = gateway_.responses().completed();
   resume(RequestStage::kJoining);
 }

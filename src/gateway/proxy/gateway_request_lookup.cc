@@ -48,6 +48,7 @@ GatewayRequest::Next GatewayRequest::on_looking_up() {
   // Whether an answer is stored is what is hidden.
   if (hides_hits() && asked_.directives.only_if_cached) return nothing_to_serve();
   completed_before_ = gateway_.responses().completed();
+  if (terms_->draws) return look_up_draw();
   if (asked_.directives.no_cache) {
     decide(Outcome::kRefresh, Reason::kNoCache);
     return RequestStage::kJoining;
@@ -67,6 +68,72 @@ GatewayRequest::Next GatewayRequest::on_looking_up() {
   cache.retract_hit(found);
   decision_.why = may_serve ? "the stored answer does not hold all that was asked for" : kNotKnown;
   return look_up_failed();
+}
+
+DrawClaim GatewayRequest::claim_draw() {
+  const AnswerSettings& settings = config_->settings.answers;
+  DrawClaim claimed =
+      gateway_.draws().claim(sampled_id(asked_, settings), requester_of(asked_, request_),
+                             draw_rules(asked_, settings), gateway_.parts().clock.now());
+  for (const Draw& gone : claimed.retired) {
+    Question question = question_of(gone, *asked_.question);
+    gateway_.parts().reuse.answer_cache()->erase(question);
+  }
+  return claimed;
+}
+
+/// A claim stays this request's as long as its draw is there: after a restart another one would be
+/// chosen by what has become of the first.
+GatewayRequest::Next GatewayRequest::look_up_draw() {
+  Draws& draws = gateway_.draws();
+  AnswerArchive* const archive = gateway_.parts().archive;
+  if (archive != nullptr && !archive->may_serve(archive->read_lease())) {
+    draw_.reset();
+    decision_.why = kNotKnown;
+    return ask_for_draw({});
+  }
+  DrawClaim claim;
+  while (true) {
+    const bool is_claimed = draw_.has_value() && draws.holds(*draw_);
+    if (!is_claimed) {
+      claim = claim_draw();
+      draw_ = claim.draw;
+    }
+    if (!draw_.has_value() || claim.is_new) return ask_for_draw(claim);
+    if (serve_draw()) return RequestStage::kResponding;
+    // Its answer was evicted, or does not hold all that this request asks for.
+    if (!claim.is_stored) return ask_for_draw(claim);
+    draws.drop(*draw_);
+  }
+}
+
+GatewayRequest::Next GatewayRequest::serve_draw() {
+  Question question = stored_question();
+  AnswerCache& cache = *gateway_.parts().reuse.answer_cache();
+  AnswerArchive* const archive = gateway_.parts().archive;
+  const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
+  LookupRules sharing = terms_->rules;
+  sharing.share = true;
+  AnswerLookup found = cache.find(question, sharing);
+  decision_.ladder = found.steps;
+  if (!found.answer.has_value()) return std::nullopt;
+  const bool may_serve = archive == nullptr || archive->may_serve(before);
+  if (may_serve && take_found(found)) return RequestStage::kResponding;
+  cache.retract_hit(found);
+  return std::nullopt;
+}
+
+GatewayRequest::Next GatewayRequest::ask_for_draw(const DrawClaim& claim) {
+  if (asked_.directives.no_cache) {
+    decide(Outcome::kRefresh, Reason::kNoCache);
+    return RequestStage::kJoining;
+  }
+  if (!claim.had_others) return nothing_to_serve();
+  decision_.miss = MissReason::kAllDrawsHad;
+  decision_.why = afterimage::explain(Reason::kAllDrawsHad);
+  const Next next = nothing_to_serve();
+  if (decision_.outcome == Outcome::kMiss) decision_.reason = Reason::kAllDrawsHad;
+  return next;
 }
 
 /// On threads that may wait for a disk or for servers.
@@ -265,7 +332,32 @@ std::optional<GatewayRequest::Stop> GatewayRequest::explain_request() {
   return identify_request();
 }
 
+void GatewayRequest::explain_draw() {
+  const AnswerSettings& settings = config_->settings.answers;
+  const DrawClaim claim =
+      gateway_.draws().peek(sampled_id(asked_, settings), requester_of(asked_, request_),
+                            draw_rules(asked_, settings), gateway_.parts().clock.now());
+  draw_ = claim.draw;
+  decide(Outcome::kMiss, claim.had_others ? Reason::kAllDrawsHad : Reason::kMissed);
+  if (claim.draw.has_value()) {
+    decision_.draw = claim.draw->number;
+    if (!claim.is_stored) return decide(Outcome::kJoined, Reason::kJoined);
+    Question question = stored_question();
+    const AnswerLookup found = gateway_.parts().reuse.answer_cache()->peek(question, terms_->rules);
+    decision_.ladder = found.steps;
+    decision_.saved = found.saved;
+    if (found.answer.has_value()) {
+      decide(Outcome::kHit, Reason::kServed);
+      decision_.rung = to_string(MatchLevel::kExact);
+    }
+    return;
+  }
+  if (!claim.had_others) return explain_miss();
+  decision_.miss = MissReason::kAllDrawsHad;
+}
+
 void GatewayRequest::explain_lookup() {
+  if (terms_->draws) return explain_draw();
   const AnswerLookup found =
       gateway_.parts().reuse.answer_cache()->peek(*asked_.question, terms_->rules);
   decision_.ladder = found.steps;

@@ -142,8 +142,8 @@ TEST(Gateway, ABypassSaysWhy) {
     std::string headers;
     std::string why;
   } kCases[] = {
-      {R"({"model":"m","temperature":0.7,"messages":[{"role":"user","content":"x"}]})", "",
-       "not-deterministic"},
+      {R"({"model":"m","temperature":0.7,"messages":[{"role":"user","content":"x"}]})",
+       "X-Afterimage-Sampled: off\r\n", "not-deterministic"},
       {question("x"), "X-Afterimage-Cache: off\r\n", "off"},
       {"{not json", "", "unreadable"},
       {R"({"model":"m","temperature":0,"messages":[{"role":"user","content":[{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"http://10.0.0.1/a.png"}}]}]})",
@@ -162,7 +162,7 @@ TEST(Gateway, ABypassSaysWhy) {
 
 // "My cache never hits, and nobody says why."
 TEST(Gateway, TheOperatorLearnsWhyRequestsBypassTheCache) {
-  Running running;
+  Running running("[answers]\nsampled = \"off\"\n");
   const std::string sampled = R"({"model":"m","messages":[{"role":"user","content":"x"}]})";
   for (int i = 0; i < 100; ++i) running.chat(sampled);
   running.chat(question("x"), "X-Afterimage-Cache: off\r\n");
@@ -172,8 +172,7 @@ TEST(Gateway, TheOperatorLearnsWhyRequestsBypassTheCache) {
   ASSERT_EQ(bypasses.size(), 2U) << stats;
   EXPECT_EQ(bypasses[0]["reason"], "no-temperature");
   EXPECT_EQ(bypasses[0]["requests"], 100);
-  EXPECT_THAT(bypasses[0]["remedy"].get<std::string>(),
-              HasSubstr("answers.assume_greedy_when_unset"));
+  EXPECT_THAT(bypasses[0]["remedy"].get<std::string>(), HasSubstr("answers.sampled"));
   EXPECT_EQ(bypasses[1]["reason"], "off");
   EXPECT_THAT(ask(running.service->admin_port(), "GET", "/metrics", "").body,
               HasSubstr("afterimage_bypasses_total{reason=\"no-temperature\"} 100"));
@@ -316,21 +315,6 @@ TEST(Gateway, AMissSaysWhetherTheAnswerIsNewExpiredOrGone) {
   EXPECT_EQ(why("Q", R"(,"headers":{"Cache-Control":"max-age=0"})"), "not_servable");
   running.admin("POST", "/admin/api/invalidate", R"({"all":true,"dry_run":false})");
   EXPECT_EQ(why("Q"), "gone");
-}
-
-TEST(Gateway, WithoutATemperatureNothingIsServedUnlessTheSettingSaysSo) {
-  const std::string asked = R"({"model":"m","messages":[{"role":"user","content":"Q"}]})";
-  Running running;
-  for (int i = 0; i < 2; ++i) {
-    const Said said = running.chat(asked);
-    EXPECT_EQ(said.header("X-Cache"), "BYPASS");
-    EXPECT_THAT(said.header("Cache-Status"), HasSubstr("no-temperature"));
-  }
-  EXPECT_THAT(running.admin("GET", "/admin/api/decisions/1")["why"].get<std::string>(),
-              HasSubstr("answers.assume_greedy_when_unset"));
-  Running assuming("[answers]\nassume_greedy_when_unset = true\n");
-  EXPECT_EQ(assuming.chat(asked).header("X-Cache"), "MISS");
-  EXPECT_EQ(assuming.chat(asked).header("X-Cache"), "HIT");
 }
 
 TEST(Gateway, ConcurrentIdenticalRequestsShareOneCall) {

@@ -35,6 +35,9 @@ constexpr auto kReasons = table_of<Reason>({
     {Reason::kJoined, "joined", "another request was asking the same"},
     {Reason::kAnsweredElsewhere, "answered-elsewhere", "another gateway was asking the same"},
     {Reason::kMissed, "uri-miss", "no stored answer may be served to this"},
+    {Reason::kAllDrawsHad, "all-draws-had",
+     "answers vary, and this requester has had each that is stored: the model is asked for "
+     "another"},
     {Reason::kNoCache, "no-cache", "the request asks for a new answer"},
     {Reason::kOnlyIfCached, "only-if-cached", "no stored answer may be served to this"},
     {Reason::kNotCacheable, "not-cacheable", "only chat, completions and embeddings are reused"},
@@ -46,10 +49,9 @@ constexpr auto kReasons = table_of<Reason>({
     {Reason::kOff, "off", "the request switched the cache off"},
     {Reason::kDetails, "details", "the request asks how its answer is computed"},
     {Reason::kNoTemperature, "no-temperature",
-     "the request names no temperature, and the server's own is seldom 0: send temperature 0, or "
-     "set answers.assume_greedy_when_unset"},
+     "the request names no temperature, the server's own is seldom 0, and answers.sampled is off"},
     {Reason::kNotDeterministic, "not-deterministic",
-     "temperature above 0 and no seed: answers may vary"},
+     "temperature above 0 and no seed: answers vary, and answers.sampled is off"},
     {Reason::kClientLeft, "client-left", "the client left before its response"},
     {Reason::kSlowReader, "slow-reader", "the client read too slowly"},
     {Reason::kCutShort, "cut-short", "the response broke off"},
@@ -84,6 +86,8 @@ constexpr auto kMissReasons = table_of<MissReason>({
      "an answer is stored, and the request's max-age or min-fresh wants a fresher one"},
     {MissReason::kNotAllowed, "not_servable",
      "an answer to similar words is stored, and may not be served"},
+    {MissReason::kAllDrawsHad, "all_draws_had",
+     "answers vary, and this requester has had each that is stored"},
 });
 
 constexpr auto kStored = table_of<StoreResult>({
@@ -101,6 +105,8 @@ constexpr auto kStored = table_of<StoreResult>({
     {StoreResult::kTooLarge, "too_large", "it is larger than answers.max_answer"},
     {StoreResult::kNoSpace, "no_space", "it did not fit into memory.budget or the tenant's quota"},
     {StoreResult::kBlocked, "blocked", "memory was short"},
+    {StoreResult::kEnoughDraws, "enough_draws",
+     "answers vary, and as many of them as answers.draws allows are stored"},
     {StoreResult::kInvalidated, "invalidated", "something was invalidated while it was made"},
 });
 
@@ -126,9 +132,12 @@ std::string_view remedy(Reason reason) {
     case Reason::kDetails:
       return "set engine.verbose = false, or have clients leave verbose out";
     case Reason::kNoTemperature:
-      return "set answers.assume_greedy_when_unset = true, or have clients send temperature 0";
+      return "set answers.sampled = \"per-requester\" or \"replay\", or have clients send "
+             "temperature 0";
     case Reason::kNotDeterministic:
-      return "have clients send temperature 0, or a seed";
+      return "set answers.sampled = \"per-requester\" or \"replay\" and answers.tool_calls = true, "
+             "or have "
+             "clients send temperature 0 or a seed";
     default:
       return "";
   }

@@ -20,6 +20,7 @@ enum class Reason : unsigned char {
   kAnsweredElsewhere,
   // Looked up in vain, or not looked up because the request says so:
   kMissed,
+  kAllDrawsHad,
   kNoCache,
   kOnlyIfCached,
   // Bypasses: not looked up, and not stored.
@@ -70,15 +71,16 @@ std::string code_of(Reason reason);
 
 /// Why a look-up found nothing, as far as this process knows.
 enum class MissReason : unsigned char {
-  kNeverSeen,   // not asked before, or longer ago than the history goes back
-  kNotStored,   // asked before, and the answer was not stored
-  kExpired,     // stored, and its time is over
-  kGone,        // stored, then evicted or invalidated
-  kTooOld,      // stored; this request wants a fresher answer
-  kNotAllowed,  // stored; this request wants a stricter match
+  kNeverSeen,    // not asked before, or longer ago than the history goes back
+  kNotStored,    // asked before, and the answer was not stored
+  kExpired,      // stored, and its time is over
+  kGone,         // stored, then evicted or invalidated
+  kTooOld,       // stored; this request wants a fresher answer
+  kNotAllowed,   // stored; this request wants a stricter match
+  kAllDrawsHad,  // stored, and this requester has had all of them: see gateway/draws
   kCount,
 };
-/// "never_seen", "not_stored", "expired", "gone", "not_servable" of the last two.
+/// "never_seen", "not_stored", "expired", "gone", "not_servable" of kTooOld and kNotAllowed.
 std::string_view to_string(MissReason reason);
 /// A sentence for a person. Of kNotStored its beginning: the StoreResult completes it.
 std::string_view explain(MissReason reason);
@@ -96,6 +98,7 @@ enum class StoreResult : unsigned char {
   kTooLarge,      // larger than answers.max_answer
   kNoSpace,       // no room in memory.budget or in the tenant's quota
   kBlocked,       // memory is short, and no cache admits anything
+  kEnoughDraws,   // answers.draws of this sampled request are stored
   kInvalidated,   // something it may depend on was invalidated while it was made
   kCount,
 };

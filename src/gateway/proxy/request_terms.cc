@@ -3,12 +3,15 @@
 #include "gateway/proxy/request_terms.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
 #include "caches/answers/eligibility.h"
+#include "caches/identity/fields.h"
 #include "foundation/text/ascii.h"
 #include "runtime/reuse/document_pages.h"
+#include "storage/memory/checksum.h"
 
 namespace afterimage {
 namespace {
@@ -22,6 +25,30 @@ bool is_of_the_api(std::string_view header) {
 MatchLevel loosest_of(const RequestSubject& asked, const AnswerSettings& settings) {
   const MatchLevel allowed = asked.tenant.match_level.value_or(settings.match_level);
   return std::min(allowed, asked.directives.ceiling.value_or(allowed));
+}
+
+/// Of a request that expects another answer each time. `unset`: it does not say so.
+std::expected<ServingTerms, Bypass> sampled_terms(const RequestSubject& asked,
+                                                  const AnswerSettings& settings, bool unset) {
+  const std::string_view rule = sampled_rule(asked, settings);
+  if (rule == kSampledOff) {
+    const Reason reason = unset ? Reason::kNoTemperature : Reason::kNotDeterministic;
+    return std::unexpected(Bypass{reason, std::string(explain(reason))});
+  }
+  ServingTerms terms{.rules = {.serve = MatchLevel::kExact, .watch = MatchLevel::kExact}};
+  if (rule == kReplay) {
+    terms.rules.max_age = asked.directives.max_age;
+    terms.rules.min_fresh = asked.directives.min_fresh;
+    return terms;
+  }
+  // What others were served would be the model's answers without those that call tools.
+  if (asked.api->sampling.offers_tools && !settings.tool_calls) {
+    return std::unexpected(Bypass{Reason::kNotDeterministic,
+                                  "answers vary, some may call tools, and answers.tool_calls is "
+                                  "off: what is stored would not be distributed as the model's"});
+  }
+  terms.draws = true;
+  return terms;
 }
 
 }  // namespace
@@ -49,8 +76,16 @@ Question question_of(const ApiRequest& api, const HttpRequest& request, const Te
   return {identify(scope, space.name_space, space.answers), api.question};
 }
 
+std::string_view sampled_rule(const RequestSubject& asked, const AnswerSettings& settings) {
+  const std::string& tenants = asked.tenant.sampled;
+  const std::string_view allowed = tenants.empty() ? std::string_view(settings.sampled) : tenants;
+  const std::string& chosen = asked.directives.sampled;
+  return chosen.empty() || allowed == kSampledOff ? allowed : chosen;
+}
+
 std::expected<ServingTerms, Bypass> serving_terms(const RequestSubject& asked,
-                                                  const Settings& settings, bool samples) {
+                                                  const Settings& settings,
+                                                  std::optional<bool> samples) {
   const auto none = [](Reason reason, std::string_view why = {}) {
     return std::unexpected(Bypass{reason, std::string(why.empty() ? explain(reason) : why)});
   };
@@ -63,12 +98,12 @@ std::expected<ServingTerms, Bypass> serving_terms(const RequestSubject& asked,
   if (api.engine != nullptr && api.engine->details.any()) return none(Reason::kDetails);
   const bool is_embedding = api.operation == ApiOperation::kEmbedding;
   const bool unset = !api.sampling.temperature.has_value() && !api.sampling.seeded && !is_embedding;
-  const bool is_assumed = settings.answers.assume_greedy_when_unset && !samples;
-  if (unset && !is_assumed) return none(Reason::kNoTemperature);
   SamplingFacts facts = api.sampling;
-  if (unset || is_embedding) facts.temperature = 0;
+  if ((unset && samples == false) || is_embedding) facts.temperature = 0;
   const Eligibility eligible = eligibility(facts, api.question);
-  if (eligible.limit == ReuseLimit::kNothing) return none(Reason::kNotDeterministic, eligible.why);
+  if (eligible.limit == ReuseLimit::kNothing) {
+    return sampled_terms(asked, settings.answers, unset);
+  }
   MatchLevel loosest = loosest_of(asked, settings.answers);
   // Canonical forms fold how people word questions; they say nothing of a prompt to complete.
   const bool is_exact = eligible.limit == ReuseLimit::kExact || unset ||
@@ -82,6 +117,43 @@ std::expected<ServingTerms, Bypass> serving_terms(const RequestSubject& asked,
                                 .max_age = asked.directives.max_age,
                                 .min_fresh = asked.directives.min_fresh},
                       .similarity = similarity};
+}
+
+DrawRules draw_rules(const RequestSubject& asked, const AnswerSettings& settings) {
+  const CacheDirectives& directives = asked.directives;
+  return {.most = settings.draws,
+          .ttl = ttl_of(directives, settings),
+          .max_age = directives.max_age,
+          .min_fresh = directives.min_fresh,
+          .fresh = directives.no_cache,
+          .may_start = !directives.no_store,
+          .may_wait = !directives.only_if_cached};
+}
+
+RequesterId requester_of(const RequestSubject& asked, const HttpRequest& request) {
+  const RequestHints& hints = asked.directives.hints;
+  // A proxy in between says for whom it asks.
+  const std::string forwarded(request.headers.find("x-forwarded-for").value_or(request.peer));
+  const std::array<std::pair<std::string_view, std::string_view>, 5> names{
+      {{"user", asked.api->user},
+       {"agent", hints.agent},
+       {"workflow", hints.workflow.workflow},
+       {"conversation", asked.api->conversation},
+       {"address", std::string_view(forwarded).substr(0, forwarded.find(','))}}};
+  const auto* const named =
+      std::ranges::find_if(names, [](const auto& name) { return !name.second.empty(); });
+  FieldWriter fields("afterimage/requester/1");
+  fields.text("key", asked.tenant.id);
+  if (named != names.end()) fields.text(named->first, named->second);
+  const Checksum sum = Checksum::of(fields.message());
+  return {.low = sum.low, .high = sum.high};
+}
+
+SampledRequestId sampled_id(const RequestSubject& asked, const AnswerSettings& settings) {
+  // Who gets another's draw gets it sooner than the model's, which would tell of the other.
+  const std::string_view sharers =
+      hides_hits(asked, settings) ? std::string_view(asked.tenant.id) : std::string_view();
+  return sampled_request_id(*asked.question, form_of(*asked.api), sharers);
 }
 
 /// What is partial serves the very same words only, whatever wrote it down.

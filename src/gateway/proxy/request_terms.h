@@ -14,6 +14,7 @@
 #include "gateway/access/cache_control.h"
 #include "gateway/access/tenants.h"
 #include "gateway/config/settings.h"
+#include "gateway/draws/draws.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/request.h"
 #include "gateway/proxy/reasons.h"
@@ -46,16 +47,30 @@ struct RequestSubject {
 struct ServingTerms {
   LookupRules rules = {};
   bool similarity = false;  // also answers to similar questions
+  /// It is sampled: draws of this very request serve it, and its answer is one (gateway/draws).
+  bool draws = false;
 };
 /// The request is neither looked up nor stored.
 struct Bypass {
   Reason reason;
   std::string why;
 };
-/// `samples`: the backend samples where no temperature is named. Requires that the subject was read.
+/// `samples`: whether the backend samples where no temperature is named; nullopt: unknown. Requires that
+/// the subject was read.
 [[nodiscard]] std::expected<ServingTerms, Bypass> serving_terms(const RequestSubject& asked,
                                                                 const Settings& settings,
-                                                                bool samples);
+                                                                std::optional<bool> samples);
+/// "per-requester", "replay" or "off": what serves the request if it is sampled.
+[[nodiscard]] std::string_view sampled_rule(const RequestSubject& asked,
+                                            const AnswerSettings& settings);
+/// Which draws of it may serve a sampled request.
+[[nodiscard]] DrawRules draw_rules(const RequestSubject& asked, const AnswerSettings& settings);
+/// Within the key the user that the request names, or its agent, workflow or conversation; else the
+/// client's address.
+[[nodiscard]] RequesterId requester_of(const RequestSubject& asked, const HttpRequest& request);
+/// The sampled request, for those whom its draws may serve.
+[[nodiscard]] SampledRequestId sampled_id(const RequestSubject& asked,
+                                          const AnswerSettings& settings);
 
 /// Whether an answer that was found on this match level has all fields that the request asks for.
 [[nodiscard]] bool fits(const ApiRequest& api, const ApiRecord& record, MatchLevel level);

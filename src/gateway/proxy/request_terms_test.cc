@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace afterimage {
 namespace {
@@ -21,10 +23,10 @@ RequestSubject asked(const std::string& question, const std::string& more) {
 }
 
 const std::string kGreedy = R"(,"temperature":0)";
+const std::string kSampled = R"(,"temperature":0.5)";
 
 TEST(ServingTerms, SayWhyARequestIsNotReused) {
   using Change = void (*)(RequestSubject&, Settings&);
-  const Change none = [](RequestSubject&, Settings&) {};
   const struct {
     RequestSubject subject;
     Change change;
@@ -34,13 +36,22 @@ TEST(ServingTerms, SayWhyARequestIsNotReused) {
        Reason::kDisabled},
       {asked("x", kGreedy), [](RequestSubject& r, Settings&) { r.directives.off = true; },
        Reason::kOff},
-      {asked("x", ""), none, Reason::kNoTemperature},
-      {asked("x", R"(,"temperature":0.5)"), none, Reason::kNotDeterministic}};
+      {asked("x", ""), [](RequestSubject&, Settings& s) { s.answers.sampled = "off"; },
+       Reason::kNoTemperature},
+      {asked("x", kSampled), [](RequestSubject&, Settings& s) { s.answers.sampled = "off"; },
+       Reason::kNotDeterministic},
+      {asked("x", kSampled), [](RequestSubject& r, Settings&) { r.tenant.sampled = "off"; },
+       Reason::kNotDeterministic},
+      {asked("x", kSampled), [](RequestSubject& r, Settings&) { r.directives.sampled = "off"; },
+       Reason::kNotDeterministic},
+      {asked("x", kSampled + R"(,"tools":[{"type":"function","function":{"name":"f"}}])"),
+       [](RequestSubject&, Settings& s) { s.answers.tool_calls = false; },
+       Reason::kNotDeterministic}};
   for (const auto& c : kCases) {
     RequestSubject subject = c.subject;
     Settings settings;
     c.change(subject, settings);
-    const auto terms = serving_terms(subject, settings, /*samples=*/false);
+    const auto terms = serving_terms(subject, settings, /*samples=*/std::nullopt);
     ASSERT_FALSE(terms.has_value()) << to_string(c.expected);
     EXPECT_EQ(to_string(terms.error().reason), to_string(c.expected));
     EXPECT_FALSE(terms.error().why.empty());
@@ -65,13 +76,98 @@ TEST(ServingTerms, AreTheStrictestOfSettingsTenantAndRequest) {
   EXPECT_EQ(terms().rules.serve, MatchLevel::kExact) << "similar words may be about another day";
 }
 
-TEST(ServingTerms, AssumeGreedySamplingOnlyWhereTheServerDoesNotSample) {
+TEST(ServingTerms, SampledRequestsAreServedDrawsOrReplays) {
   Settings settings;
-  settings.answers.assume_greedy_when_unset = true;
+  settings.answers.max_match = MatchLevel::kNear;
+  for (const std::string& body : {std::string(), kSampled, std::string(R"(,"temperature":null)")}) {
+    RequestSubject subject = asked("x", body);
+    const auto draws = serving_terms(subject, settings, std::nullopt).value();
+    EXPECT_TRUE(draws.draws) << body;
+    EXPECT_FALSE(draws.similarity) << body;
+    EXPECT_EQ(draws.rules.serve, MatchLevel::kExact) << body;
+    subject.directives.sampled = "replay";
+    subject.directives.max_age = std::chrono::seconds(1);
+    const auto replay = serving_terms(subject, settings, std::nullopt).value();
+    EXPECT_FALSE(replay.draws || replay.similarity) << body;
+    EXPECT_EQ(replay.rules.serve, MatchLevel::kExact) << body;
+    EXPECT_EQ(replay.rules.max_age, std::chrono::seconds(1)) << body;
+  }
+  for (const std::string& body : {kGreedy, std::string(R"(,"seed":1)")}) {
+    EXPECT_FALSE(serving_terms(asked("x", body), settings, std::nullopt).value().draws) << body;
+  }
+}
+
+TEST(ServingTerms, WithoutATemperatureAnEngineThatDoesNotSampleHasOneAnswer) {
+  Settings settings;
+  settings.answers.sampled = "off";
   const RequestSubject subject = asked("x", "");
-  EXPECT_TRUE(serving_terms(subject, settings, /*samples=*/false).has_value());
+  const auto terms = serving_terms(subject, settings, /*samples=*/false);
+  ASSERT_TRUE(terms.has_value());
+  EXPECT_FALSE(terms->draws);
+  EXPECT_EQ(terms->rules.serve, MatchLevel::kExact);
   EXPECT_EQ(serving_terms(subject, settings, /*samples=*/true).error().reason,
             Reason::kNoTemperature);
+}
+
+TEST(SampledRule, IsTheRequestsUnlessTheOperatorSwitchedItOff) {
+  const struct {
+    const char* settings;
+    const char* tenant;
+    const char* request;
+    const char* expected;
+  } kCases[] = {{"per-requester", "", "", "per-requester"},
+                {"per-requester", "", "replay", "replay"},
+                {"per-requester", "", "off", "off"},
+                {"replay", "", "per-requester", "per-requester"},
+                {"replay", "", "off", "off"},
+                {"off", "", "replay", "off"},
+                {"off", "", "per-requester", "off"},
+                {"off", "replay", "", "replay"},
+                {"off", "replay", "per-requester", "per-requester"},
+                {"replay", "off", "replay", "off"},
+                {"replay", "per-requester", "", "per-requester"}};
+  for (const auto& c : kCases) {
+    RequestSubject subject = asked("x", kSampled);
+    AnswerSettings settings;
+    settings.sampled = c.settings;
+    subject.tenant.sampled = c.tenant;
+    subject.directives.sampled = c.request;
+    EXPECT_EQ(sampled_rule(subject, settings), c.expected)
+        << c.settings << ", " << c.tenant << ", " << c.request;
+  }
+}
+
+TEST(Requester, IsTheFirstNameWithinTheKey) {
+  const auto requester = [](const std::string& body, const RequestHints& hints = {},
+                            const std::string& key = "k", const std::string& forwarded = "") {
+    RequestSubject subject = asked("x", body);
+    subject.directives.hints = hints;
+    subject.tenant.id = key;
+    HttpRequest request{.peer = "10.0.0.1"};
+    if (!forwarded.empty()) request.headers.add("X-Forwarded-For", forwarded);
+    const RequesterId id = requester_of(subject, request);
+    return std::pair(id.low, id.high);
+  };
+  const RequestHints agent{.agent = "a", .workflow = {.workflow = "w"}};
+  const RequestHints workflow{.workflow = {.workflow = "w"}};
+  const std::string conversation = R"(,"prompt_cache_key":"c")";
+  const std::string metadata = R"(,"metadata":{"user_id":"m"})" + conversation;
+  const std::string safety = R"(,"safety_identifier":"s")" + metadata;
+  const std::string user = R"(,"user":"u")" + safety;
+  const std::vector all{requester(user, agent),
+                        requester(safety, agent),
+                        requester(metadata, agent),
+                        requester(conversation, agent),
+                        requester(conversation, workflow),
+                        requester(conversation),
+                        requester(""),
+                        requester("", {}, "k", "10.0.0.2, 10.0.0.3"),
+                        requester(user, agent, "other key")};
+  EXPECT_EQ(std::set(all.begin(), all.end()).size(), all.size());
+  EXPECT_EQ(all[0], requester(R"(,"user":"u")")) << "what comes later does not matter";
+  EXPECT_EQ(all[7], requester("", {}, "k", "10.0.0.2")) << "the client, not the proxies";
+  EXPECT_NE(requester(R"(,"user":"x")"), requester(R"(,"safety_identifier":"x")"));
+  EXPECT_EQ(requester(R"(,"user":7)"), all[6]) << "not a name";
 }
 
 TEST(CoalescingKey, OfTenantsWhoMustNotLearnOfEachOtherDiffers) {

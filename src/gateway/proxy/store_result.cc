@@ -11,6 +11,9 @@ StoreResult what_may_be_stored(const ApiRecord& record, const StoreRules& rules)
     return rules.tool_calls ? StoreResult::kStored : StoreResult::kToolCalls;
   const std::string reason = record.finish_reason();
   if (reason == "stop") return StoreResult::kStored;
+  if (rules.is_draw && (reason == "length" || reason == "content_filter")) {
+    return StoreResult::kStored;
+  }
   if (reason != "length") return StoreResult::kFinishReason;
   return rules.cache_truncated && rules.limit_is_known ? StoreResult::kStored
                                                        : StoreResult::kTruncated;

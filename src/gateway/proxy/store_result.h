@@ -12,6 +12,9 @@ struct StoreRules {
   bool tool_calls = false;      // answers.tool_calls
   bool cache_truncated = true;  // answers.cache_truncated
   bool limit_is_known = false;  // the token limit is part of the request's identity
+  /// However the model ended it, it is stored: without those that a limit or a filter ended, stored
+  /// draws would not be distributed as the model's answers.
+  bool is_draw = false;
 };
 /// kStored: a record that ended like this may be stored. Truncated answers and those that call
 /// tools are then stored for the very same request only (AnswerFacts::keep_partial).

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// Requests that expect another answer each time: neither temperature 0 nor a seed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gateway/proxy/gateway.h"
+#include "gateway/proxy/testing/sharing_gateways.h"
+#include "testing/running_gateway.h"
+
+namespace afterimage {
+namespace {
+
+using testing::ask;
+using ::testing::HasSubstr;
+using testing::json;
+using testing::Model;
+using testing::question;
+using testing::RawClient;
+using testing::Running;
+using testing::Said;
+
+/// A request as most clients send it.
+std::string joke(const std::string& user = "", const std::string& more = "") {
+  std::string body = R"({"model":"m","messages":[{"role":"user","content":"Tell me a joke"}])";
+  if (!user.empty()) body += R"(,"user":")" + user + '"';
+  return body + more + "}";
+}
+
+std::string joke_of(const Said& said) {
+  const json body = json::parse(said.body);
+  return body["choices"][0]["message"]["content"].get<std::string>();
+}
+
+/// The model never says the same twice.
+struct Sampling : Running {
+  explicit Sampling(const std::string& toml = "") : Running(toml) { says("stop"); }
+  void says(const std::string& finish) {
+    model.answers([this, finish](const HttpRequest& request, const Responder& responder) {
+      if (json::parse(*request.body).value("stream", false)) return Model::chat(request, responder);
+      responder.reply({.headers = {{"Content-Type", "application/json"}},
+                       .body = Model::said("joke " + std::to_string(++jokes), finish)});
+    });
+  }
+  json last_decision() {
+    const json all = admin("GET", "/admin/api/decisions")["decisions"];
+    return all.back();
+  }
+  std::atomic<int> jokes = 0;
+};
+
+TEST(Sampled, AnotherRequesterGetsTheStoredDrawAndNobodyGetsOneTwice) {
+  Sampling running;
+  const Said anns = running.chat(joke("ann"));
+  EXPECT_EQ(anns.header("X-Cache"), "MISS");
+  EXPECT_EQ(anns.header("X-Afterimage-Draw"), "1");
+  const Said bobs = running.chat(joke("bob"));
+  EXPECT_EQ(bobs.header("X-Cache"), "HIT");
+  EXPECT_EQ(bobs.header("X-Cache-Source"), "text:exact");
+  EXPECT_EQ(bobs.header("X-Afterimage-Draw"), "1");
+  EXPECT_EQ(joke_of(bobs), joke_of(anns));
+  // "Regenerate".
+  const Said another = running.chat(joke("ann"));
+  EXPECT_EQ(another.header("X-Cache"), "MISS");
+  EXPECT_THAT(another.header("Cache-Status"), HasSubstr("detail=all-draws-had"));
+  EXPECT_EQ(another.header("X-Afterimage-Draw"), "2");
+  EXPECT_NE(joke_of(another), joke_of(anns));
+  EXPECT_EQ(joke_of(running.chat(joke("bob"))), joke_of(another));
+  EXPECT_EQ(joke_of(running.chat(joke("cid"))), joke_of(anns));
+  EXPECT_EQ(running.model.asked(), 2);
+  const json decision = running.last_decision();
+  EXPECT_EQ(decision["draw"], 1);
+  EXPECT_EQ(decision["outcome"], "hit");
+}
+
+TEST(Sampled, WithoutANameTheRequesterIsTheAddress) {
+  Sampling running;
+  EXPECT_EQ(running.chat(joke()).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(joke()).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(joke(), "X-Forwarded-For: 10.0.0.9\r\n").header("X-Cache"), "HIT");
+  EXPECT_EQ(running.chat(joke(), "X-Afterimage-Agent: planner\r\n").header("X-Cache"), "HIT");
+}
+
+TEST(Sampled, AsManyDrawsAreStoredAsTheSettingSays) {
+  Sampling running("[answers]\ndraws = 2\n");
+  std::set<std::string> had;
+  for (int i = 0; i < 4; ++i) had.insert(joke_of(running.chat(joke("ann"))));
+  EXPECT_EQ(had.size(), 4U);
+  EXPECT_EQ(running.last_decision()["not_stored"], "enough_draws");
+  EXPECT_EQ(running.chat(joke("bob")).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.chat(joke("bob")).header("X-Cache"), "HIT");
+  const Said third = running.chat(joke("bob"));
+  EXPECT_EQ(third.header("X-Cache"), "MISS");
+  EXPECT_EQ(third.header("X-Afterimage-Draw"), "");
+}
+
+TEST(Sampled, NoCacheIsAFreshDrawForOthers) {
+  Sampling running;
+  running.chat(joke("ann"));
+  const Said fresh = running.chat(joke("bob"), "Cache-Control: no-cache\r\n");
+  EXPECT_EQ(fresh.header("X-Cache"), "REFRESH");
+  EXPECT_EQ(fresh.header("X-Afterimage-Draw"), "2");
+  EXPECT_EQ(running.chat(joke("bob")).header("X-Afterimage-Draw"), "1")
+      << "the fresh one it has had";
+  EXPECT_EQ(running.chat(joke("ann")).header("X-Afterimage-Draw"), "2");
+  EXPECT_EQ(running.model.asked(), 2);
+}
+
+TEST(Sampled, DirectivesOfHttpHold) {
+  Sampling running;
+  const std::string cached = "Cache-Control: only-if-cached\r\n";
+  EXPECT_EQ(running.chat(joke("ann"), cached).status, 504U);
+  EXPECT_EQ(running.chat(joke("ann"), "Cache-Control: no-store\r\n").header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(joke("bob"), cached).status, 504U) << "it was not stored";
+  running.chat(joke("ann"));
+  EXPECT_EQ(running.chat(joke("bob"), "Cache-Control: max-age=0\r\n").header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(joke("bob"), cached).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.chat(joke("ann"), cached).header("X-Cache"), "HIT") << "the one of max-age=0";
+  EXPECT_EQ(running.chat(joke("ann"), cached).status, 504U);
+}
+
+TEST(Sampled, AreNeverServedToOtherParametersNorTheReverse) {
+  Sampling running;
+  const std::vector<std::string> parameters{"",
+                                            R"(,"temperature":0)",
+                                            R"(,"temperature":0.7)",
+                                            R"(,"temperature":0.8)",
+                                            R"(,"temperature":0.7,"seed":1)",
+                                            R"(,"top_p":0.5)"};
+  for (const std::string& more : parameters) {
+    EXPECT_EQ(running.chat(joke("ann", more)).header("X-Cache"), "MISS") << more;
+  }
+  for (const std::string& more : parameters) {
+    EXPECT_EQ(running.chat(joke("bob", more)).header("X-Cache"), "HIT") << more;
+  }
+  // The mode may change, too: a replayed answer is not a draw, and a draw is not replayed.
+  const std::string replay = "X-Afterimage-Sampled: replay\r\n";
+  EXPECT_EQ(running.chat(joke("ann"), replay).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(joke("ann"), replay).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.chat(joke("bob")).header("X-Cache"), "MISS") << "it has had the only draw";
+}
+
+TEST(Sampled, ReplayServesOneAnswerToAll) {
+  Sampling running("[answers]\nsampled = \"replay\"\n");
+  const std::string hot = R"(,"temperature":1.5)";
+  const Said first = running.chat(joke("ann", hot));
+  EXPECT_EQ(first.header("X-Cache"), "MISS");
+  EXPECT_EQ(first.header("X-Afterimage-Draw"), "");
+  for (const char* who : {"ann", "bob", "ann"}) {
+    const Said again = running.chat(joke(who, hot));
+    EXPECT_EQ(again.header("X-Cache"), "HIT");
+    EXPECT_EQ(joke_of(again), joke_of(first));
+  }
+  EXPECT_EQ(
+      running.chat(joke("ann", hot), "X-Afterimage-Sampled: per-requester\r\n").header("X-Cache"),
+      "MISS");
+  EXPECT_EQ(running.chat(joke("ann", hot), "X-Afterimage-Sampled: off\r\n").header("X-Cache"),
+            "BYPASS");
+}
+
+TEST(Sampled, WhatIsOffStaysOff) {
+  Sampling running("[answers]\nsampled = \"off\"\n");
+  for (const char* rule :
+       {"", "X-Afterimage-Sampled: replay\r\n", "X-Afterimage-Sampled: per-requester\r\n"}) {
+    const Said said = running.chat(joke("ann"), rule);
+    EXPECT_EQ(said.header("X-Cache"), "BYPASS") << rule;
+    EXPECT_THAT(said.header("Cache-Status"), HasSubstr("no-temperature"));
+  }
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
+}
+
+TEST(Sampled, TenantsShareNoDraws) {
+  Sampling running;
+  const std::string a = "Authorization: Bearer sk-a\r\n";
+  const std::string b = "Authorization: Bearer sk-b\r\n";
+  EXPECT_EQ(running.chat(joke("ann"), a).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(joke("bob"), b).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(joke("bob"), a).header("X-Cache"), "HIT");
+}
+
+TEST(Sampled, AnErasedDrawIsServedToNobody) {
+  for (const char* filter : {R"({"all":true,"dry_run":false})", R"({"tag":"doc","dry_run":false})",
+                             R"({"tenant":"anonymous","dry_run":false})"}) {
+    Sampling running;
+    running.chat(joke("ann"), "X-Afterimage-Tags: doc\r\n");
+    running.chat(joke("ann"), "X-Afterimage-Tags: doc\r\n");
+    running.admin("POST", "/admin/api/invalidate", filter);
+    const Said said = running.chat(joke("bob"));
+    EXPECT_EQ(said.header("X-Cache"), "MISS") << filter;
+    EXPECT_EQ(joke_of(said), "joke 3") << filter;
+  }
+}
+
+TEST(Sampled, ADrawThatIsReportedWrongIsErased) {
+  Sampling running;
+  running.chat(joke("ann"));
+  const Said bobs = running.chat(joke("bob"));
+  const Said report = ask(running.service->port(), "POST", "/afterimage/wrong",
+                          json{{"request_id", bobs.header("X-Request-Id")}}.dump());
+  EXPECT_EQ(report.status, 200U) << report.body;
+  EXPECT_EQ(running.chat(joke("cid")).header("X-Cache"), "MISS");
+}
+
+TEST(Sampled, HoweverTheModelEndsADrawItIsStored) {
+  for (const char* finish : {"length", "content_filter"}) {
+    Sampling running("[answers]\ncache_truncated = false\n");
+    running.says(finish);
+    EXPECT_EQ(running.chat(joke("ann")).header("X-Cache"), "MISS") << finish;
+    EXPECT_EQ(running.chat(joke("bob")).header("X-Cache"), "HIT") << finish;
+  }
+  Sampling running;
+  running.says("insufficient_system_resource");
+  running.chat(joke("ann"));
+  EXPECT_EQ(running.chat(joke("bob")).header("X-Cache"), "MISS") << "that is a failure";
+}
+
+TEST(Sampled, AFailedDrawIsAskedForAgainAndNobodyHasHadIt) {
+  Sampling running;
+  running.model.answers([](const HttpRequest&, const Responder& responder) {
+    responder.reply(
+        {.status = 500, .headers = {{"Content-Type", "application/json"}}, .body = "{}"});
+  });
+  EXPECT_EQ(running.chat(joke("ann")).status, 500U);
+  running.says("stop");
+  const Said again = running.chat(joke("ann"));
+  EXPECT_EQ(again.status, 200U);
+  EXPECT_THAT(again.header("Cache-Status"), HasSubstr("uri-miss"));
+  EXPECT_EQ(joke_of(running.chat(joke("bob"))), joke_of(again));
+}
+
+TEST(Sampled, RequestersShareACallAndOneThatAsksAtOnceHasItsOwn) {
+  Sampling running;
+  running.model.hold(3);
+  std::vector<std::thread> clients;
+  std::vector<Said> said(6);
+  const auto go = [&](std::size_t i, const char* who) {
+    clients.emplace_back([&, i, who] { said[i] = running.chat(joke(who)); });
+  };
+  // A vote of three, and others.
+  for (std::size_t i = 0; i < 3; ++i) {
+    go(i, "ann");
+    running.model.wait_asked(static_cast<int>(i) + 1);
+  }
+  go(3, "bob");
+  go(4, "cid");
+  while (running.service->gateway().responses().subscribers() < 5) std::this_thread::yield();
+  go(5, "bob");
+  while (running.service->gateway().responses().subscribers() < 6) std::this_thread::yield();
+  const auto held = running.model.wait_held(3);
+  // The one that was asked for last is done first.
+  for (const std::size_t i : {2U, 1U, 0U}) {
+    held[i].reply({.headers = {{"Content-Type", "application/json"}},
+                   .body = Model::said("held " + std::to_string(i))});
+  }
+  for (std::thread& client : clients) client.join();
+  std::set<std::string> anns;
+  for (std::size_t i = 0; i < 3; ++i) anns.insert(joke_of(said[i]));
+  EXPECT_EQ(anns.size(), 3U);
+  EXPECT_EQ(joke_of(said[3]), "held 0") << "in the order in which they were asked for";
+  EXPECT_EQ(joke_of(said[4]), "held 0");
+  EXPECT_EQ(joke_of(said[5]), "held 1");
+  EXPECT_EQ(said[4].header("X-Cache-Source"), "joined");
+  EXPECT_EQ(said[5].header("X-Afterimage-Draw"), "2");
+  EXPECT_EQ(running.model.asked(), 3);
+}
+
+// Clients leave long answers sooner than short ones.
+TEST(Sampled, ADrawWhoseClientLeavesIsFinished) {
+  Sampling running;
+  running.model.hold(1);
+  {
+    RawClient client(running.service->port());
+    const std::string body = joke("ann");
+    client.send("POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: " +
+                std::to_string(body.size()) + "\r\n\r\n" + body);
+    running.model.wait_asked(1);
+  }
+  while (running.service->gateway().responses().subscribers() > 0) std::this_thread::yield();
+  for (const Responder& responder : running.model.wait_held(1)) {
+    responder.reply(
+        {.headers = {{"Content-Type", "application/json"}}, .body = Model::said("long")});
+  }
+  while (running.service->gateway().responses().size() > 0) std::this_thread::yield();
+  const Said bobs = running.chat(joke("bob"));
+  EXPECT_EQ(bobs.header("X-Cache"), "HIT");
+  EXPECT_EQ(joke_of(bobs), "long");
+}
+
+TEST(Sampled, StreamsAndWholeAnswersHaveDrawsOfTheirOwn) {
+  Sampling running;
+  const std::string stream = R"(,"stream":true)";
+  EXPECT_EQ(running.chat(joke("ann", stream)).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(joke("bob")).header("X-Cache"), "MISS");
+  const Said streamed = running.chat(joke("bob", stream));
+  EXPECT_EQ(streamed.header("X-Cache"), "HIT");
+  EXPECT_EQ(streamed.header("X-Afterimage-Draw"), "1");
+  EXPECT_THAT(streamed.body, HasSubstr(R"("content":"ans")"));
+  EXPECT_EQ(running.chat(joke("ann")).header("X-Cache"), "HIT");
+}
+
+TEST(Sampled, OtherApisNameTheirRequesterToo) {
+  Sampling running;
+  const auto messages = [&](const std::string& user) {
+    return ask(running.service->port(), "POST", "/v1/messages",
+               R"({"model":"m","max_tokens":9,"metadata":{"user_id":")" + user +
+                   R"("},"messages":[{"role":"user","content":"Tell me a joke"}]})")
+        .header("X-Cache");
+  };
+  EXPECT_EQ(messages("ann"), "MISS");
+  EXPECT_EQ(messages("ann"), "MISS");
+  EXPECT_EQ(messages("bob"), "HIT");
+  const auto responses = [&](const std::string& user) {
+    return ask(running.service->port(), "POST", "/v1/responses",
+               R"({"model":"m","store":false,"safety_identifier":")" + user +
+                   R"(","input":"Tell me a joke"})")
+        .header("X-Cache");
+  };
+  EXPECT_EQ(responses("ann"), "MISS");
+  EXPECT_EQ(responses("ann"), "MISS");
+  EXPECT_EQ(responses("bob"), "HIT");
+}
+
+TEST(Sampled, ExplainSaysWhatWouldServeTheRequester) {
+  Sampling running;
+  const auto explain = [&](const std::string& user) {
+    return running.admin("POST", "/admin/api/explain", R"({"body":)" + joke(user) + "}");
+  };
+  EXPECT_EQ(explain("ann")["miss"], "never_seen");
+  running.chat(joke("ann"));
+  const json anns = explain("ann");
+  EXPECT_EQ(anns["outcome"], "miss");
+  EXPECT_EQ(anns["reason"], "all-draws-had");
+  EXPECT_EQ(anns["miss"], "all_draws_had");
+  const json bobs = explain("bob");
+  EXPECT_EQ(bobs["outcome"], "hit");
+  EXPECT_EQ(bobs["draw"], 1);
+  EXPECT_EQ(running.chat(joke("bob")).header("X-Cache"), "HIT") << "explaining is not having";
+}
+
+TEST(Sampled, TimingProtectionGivesTenantsDrawsOfTheirOwn) {
+  Sampling running(
+      "[answers]\ntiming_protection = \"shared\"\n[tenancy]\n"
+      "[[tenancy.tenants]]\nname = \"a\"\ngroup = \"g\"\n"
+      "key_sha256 = [\"ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb\"]\n"
+      "[[tenancy.tenants]]\nname = \"b\"\ngroup = \"g\"\n"
+      "key_sha256 = [\"3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d\"]\n");
+  const std::string a = "Authorization: Bearer a\r\n";
+  const std::string b = "Authorization: Bearer b\r\n";
+  const Said first = running.chat(joke("ann"), a);
+  EXPECT_EQ(first.header("X-Afterimage-Draw"), "");
+  EXPECT_NE(joke_of(running.chat(joke("bob"), b)), joke_of(first));
+  EXPECT_EQ(joke_of(running.chat(joke("bob"), a)), joke_of(first));
+}
+
+/// Gateways that share answers have draws of their own: who has had one is known where it is stored.
+TEST(Sampled, ARequesterGetsNoDrawTwiceFromGatewaysThatShareAnswers) {
+  testing::GatewayWorld world;
+  testing::SharingGateway one(world);
+  testing::SharingGateway other(world);
+  world.model.answer_at_once();
+  const auto asked = [](testing::SharingGateway& gateway, const std::string& body) {
+    return ask(gateway.port(), "POST", "/v1/chat/completions", body).header("X-Cache");
+  };
+  EXPECT_EQ(asked(one, joke("ann")), "MISS");
+  EXPECT_EQ(asked(other, joke("ann")), "MISS");
+  EXPECT_EQ(asked(one, joke("bob")), "HIT");
+  EXPECT_EQ(world.model.asked(), 2U);
+  EXPECT_EQ(asked(one, question("Q")), "MISS");
+  EXPECT_EQ(asked(other, question("Q")), "HIT") << "what has one answer is shared";
+}
+
+}  // namespace
+}  // namespace afterimage
