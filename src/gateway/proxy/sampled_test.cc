@@ -5,6 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
+#include <condition_variable>
+#include <map>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -357,6 +361,99 @@ TEST(Sampled, TimingProtectionGivesTenantsDrawsOfTheirOwn) {
   EXPECT_EQ(first.header("X-Afterimage-Draw"), "");
   EXPECT_NE(joke_of(running.chat(joke("bob"), b)), joke_of(first));
   EXPECT_EQ(joke_of(running.chat(joke("bob"), a)), joke_of(first));
+}
+
+/// Tosses a coin for each answer: a short one at once, or a long one that takes its time. One call in ten
+/// fails, whatever it would have said.
+class CoinModel {
+ public:
+  explicit CoinModel(Running& running) {
+    running.model.answers([this](const HttpRequest& request, const Responder& responder) {
+      const json body = json::parse(*request.body);
+      bool is_long = false;
+      bool fails = false;
+      {
+        const std::scoped_lock lock(mutex_);
+        is_long = rng_.chance(0.5);
+        fails = rng_.chance(0.1);
+        first_.try_emplace(body["messages"][0]["content"].get<std::string>(), is_long);
+      }
+      asked_.notify_all();
+      const auto reply = [responder, is_long, fails] {
+        responder.reply({.status = fails ? 500U : 200U,
+                         .headers = {{"Content-Type", "application/json"}},
+                         .body = fails ? "{}" : Model::said(is_long ? "long" : "short")});
+      };
+      if (!is_long) return reply();
+      threads_.post_after(threads_.here_or_next(), std::chrono::milliseconds(30), reply);
+    });
+  }
+  /// Waits until it is asked; whether it answers at length.
+  bool is_long(const std::string& question) {
+    std::unique_lock lock(mutex_);
+    asked_.wait(lock, [&] { return first_.contains(question); });
+    return first_.at(question);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable asked_;
+  Rng rng_{1};
+  std::map<std::string, bool> first_;
+  IoThreads threads_{1};
+};
+
+/// How far a count of tosses of a fair coin is from half of them, in standard deviations.
+double deviation(int count, int tosses) { return (2.0 * count - tosses) / std::sqrt(tosses); }
+
+/// Four in 100,000 of these runs fail by chance. draws_distribution_test.cc measures more closely, and this
+/// the whole gateway: clients that leave when an answer is long, that come while it is on its way or after it,
+/// and that ask twice.
+TEST(Sampled, WhatARequesterSeesIsDistributedAsTheModelsAnswers) {
+  constexpr int kThreads = 8;
+  constexpr int kQuestions = 400;
+  Running running;
+  CoinModel coin(running);
+  const auto body = [](int question, const char* user) {
+    return R"({"model":"m","user":")" + std::string(user) +
+           R"(","messages":[{"role":"user","content":")" + std::to_string(question) + "\"}]}";
+  };
+  const auto sees_long = [&](int question, const char* user) {
+    while (true) {
+      const Said said = running.chat(body(question, user));
+      if (said.status == 200) return joke_of(said) == "long";
+    }
+  };
+  std::atomic<int> firsts = 0;
+  std::atomic<int> seconds = 0;
+  std::atomic<int> equal = 0;
+  std::vector<std::thread> clients;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    clients.emplace_back([&, thread] {
+      for (int question = thread; question < kQuestions; question += kThreads) {
+        {
+          RawClient ann(running.service->port());
+          const std::string asked = body(question, "ann");
+          ann.send(
+              "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+              "Content-Length: " +
+              std::to_string(asked.size()) + "\r\n\r\n" + asked);
+          if (!coin.is_long(std::to_string(question))) ann.read_all();
+        }
+        const bool bobs = sees_long(question, "bob");
+        const bool cids = sees_long(question, "cid");
+        const bool another = sees_long(question, "bob");
+        firsts += (question % 2 == 0 ? bobs : cids) ? 1 : 0;
+        seconds += another ? 1 : 0;
+        equal += another == bobs ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_LT(std::abs(deviation(firsts, kQuestions)), 4.5) << firsts << " of " << kQuestions;
+  EXPECT_LT(std::abs(deviation(seconds, kQuestions)), 4.5) << seconds << " of " << kQuestions;
+  EXPECT_LT(std::abs(deviation(equal, kQuestions)), 4.5) << equal << " of " << kQuestions;
+  EXPECT_GT(running.service->gateway().counts().snapshot().outcomes[0], 300U) << "hits";
 }
 
 /// Gateways that share answers have draws of their own: who has had one is known where it is stored.
