@@ -158,6 +158,12 @@ bool Draws::stored(const Draw& draw) {
   return remembers_all;
 }
 
+void Draws::leave(const Draw& draw, const RequesterId& who) {
+  const MutexLock lock(mutex_);
+  const auto place = place_of(draw);
+  if (place.has_value()) requests_.at(draw.request).draws[*place].waiting.erase(who);
+}
+
 void Draws::drop(const Draw& draw) {
   const MutexLock lock(mutex_);
   remove(draw);

@@ -88,6 +88,9 @@ class Draws final : public AnswerObserver {
   [[nodiscard]] bool holds(const Draw& draw) const;
   /// The answer is in the cache. False: the draw was forgotten meanwhile, and its answer must go.
   [[nodiscard]] bool stored(const Draw& draw);
+  /// The requester has left before it was given anything: it has not had the draw, if that is not
+  /// stored yet. Who comes back gets it, and not another, which would be short more often.
+  void leave(const Draw& draw, const RequesterId& who);
   /// There is no answer, or not any more. Nobody has had it.
   void drop(const Draw& draw);
   void answer_removed(const ScopeId& scope, std::string_view question) override;

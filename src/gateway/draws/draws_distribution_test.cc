@@ -45,14 +45,16 @@ enum class Fault : unsigned char {
   kNone,
   kFirstFinishedWins,   // concurrent requesters ask, and the first to end is kept
   kSameDrawTwice,       // nobody remembers who has had a draw
+  kWhoLeavesHasHadIt,   // a client that left and comes back is given another draw
   kCancelledCallsEnd,   // a client that leaves ends the call, and the next one asks again
   kLongOnesAreNotKept,  // as if answers that a limit ended were no answers
   kWaitingIsTooLong,    // who would have to wait for a draw asks for one of its own
   kEvictedBySize,       // the policy is told what a draw is
 };
-constexpr std::array kFaults{Fault::kFirstFinishedWins, Fault::kSameDrawTwice,
-                             Fault::kCancelledCallsEnd, Fault::kLongOnesAreNotKept,
-                             Fault::kWaitingIsTooLong,  Fault::kEvictedBySize};
+constexpr std::array kFaults{Fault::kFirstFinishedWins,  Fault::kWhoLeavesHasHadIt,
+                             Fault::kSameDrawTwice,      Fault::kCancelledCallsEnd,
+                             Fault::kLongOnesAreNotKept, Fault::kWaitingIsTooLong,
+                             Fault::kEvictedBySize};
 
 /// P(chi-square with an even number of degrees of freedom ≥ x).
 double p_value(double x, unsigned degrees) {
@@ -123,6 +125,8 @@ class World {
 
   /// What one requester of each question saw first, chosen before anybody asked.
   Table first{.shares = shares_of_kinds()};
+  /// What the requester saw who asked first, left soon, and came back.
+  Table returned{.shares = shares_of_kinds()};
   /// What one requester of each question saw first and then.
   Table pairs{.shares = shares_of_pairs()};
   std::size_t served = 0;  // without asking the model
@@ -139,6 +143,7 @@ class World {
     RequesterId who;
     std::optional<Duration> leaves_after = std::nullopt;  // nullopt: it waits
     bool counts_first = false;
+    bool comes_back = false;  // and waits then
     /// What its requester sees with two requests, in the order in which it asks.
     std::shared_ptr<std::array<std::optional<std::size_t>, 2>> pair = nullptr;
     std::size_t of_pair = 0;
@@ -193,6 +198,7 @@ class World {
       } else if (i == 0 || rng_.chance(0.5)) {
         client->leaves_after = exponential(100ms);
       }
+      client->comes_back = i == 0;
       later(at, [this, client] { ask(client); });
       at += exponential(rng_.chance(0.7) ? 30ms : 1500ms);
     }
@@ -244,10 +250,22 @@ class World {
     if (!client->leaves_after.has_value()) return;
     later(*client->leaves_after, [this, client, call] {
       if (call->over || std::erase(call->waiting, client) == 0) return;
+      leave(client, *call);
       if (fault_ != Fault::kCancelledCallsEnd || !call->waiting.empty()) return;
       call->over = true;
       if (call->draw.has_value()) draws_.drop(*call->draw);
     });
+  }
+
+  void leave(const std::shared_ptr<Client>& client, const Call& call) {
+    if (call.draw.has_value() && fault_ != Fault::kWhoLeavesHasHadIt) {
+      draws_.leave(*call.draw, client->who);
+      client->had->erase(call.draw->serial);
+    }
+    if (!client->comes_back) return;
+    const auto again = std::make_shared<Client>(*client);
+    again->leaves_after.reset();
+    later(50ms, [this, again] { ask(again); });
   }
 
   void end(Call& call, const Question& asked) {
@@ -279,6 +297,7 @@ class World {
 
   void see(const Client& client, std::size_t kind) {
     if (client.counts_first) ++first.counts[kind];
+    if (client.comes_back) ++returned.counts[kind];
     if (client.pair == nullptr) return;
     auto& [one, two] = *client.pair;
     (client.of_pair == 0 ? one : two) = kind;
@@ -324,37 +343,44 @@ struct Verdict20 {
 
 TEST(DrawsDistribution, IsTheModelsOwn) {
   Verdict20 first;
+  Verdict20 returned;
   Verdict20 pairs;
   testing::for_each_seed(20, [&](Rng& rng) {
     World world(rng, Fault::kNone);
     world.run();
     first.add(world.first);
+    returned.add(world.returned);
     pairs.add(world.pairs);
     EXPECT_EQ(world.repeated, 0U);
     EXPECT_GT(world.served, 3000U);
     EXPECT_GT(world.cached().evictions, 500U);
   });
   first.print("what a requester sees first");
-  pairs.print("what it sees first and second");
+  returned.print("what one sees that leaves and comes back");
+  pairs.print("what a requester sees first and second");
   EXPECT_TRUE(first.is_the_models());
+  EXPECT_TRUE(returned.is_the_models());
   EXPECT_TRUE(pairs.is_the_models());
 }
 
 TEST(DrawsDistribution, NoticesEachWayToGetItWrong) {
   for (const Fault fault : kFaults) {
     Verdict20 first;
+    Verdict20 returned;
     Verdict20 pairs;
     for (std::uint64_t seed = 1; seed <= 6; ++seed) {
       Rng rng(seed);
       World world(rng, fault);
       world.run();
       first.add(world.first);
+      returned.add(world.returned);
       pairs.add(world.pairs);
     }
     const std::string name = fmt::format("fault {}", static_cast<int>(fault));
     first.print(name + ", first");
+    returned.print(name + ", back");
     pairs.print(name + ", pairs");
-    EXPECT_LT(std::min(first.pooled(), pairs.pooled()), 1e-4) << name;
+    EXPECT_LT(std::min({first.pooled(), returned.pooled(), pairs.pooled()}), 1e-4) << name;
   }
 }
 

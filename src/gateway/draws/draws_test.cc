@@ -106,6 +106,20 @@ TEST(Draws, WhoseDrawFailedHasNotHadIt) {
   EXPECT_EQ(have(draws, kBob).draw, again.draw);
 }
 
+TEST(Draws, WhoLeavesBeforeTheAnswerHasNotHadIt) {
+  Draws draws;
+  const DrawClaim asked = draws.claim(kRequest, kAnn, {}, 0s);
+  draws.leave(*asked.draw, kAnn);
+  EXPECT_EQ(draws.claim(kRequest, kAnn, {}, 0s).draw, asked.draw) << "it is on its way";
+  draws.leave(*asked.draw, kAnn);
+  EXPECT_TRUE(draws.stored(*asked.draw));
+  const DrawClaim back = draws.claim(kRequest, kAnn, {}, 0s);
+  EXPECT_EQ(back.draw, asked.draw);
+  EXPECT_TRUE(back.is_stored);
+  draws.leave(*asked.draw, kAnn);
+  EXPECT_NE(draws.claim(kRequest, kAnn, {}, 0s).draw, asked.draw) << "it was given the answer";
+}
+
 TEST(Draws, ADrawWhoseAnswerLeftTheCacheIsForgotten) {
   Draws draws;
   const Draw gone = *have(draws, kAnn).draw;

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -20,24 +21,29 @@ class ClientPresence {
 
   void leave() {
     Subscriber subscriber;
+    std::function<void()> leaving;
     {
       const MutexLock lock(mutex_);
       left_ = true;
       subscriber = subscriber_;
+      leaving = std::exchange(leaving_, nullptr);
     }
+    if (leaving) leaving();
     if (subscriber != nullptr) subscriber->leave();
   }
   [[nodiscard]] bool has_left() const {
     const MutexLock lock(mutex_);
     return left_;
   }
-  /// From now on leaving ends this part, at once if the client has left; nullptr: none.
-  void follow(Subscriber subscriber) {
+  /// From now on leaving calls `leaving` and ends this part, at once if the client has left; nullptr: none.
+  void follow(Subscriber subscriber, std::function<void()> leaving = nullptr) {
     const bool left = [&] {
       const MutexLock lock(mutex_);
       subscriber_ = subscriber;
+      leaving_ = left_ ? nullptr : leaving;
       return left_;
     }();
+    if (left && leaving) leaving();
     if (left && subscriber != nullptr) subscriber->leave();
   }
 
@@ -45,6 +51,7 @@ class ClientPresence {
   mutable Mutex mutex_;
   bool left_ AFI_GUARDED_BY(mutex_) = false;
   Subscriber subscriber_ AFI_GUARDED_BY(mutex_);
+  std::function<void()> leaving_ AFI_GUARDED_BY(mutex_);
 };
 
 }  // namespace afterimage

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -156,6 +157,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   [[nodiscard]] SharedResponse& response() const { return subscriber_->response(); }
   void subscribe(std::shared_ptr<SharedResponse::Subscriber> subscriber, bool leads);
   void unsubscribe();
+  [[nodiscard]] std::function<void()> leaving() const;
   [[nodiscard]] RequestUsage usage() const {
     return {.asked = asked_, .config = *config_, .keys = gateway_.keys()};
   }

@@ -105,7 +105,16 @@ void GatewayRequest::end_call(const SharedResponse& response, Result<ApiRecord> 
 void GatewayRequest::subscribe(std::shared_ptr<SharedResponse::Subscriber> subscriber, bool leads) {
   leads_ = leads;
   subscriber_ = std::move(subscriber);
-  client_.follow(subscriber_);
+  client_.follow(subscriber_, leaving());
+}
+
+/// A client that leaves before anything of a draw was sent to it has not had it.
+std::function<void()> GatewayRequest::leaving() const {
+  if (!draw_.has_value()) return nullptr;
+  return [&draws = gateway_.draws(), draw = *draw_, who = requester_of(asked_, request_),
+          waited = response().shared_from_this()] {
+    if (waited->state() == SharedResponse::State::kWaiting) draws.leave(draw, who);
+  };
 }
 
 void GatewayRequest::unsubscribe() {
