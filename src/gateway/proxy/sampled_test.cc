@@ -17,6 +17,7 @@
 #include "gateway/proxy/gateway.h"
 #include "gateway/proxy/testing/sharing_gateways.h"
 #include "testing/running_gateway.h"
+#include "testing/temporary_folder.h"
 
 namespace afterimage {
 namespace {
@@ -200,6 +201,30 @@ TEST(Sampled, AnErasedDrawIsServedToNobody) {
     EXPECT_EQ(said.header("X-Cache"), "MISS") << filter;
     EXPECT_EQ(joke_of(said), "joke 3") << filter;
   }
+}
+
+// Who has had a draw is kept beside it: both go.
+TEST(Sampled, AfterARestartDrawsAreGoneAndReplaysAreNot) {
+  const testing::TemporaryFolder folder;
+  Sampling running("[memory]\ndisk = \"" + folder.path() + "\"\n");
+  const std::string replay = "X-Afterimage-Sampled: replay\r\n";
+  running.chat(joke("ann"));
+  running.chat(joke("ann"), replay);
+  running.service.reset();
+  running.service = running.start();
+  EXPECT_EQ(running.chat(joke("ann"), replay).header("X-Cache"), "HIT");
+  EXPECT_EQ(running.chat(joke("ann")).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(joke("bob")).header("X-Cache"), "HIT") << "what ann has just had";
+}
+
+TEST(Sampled, ADrawLivesAsLongAsItsTime) {
+  Sampling running("[answers]\nmax_ttl = \"1 h\"\n");
+  running.chat(joke("ann"));
+  const Said bobs = running.chat(joke("bob"));
+  EXPECT_EQ(bobs.header("X-Cache"), "HIT");
+  EXPECT_THAT(bobs.header("Cache-Status"), HasSubstr("ttl=35"));
+  EXPECT_EQ(running.chat(joke("cid"), "Cache-Control: min-fresh=4000\r\n").header("X-Cache"),
+            "MISS");
 }
 
 TEST(Sampled, ADrawThatIsReportedWrongIsErased) {
