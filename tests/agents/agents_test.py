@@ -26,8 +26,6 @@ from recorded_shapes import Recorder  # noqa: E402
 from scripted_model import DONE, FILE, NEW, OLD, TASK, ScriptedModel  # noqa: E402
 
 PATIENCE = 300  # seconds
-# None of them sends a temperature, and the second run is the same user's.
-ANSWERS = {"sampled": "replay"}
 
 
 def claude_code(url):
@@ -86,7 +84,7 @@ def main():
         with contextlib.ExitStack() as kept:
             place = pathlib.Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="agents-")))
             model = kept.enter_context(ScriptedModel(str(place / "work")))
-            gateway = kept.enter_context(GatewayProcess({"upstream": {"url": model.url}, "answers": ANSWERS}))
+            gateway = kept.enter_context(GatewayProcess({"upstream": {"url": model.url}}))
             recorder = kept.enter_context(Recorder(gateway.port))
             first = run_once(agent, folder, gateway, place, recorder.port if given.record else gateway.port)
             second = run_once(agent, folder, gateway, place, gateway.port)

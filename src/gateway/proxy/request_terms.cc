@@ -27,6 +27,10 @@ MatchLevel loosest_of(const RequestSubject& asked, const AnswerSettings& setting
   return std::min(allowed, asked.directives.ceiling.value_or(allowed));
 }
 
+/// In which agents name their session: OpenCode, Codex and earlier versions of it.
+constexpr auto kSessionHeaders =
+    std::to_array<std::string_view>({"x-session-id", "session-id", "session_id"});
+
 /// Of a request that expects another answer each time. `unset`: it does not say so.
 std::expected<ServingTerms, Bypass> sampled_terms(const RequestSubject& asked,
                                                   const AnswerSettings& settings, bool unset) {
@@ -132,13 +136,17 @@ DrawRules draw_rules(const RequestSubject& asked, const AnswerSettings& settings
 
 RequesterId requester_of(const RequestSubject& asked, const HttpRequest& request) {
   const RequestHints& hints = asked.directives.hints;
+  std::string_view conversation = asked.api->conversation;
+  for (const std::string_view header : kSessionHeaders) {
+    if (conversation.empty()) conversation = request.headers.find(header).value_or("");
+  }
   // A proxy in between says for whom it asks.
   const std::string forwarded(request.headers.find("x-forwarded-for").value_or(request.peer));
   const std::array<std::pair<std::string_view, std::string_view>, 5> names{
       {{"user", asked.api->user},
        {"agent", hints.agent},
        {"workflow", hints.workflow.workflow},
-       {"conversation", asked.api->conversation},
+       {"conversation", conversation},
        {"address", std::string_view(forwarded).substr(0, forwarded.find(','))}}};
   const auto* const named =
       std::ranges::find_if(names, [](const auto& name) { return !name.second.empty(); });

@@ -139,12 +139,14 @@ TEST(SampledRule, IsTheRequestsUnlessTheOperatorSwitchedItOff) {
 
 TEST(Requester, IsTheFirstNameWithinTheKey) {
   const auto requester = [](const std::string& body, const RequestHints& hints = {},
-                            const std::string& key = "k", const std::string& forwarded = "") {
+                            const std::string& key = "k", const std::string& forwarded = "",
+                            const std::string& session = "") {
     RequestSubject subject = asked("x", body);
     subject.directives.hints = hints;
     subject.tenant.id = key;
     HttpRequest request{.peer = "10.0.0.1"};
     if (!forwarded.empty()) request.headers.add("X-Forwarded-For", forwarded);
+    if (!session.empty()) request.headers.add("X-Session-Id", session);
     const RequesterId id = requester_of(subject, request);
     return std::pair(id.low, id.high);
   };
@@ -162,10 +164,12 @@ TEST(Requester, IsTheFirstNameWithinTheKey) {
                         requester(conversation),
                         requester(""),
                         requester("", {}, "k", "10.0.0.2, 10.0.0.3"),
+                        requester("", {}, "k", "10.0.0.2", "session"),
                         requester(user, agent, "other key")};
   EXPECT_EQ(std::set(all.begin(), all.end()).size(), all.size());
   EXPECT_EQ(all[0], requester(R"(,"user":"u")")) << "what comes later does not matter";
   EXPECT_EQ(all[7], requester("", {}, "k", "10.0.0.2")) << "the client, not the proxies";
+  EXPECT_EQ(all[5], requester("", {}, "k", "", "c")) << "agents name their session in a header";
   EXPECT_NE(requester(R"(,"user":"x")"), requester(R"(,"safety_identifier":"x")"));
   EXPECT_EQ(requester(R"(,"user":7)"), all[6]) << "not a name";
 }
