@@ -299,7 +299,8 @@ void add_answers(std::vector<Setting<Settings>>& table) {
        "Cache answers that max_tokens truncated; they are served for exact matches only."},
       kAtReload, answers(&AnswerSettings::cache_truncated), AnyValue());
   add({"answers.finish_abandoned",
-       "Finish and cache an answer after all its clients left; false: cancel the call."},
+       "Finish and cache an answer that all clients left; false: cancel, except draws of sampled "
+       "requests."},
       kAtReload, answers(&AnswerSettings::finish_abandoned), AnyValue());
   add({"answers.verify_sample_rate",
        "Share of non-exact hits, 0 to 1, for which the model is also called to compare answers."},

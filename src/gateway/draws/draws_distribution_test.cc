@@ -368,7 +368,7 @@ TEST(DrawsDistribution, NoticesEachWayToGetItWrong) {
     Verdict20 first;
     Verdict20 returned;
     Verdict20 pairs;
-    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
       Rng rng(seed);
       World world(rng, fault);
       world.run();

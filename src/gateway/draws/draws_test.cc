@@ -29,7 +29,9 @@ const RequesterId kCid = requester(3);
 DrawClaim have(Draws& draws, const RequesterId& who, const DrawRules& rules = {},
                Duration now = 0s) {
   DrawClaim claim = draws.claim(kRequest, who, rules, now);
-  if (claim.is_new) EXPECT_TRUE(draws.stored(*claim.draw));
+  if (claim.is_new) {
+    EXPECT_TRUE(draws.stored(*claim.draw));
+  }
   draws.check_invariants();
   return claim;
 }
@@ -186,7 +188,9 @@ TEST(Draws, OneThatAsManyHaveHadAsCanBeRememberedRetires) {
   while (draws.holds(popular)) {
     const DrawClaim claim = have(draws, requester(number++));
     if (claim.is_new) continue;  // taken for somebody who has had it
-    if (!claim.retired.empty()) EXPECT_EQ(claim.retired.front(), popular);
+    if (!claim.retired.empty()) {
+      EXPECT_EQ(claim.retired.front(), popular);
+    }
     ASSERT_LT(number, 2 * RequesterFilter::kCapacity);
   }
   EXPECT_GT(number, RequesterFilter::kCapacity);

@@ -128,7 +128,8 @@ GatewayRequest::Next GatewayRequest::ask_for_draw(const DrawClaim& claim) {
     decide(Outcome::kRefresh, Reason::kNoCache);
     return RequestStage::kJoining;
   }
-  if (!claim.had_others) return nothing_to_serve();
+  const bool had_others = claim.had_others || decision_.miss == MissReason::kAllDrawsHad;
+  if (!had_others) return nothing_to_serve();
   decision_.miss = MissReason::kAllDrawsHad;
   decision_.why = afterimage::explain(Reason::kAllDrawsHad);
   const Next next = nothing_to_serve();

@@ -103,6 +103,25 @@ TEST(SimilarAnswers, IsOffByDefault) {
   EXPECT_TRUE(similarity_level(running).is_null());
 }
 
+// Whether two answers are the same says nothing of the questions where answers vary.
+TEST(SimilarAnswers, SampledAnswersAreNeitherEvidenceNorCandidates) {
+  Running running(kOn);
+  know_rivers(running.model);
+  for (const std::string& rule : {"per-requester", "replay"}) {
+    const std::string headers = "X-Afterimage-Sampled: " + rule + "\r\n";
+    for (const char* const town : kTowns) {
+      for (const bool polite : {false, true}) {
+        json body = json::parse(about(town, polite));
+        body["temperature"] = 1;
+        EXPECT_EQ(running.chat(body.dump(), headers).header("X-Cache"), "MISS");
+      }
+    }
+  }
+  const SimilarityStats stats = running.service->gateway().parts().similar->stats().rung;
+  EXPECT_EQ(stats.lookups, 0U);
+  EXPECT_EQ(stats.entries, EntryCount(0));
+}
+
 TEST(SimilarAnswers, ShadowComparesAndServesNothing) {
   Running running("[similarity]\nmode = \"shadow\"\nerror_budget = 0.3\n");
   know_rivers(running.model);
