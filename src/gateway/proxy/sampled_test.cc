@@ -507,5 +507,21 @@ TEST(Sampled, ARequesterGetsNoDrawTwiceFromGatewaysThatShareAnswers) {
   EXPECT_EQ(asked(other, question("Q")), "HIT") << "what has one answer is shared";
 }
 
+// Another gateway may have erased it.
+TEST(Sampled, AGatewayThatCannotReadTheListOfErasuresServesNoDraw) {
+  testing::GatewayWorld world;
+  testing::SharingGateway gateway(world);
+  world.model.answer_at_once();
+  const auto asked = [&](const std::string& user) {
+    return ask(gateway.port(), "POST", "/v1/chat/completions", joke(user)).header("X-Cache");
+  };
+  EXPECT_EQ(asked("ann"), "MISS");
+  world.still.advance(std::chrono::minutes(1));
+  EXPECT_EQ(asked("bob"), "MISS");
+  ASSERT_TRUE(gateway.gateway().parts().archive->refresh().has_value());
+  EXPECT_EQ(asked("bob"), "HIT");
+  EXPECT_EQ(world.model.asked(), 2U);
+}
+
 }  // namespace
 }  // namespace afterimage
