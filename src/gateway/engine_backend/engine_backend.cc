@@ -511,6 +511,21 @@ std::string EngineBackend::text_of_prompt(const Sequence& prompt) const {
   return text;
 }
 
+bool EngineBackend::is_default(std::string_view field, double value) const {
+  const SamplingOptions sampling = engine_.default_options().sampling;
+  const std::pair<std::string_view, float> defaults[] = {
+      {"temperature", sampling.temperature},
+      {"top_k", static_cast<float>(sampling.top_k)},
+      {"top_p", sampling.top_p},
+      {"min_p", sampling.min_p},
+      {"repetition_penalty", sampling.repeat_penalty},
+      {"presence_penalty", sampling.presence_penalty},
+      {"frequency_penalty", sampling.frequency_penalty}};
+  const auto* const known =
+      std::ranges::find(defaults, field, &std::pair<std::string_view, float>::first);
+  return known != std::end(defaults) && static_cast<double>(known->second) == value;
+}
+
 GenerateOptions EngineBackend::defaults() const {
   GenerateOptions options = engine_.default_options();
   if (settings_.max_tokens.has_value()) options.max_tokens = TokenCount(*settings_.max_tokens);

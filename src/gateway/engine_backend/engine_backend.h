@@ -59,6 +59,7 @@ class EngineBackend final : public Backend {
     if (limit == kNoTokenLimit) return std::nullopt;
     return static_cast<std::uint32_t>(limit.value());
   }
+  [[nodiscard]] bool is_default(std::string_view field, double value) const override;
   [[nodiscard]] std::optional<bool> samples_by_default() const override {
     return engine_.default_options().sampling.temperature > 0;
   }

@@ -16,14 +16,11 @@
 #include "gateway/openai/attached_bytes.h"
 #include "gateway/openai/engine_limits.h"
 #include "gateway/openai/generation_fields.h"
+#include "gateway/openai/identity_rules.h"
 
 namespace afterimage {
 namespace {
 
-/// Fields that do not change an answer.
-constexpr auto kChangeNothing =
-    std::to_array<std::string_view>({"stream", "stream_options", "user", "metadata", "store",
-                                     "safety_identifier", "prompt_cache_key", "cache"});
 // Sorted by name: the order of the body's own members says nothing.
 constexpr auto kToolFields = std::to_array<std::string_view>(
     {"function_call", "functions", "parallel_tool_calls", "tool_choice", "tools"});
@@ -198,6 +195,8 @@ class Reading {
     if (!messages.is(JsonKind::kArray) || messages.is_empty()) {
       return wrong("messages", "must be a non-empty array of messages");
     }
+    call_ids_ = CallIds(root_);
+    for (const std::string_view id : call_ids_.ids()) request_.call_ids.emplace_back(id);
     std::string_view role;
     for (const JsonValue message : messages) {
       role = message["role"].text();
@@ -216,8 +215,7 @@ class Reading {
     ScopeMessage& read = request_.scope.messages.emplace_back(Role::kUser);
     const bool is_known = place_role(role.text(), read);
     // Fields without a place of their own stay as canonical JSON.
-    std::string rest = is_known ? canonical(message, {"role", "content"})  //
-                                : canonical(message, {"content"});
+    std::string rest = rest_of_message(message, is_known);
     if (rest != "{}") request_.scope.other[place] = std::move(rest);
     attach_members(message, {"role", "content"});
 
@@ -244,7 +242,47 @@ class Reading {
       parts.append(rest_of_part);
     }
     parts.append(index == 0 ? "[]" : "]");
+    // One text is what a string is.
+    if (parts == "[{}]") request_.scope.other.erase(place + "/content");
     return {};
+  }
+
+  /// The members without a place of their own, tool calls with their ids numbered.
+  std::string rest_of_message(const JsonValue& message, bool without_role) const {
+    std::string rest = "{";
+    for (const JsonValue member : message) {
+      const std::string_view name = member.key();
+      if (name == "content" || (without_role && name == "role") || name == kCacheControl ||
+          is_default_member(member)) {
+        continue;
+      }
+      if (rest.size() > 1) rest.push_back(',');
+      append_json_string(rest, name);
+      rest.push_back(':');
+      if (name == "tool_call_id" && member.is(JsonKind::kString)) {
+        call_ids_.append(rest, member);
+      } else if (name == "tool_calls" && member.is(JsonKind::kArray)) {
+        append_calls(rest, member);
+      } else {
+        append_canonical(rest, member);
+      }
+    }
+    return rest + "}";
+  }
+
+  void append_calls(std::string& out, const JsonValue& calls) const {
+    char separator = '[';
+    for (const JsonValue call : calls) {
+      out.push_back(std::exchange(separator, ','));
+      const JsonValue id = call["id"];
+      if (id.is(JsonKind::kString)) {
+        call_ids_.append(out, id);
+        append_canonical(out, call, {"id"});
+      } else {
+        append_canonical(out, call);
+      }
+    }
+    out += separator == '[' ? "[]" : "]";
   }
 
   void read_engine_fields(const JsonValue& message, const std::string& name) {
@@ -282,7 +320,7 @@ class Reading {
         attach_text(text.text());
         attach_members(part, {"type", "text"});
         message.parts.emplace_back(std::string(text.text()));
-        return canonical(part, {"type", "text"});
+        return canonical(part, {"type", "text", kCacheControl});
       }
       if (type.text() == "file") return read_file(part, name, message);
       const auto* field = std::ranges::find(kMediaFields, type.text(), &MediaField::name);
@@ -313,15 +351,15 @@ class Reading {
                    .begin = url.begin_offset(),
                    .end = url.end_offset()};
     const JsonValue asked = value[option];
-    const bool is_placed = asked.is(JsonKind::kString);
-    if (is_placed) media.options[std::string(option)] = asked.text();
+    const bool is_placed = asked.is(JsonKind::kString) || asked.is(JsonKind::kNull);
+    if (asked.is(JsonKind::kString)) media.options[std::string(option)] = asked.text();
     AFI_TRY_VOID(read_bytes(url.text(), is_input_audio, url_name, media));
     add_media(std::move(media), message);
 
     std::string rest = "[";
     append_json_string(rest, field.name);
     rest.push_back(',');
-    append_canonical(rest, part, {"type", field.name});
+    append_canonical(rest, part, {"type", field.name, kCacheControl});
     rest.push_back(',');
     attach_members(part, {"type", field.name});
     if (!value.is(JsonKind::kString)) {
@@ -524,11 +562,17 @@ class Reading {
     return {};
   }
 
+  /// The built-in engine calls one tool after the other where nothing is said.
+  [[nodiscard]] bool has_default(const JsonValue& field) const {
+    return is_default(field, root_) || (engine_ != nullptr && field.is(JsonKind::kFalse) &&
+                                        field.key() == "parallel_tool_calls");
+  }
+
   void place_fields() {
     Scope& scope = request_.scope;
     for (const std::string_view field : kToolFields) {
       const JsonValue value = root_[field];
-      if (value.is(JsonKind::kAbsent)) continue;
+      if (value.is(JsonKind::kAbsent) || has_default(value)) continue;
       scope.tools.push_back(scope.tools.empty() ? '{' : ',');
       append_json_string(scope.tools, field);
       scope.tools.push_back(':');
@@ -537,15 +581,15 @@ class Reading {
     if (!scope.tools.empty()) scope.tools.push_back('}');
     for (const JsonValue field : root_) {
       const std::string_view name = field.key();
-      if (name == content_field() || is_one_of(name, kChangeNothing) ||
-          is_one_of(name, kToolFields)) {
+      if (name == content_field() || is_inert(name) || is_one_of(name, kToolFields) ||
+          has_default(field)) {
         continue;
       }
       add_attached(field, request_.attached);
       if (name == "response_format") {
         scope.response_format = canonical(field);
       } else if (is_one_of(name, kSamplingFields)) {
-        scope.sampling[std::string(name)] = canonical(field);
+        scope.sampling[std::string(name)] = sampling_text(field);
       } else {
         scope.other[pointer_to(name)] = canonical(field);
       }
@@ -555,6 +599,7 @@ class Reading {
   JsonValue root_;
   std::shared_ptr<ApiEngineFields> engine_;
   ApiRequest request_;
+  CallIds call_ids_;
 };
 
 }  // namespace
@@ -590,7 +635,8 @@ Scope scope_of(const ApiRequest& request, std::span<const ContentDigest> content
     for (auto& part : message.parts) {
       if (auto* media = std::get_if<ScopeMedia>(&part)) {
         // The type of fetched bytes is known only now; a data URL named it from the beginning.
-        media->options = request.media[next].options;
+        const ApiMedia& read = request.media[next];
+        media->options = identity_options(read.modality, read.options, read.bytes.get());
         media->content = contents[next++];
       }
     }

@@ -123,6 +123,9 @@ struct ApiRequest {
   /// Of bytes that the body holds elsewhere: in parts of other types, in fields that nothing here knows,
   /// within texts. The answer depends on them, too, and is erased with them.
   std::vector<ContentDigest> attached;
+  /// Of tool calls, as somebody made them at random: requests that differ in them alone have the same
+  /// identity. See CallIds.
+  std::vector<std::string> call_ids;
   std::optional<ApiCacheDirectives> cache;
   /// Of a request that may be sampled: who asks, as "user:…" from `user`, `safety_identifier` or
   /// `metadata.user_id`, and the conversation from `prompt_cache_key`. Empty: it does not say.

@@ -111,6 +111,11 @@ class Backend {
   [[nodiscard]] virtual std::optional<std::uint32_t> default_max_tokens() const {
     return std::nullopt;
   }
+  /// Whether requests that leave this field of sampling out are answered with this value. Another server
+  /// does not say: its model's files or its options may have other defaults than the API's.
+  [[nodiscard]] virtual bool is_default(std::string_view /*field*/, double /*value*/) const {
+    return false;
+  }
   /// Whether it samples requests that name no temperature. nullopt: the model's server decides, so
   /// they are taken for sampled.
   [[nodiscard]] virtual std::optional<bool> samples_by_default() const { return std::nullopt; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "gateway/openai/record_call_ids.h"
 #include "gateway/proxy/gateway_request.h"
 #include "gateway/proxy/record_source.h"
 
@@ -232,7 +233,7 @@ std::optional<GatewayRequest::Stop> GatewayRequest::identify_request() {
                                     asked_.tenant.owner);
   if (!space.has_value()) return bypass(Reason::kUnidentified, space.error().message);
   asked_.space = *std::move(space);
-  asked_.question = question_of(api, request_, *asked_.space, backend.default_max_tokens());
+  asked_.question = question_of(api, request_, *asked_.space, backend);
   decision_.scope = asked_.question->scope().key.hex();
   if (gateway_.parts().reuse.answer_cache() == nullptr) return bypass(Reason::kDisabled);
   const auto terms = serving_terms(asked_, config_->settings, backend.samples_by_default());
@@ -247,7 +248,9 @@ bool GatewayRequest::take_found(AnswerLookup& found) {
                     : gateway_.records().parse(
                           std::shared_ptr<const std::string>(found.shared, &found.shared->record));
   if (!record.has_value() || !fits(*asked_.api, *record, found.steps.back().level)) return false;
-  found_ = Found{.lookup = std::move(found), .record = *std::move(record)};
+  found_ = Found{.lookup = std::move(found),
+                 .record = with_fresh_call_ids(*std::move(record), asked_.api->call_ids,
+                                               [this] { return gateway_.parts().ids.suffix(); })};
   return true;
 }
 

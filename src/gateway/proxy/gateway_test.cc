@@ -51,6 +51,82 @@ TEST(Gateway, TheSameQuestionIsAnsweredFromTheCache) {
   EXPECT_EQ(one, two);
 }
 
+/// An agent's second request: what its first call of a tool returned.
+std::string after_call(const std::string& id) {
+  return R"({"model":"m","temperature":0,"messages":[{"role":"user","content":"go on"},)"
+         R"({"role":"assistant","content":null,"tool_calls":[{"id":")" +
+         id + R"(","type":"function","function":{"name":"f","arguments":"{}"}}]},)" +
+         R"({"role":"tool","tool_call_id":")" + id + R"(","content":"pending"}]})";
+}
+Model::Answer calls_a_tool(const std::string& id) {
+  return [id](const HttpRequest&, const Responder& responder) {
+    responder.reply(
+        {.headers = {{"Content-Type", "application/json"}},
+         .body =
+             R"({"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,)"
+             R"("message":{"role":"assistant","content":null,"tool_calls":[{"id":")" +
+             id + R"(","type":"function","function":{"name":"f","arguments":"{}"}}]},)" +
+             R"("finish_reason":"tool_calls"}]})"});
+  };
+}
+
+// Agents make ids at random: none of their requests was ever the same again.
+TEST(Gateway, IdsOfToolCallsAreNoPartOfTheIdentity) {
+  Running running;
+  EXPECT_EQ(running.chat(after_call("call_aaaaaaaa")).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.model.last().body->find("#0"), std::string::npos) << "bytes are the caller's";
+  EXPECT_EQ(running.chat(after_call("call_bbbbbbbb")).header("X-Cache"), "HIT");
+}
+
+TEST(Gateway, OneConversationNeverHasTwoCallsWithOneId) {
+  Running running;
+  running.model.answers(calls_a_tool("call_bbbbbbbb"));
+  EXPECT_EQ(running.chat(after_call("call_aaaaaaaa")).header("X-Cache"), "MISS");
+  // The agent shows the model its last call only, and that is now the one that was answered with.
+  const Said again = running.chat(after_call("call_bbbbbbbb"));
+  EXPECT_EQ(again.header("X-Cache"), "HIT");
+  const std::string id = json::parse(again.body)["choices"][0]["message"]["tool_calls"][0]["id"];
+  EXPECT_NE(id, "call_bbbbbbbb");
+  EXPECT_THAT(id, StartsWith("call_"));
+  EXPECT_EQ(id.size(), std::string("call_bbbbbbbb").size());
+}
+
+TEST(Gateway, AnAnswerThatNamesACallIsNotStored) {
+  Running running;
+  running.model.answers([](const HttpRequest&, const Responder& responder) {
+    responder.reply({.headers = {{"Content-Type", "application/json"}},
+                     .body = Model::said("as call_aaaaaaaa says")});
+  });
+  for (const char* id : {"call_aaaaaaaa", "call_bbbbbbbb"}) {
+    EXPECT_EQ(running.chat(after_call(id)).header("X-Cache"), "MISS") << id;
+  }
+  const json decisions = running.admin("GET", "/admin/api/decisions")["decisions"];
+  EXPECT_EQ(decisions[0]["not_stored"], "names_call") << decisions[0];
+}
+
+// One canonical identity whatever API asks, and however it spells its defaults.
+TEST(Gateway, ThreeApisAndTheirSpellingsAreOneQuestion) {
+  Running running;
+  const auto post = [&](const char* path, const std::string& body) {
+    return ask(running.service->port(), "POST", path, body).header("X-Cache");
+  };
+  EXPECT_EQ(post("/v1/chat/completions",
+                 R"({"model":"m","temperature":0.0,"max_tokens":9,"n":1,"service_tier":"auto",)"
+                 R"("metadata":{"a":"b"},"stop":null,"messages":[{"role":"user","content":)"
+                 R"([{"type":"text","text":"q","cache_control":{"type":"ephemeral"}}]}]})"),
+            "MISS");
+  EXPECT_EQ(post("/v1/chat/completions", R"({"model":"m","temperature":0,"max_tokens":9,)"
+                                         R"("messages":[{"role":"user","content":"q"}]})"),
+            "HIT");
+  EXPECT_EQ(post("/v1/messages", R"({"model":"m","temperature":-0.0,"max_tokens":9,"top_p":1,)"
+                                 R"("messages":[{"role":"user","content":"q"}]})"),
+            "HIT");
+  EXPECT_EQ(
+      post("/v1/responses", R"({"model":"m","temperature":0,"max_output_tokens":9,)"
+                            R"("service_tier":"auto","client_metadata":{"a":"b"},"input":"q"})"),
+      "HIT");
+}
+
 TEST(Gateway, OneRecordServesWholeAndStreamed) {
   Running running;
   EXPECT_EQ(running.chat(question("Q", R"(,"stream":true)")).header("X-Cache"), "MISS");

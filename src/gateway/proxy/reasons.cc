@@ -96,6 +96,8 @@ constexpr auto kStored = table_of<StoreResult>({
      "a token limit truncated it, and answers.cache_truncated is off or the request names no "
      "max_tokens"},
     {StoreResult::kToolCalls, "tool_calls", "it calls tools, and answers.tool_calls is off"},
+    {StoreResult::kNamesCall, "names_call",
+     "it says the id of a tool call, and the same request may have another"},
     {StoreResult::kFinishReason, "finish_reason", "it did not end with finish_reason stop"},
     {StoreResult::kNoStore, "no_store", "the request said no-store"},
     {StoreResult::kBackendError, "backend_error", "the model's server answered with an error"},

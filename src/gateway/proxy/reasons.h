@@ -90,6 +90,7 @@ enum class StoreResult : unsigned char {
   kStored,
   kTruncated,     // a token limit ended it, and it may not be kept: see what_may_be_stored()
   kToolCalls,     // it calls tools, and answers.tool_calls is off
+  kNamesCall,     // it says the id of a tool call, and equal requests have other ids
   kFinishReason,  // it ended otherwise than by "stop": content_filter, …
   kNoStore,       // the request says no-store
   kBackendError,  // the backend refused it or failed

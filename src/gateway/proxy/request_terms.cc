@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <iterator>
 #include <utility>
 
@@ -19,6 +20,13 @@ namespace {
 bool is_of_the_api(std::string_view header) {
   static constexpr std::string_view kPrefix = "openai-";
   return same_header(header.substr(0, kPrefix.size()), kPrefix);
+}
+
+std::optional<double> number_of(std::string_view text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  return read.ec == std::errc() && read.ptr == end ? std::optional(number) : std::nullopt;
 }
 
 /// The loosest match level that the settings, the tenant and the request allow.
@@ -58,13 +66,18 @@ std::expected<ServingTerms, Bypass> sampled_terms(const RequestSubject& asked,
 }  // namespace
 
 Question question_of(const ApiRequest& api, const HttpRequest& request, const TenantSpace& space,
-                     std::optional<std::uint32_t> default_limit) {
+                     const Backend& backend) {
   std::vector<ContentDigest> contents;
   for (const ApiMedia& media : api.media) contents.push_back(*media.digest);
   Scope scope = scope_of(api, contents, space.inputs);
   scope.other["afterimage.operation"] = to_string(api.operation);
   scope.other["afterimage.model"] = api.model;
+  std::erase_if(scope.sampling, [&](const auto& field) {
+    const auto value = number_of(field.second);
+    return value.has_value() && backend.is_default(field.first, *value);
+  });
   // The limit that may truncate the answer is part of the request's identity.
+  const auto default_limit = backend.default_max_tokens();
   if (!api.max_tokens.has_value() && default_limit.has_value()) {
     scope.other["afterimage.max_tokens"] = std::to_string(*default_limit);
   }
@@ -194,6 +207,8 @@ std::string coalescing_key(const RequestSubject& asked, const AnswerSettings& se
   key += asked.api->stream ? 's' : 'w';
   key += asked.api->include_usage ? 'u' : '-';
   key += asked.directives.no_cache ? 'n' : '-';
+  // The answer may name them, which is only known at its end.
+  for (const std::string& id : asked.api->call_ids) key.append(id).push_back(' ');
   // Joining takes less time than asking, which would tell that somebody else asks the same.
   const std::string& tenant = asked.tenant.name;
   if (hides_hits(asked, settings)) {

@@ -17,6 +17,7 @@
 #include "gateway/draws/draws.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/request.h"
+#include "gateway/proxy/backend.h"
 #include "gateway/proxy/reasons.h"
 #include "gateway/proxy/spaces.h"
 
@@ -38,10 +39,9 @@ struct RequestSubject {
 // What a request may be served by, and what may be stored of its answer: functions of the request and
 // the settings alone, for the state machine and for explain().
 
-/// By which its answer is found. `default_limit`: of its tokens, if the request names none.
+/// By which its answer is found, if this backend answers it.
 [[nodiscard]] Question question_of(const ApiRequest& api, const HttpRequest& request,
-                                   const TenantSpace& space,
-                                   std::optional<std::uint32_t> default_limit);
+                                   const TenantSpace& space, const Backend& backend);
 
 /// How far its answer may come from the cache.
 struct ServingTerms {
