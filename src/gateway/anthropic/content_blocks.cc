@@ -3,11 +3,11 @@
 #include "gateway/anthropic/content_blocks.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
 #include "gateway/protocol/fields.h"
+#include "gateway/protocol/volatile_blocks.h"
 
 namespace afterimage {
 namespace {
@@ -34,22 +34,6 @@ Result<UploadedFile> file_of(const JsonValue& source, const std::string& place,
   if (!file.has_value())
     return fail(file.error().code, place + ".file_id: " + file.error().message);
   return file;
-}
-
-/// First blocks of a system prompt that a client writes for its own service, with a value that changes
-/// from request to request. The model is better off without them, and every prefix that begins with one
-/// would be new: vLLM and Ollama leave them out, too.
-constexpr auto kBillingLines = std::to_array<std::string_view>({"x-anthropic-billing-header:"});
-
-/// The text after its billing line, if it begins with one.
-std::string_view without_billing_line(std::string_view text) {
-  const bool has_one = std::ranges::any_of(
-      kBillingLines, [&](std::string_view line) { return text.starts_with(line); });
-  if (!has_one) return text;
-  const std::size_t end = text.find('\n');
-  if (end == std::string_view::npos) return {};
-  const std::size_t rest = text.find_first_not_of('\n', end);
-  return rest == std::string_view::npos ? std::string_view() : text.substr(rest);
 }
 
 Result<std::string_view> text_of_block(const JsonValue& block, const std::string& place,
@@ -269,13 +253,13 @@ Result<void> add_assistant(const JsonValue& blocks, const std::string& place,
   return {};
 }
 
-/// The texts of `content`, a string or a list of text blocks, but for billing lines.
+/// The texts of `content`, a string or a list of text blocks, but for volatile lines.
 Result<std::vector<std::string_view>> read_instructions(const JsonValue& content,
                                                         const std::string& place,
                                                         const MessageContext& context) {
   std::vector<std::string_view> texts;
   const auto add = [&](std::string_view text, const std::string& where) {
-    const std::string_view rest = without_billing_line(text);
+    const std::string_view rest = without_volatile_line(text);
     if (rest.size() != text.size()) context.ignored.push_back(where);
     if (rest.size() == text.size() || !rest.empty()) texts.push_back(rest);
   };

@@ -60,8 +60,15 @@ bool is_passed_on(std::string_view name) {
 void append_ignored(HttpHeaders& headers, const std::vector<std::string>& places) {
   constexpr std::string_view kName = "X-Afterimage-Ignored";
   std::string list(headers.find(kName).value_or(""));
-  for (const std::string& place : places) list += (list.empty() ? "" : ", ") + place;
+  if (!list.empty() && !places.empty()) list += ", ";
+  list += list_of(places);
   if (!list.empty()) headers.set(kName, list);
+}
+
+std::string list_of(const std::vector<std::string>& places) {
+  std::string list;
+  for (const std::string& place : places) list += (list.empty() ? "" : ", ") + place;
+  return list;
 }
 
 std::string element(std::string_view list, std::size_t index) {

@@ -40,6 +40,8 @@ namespace afterimage {
 /// Names in X-Afterimage-Ignored what has no influence on the answer, after what stands there.
 void append_ignored(HttpHeaders& headers, const std::vector<std::string>& places);
 
+/// "betas, tools[3]"
+[[nodiscard]] std::string list_of(const std::vector<std::string>& places);
 /// "messages[3]"
 [[nodiscard]] std::string element(std::string_view list, std::size_t index);
 

@@ -9,19 +9,25 @@
 
 #include "foundation/text/data_url.h"
 #include "gateway/protocol/fields.h"
+#include "gateway/protocol/volatile_blocks.h"
 
 namespace afterimage {
 namespace {
 
-/// The text of a content that has nothing else; nullopt: it has, or is none.
-std::optional<std::string> text_of(const JsonValue& content) {
-  if (content.is(JsonKind::kString)) return std::string(content.text());
+/// The text of a content that has nothing else, without volatile lines; nullopt: it has, or is none.
+std::optional<std::string> text_of(const JsonValue& content, bool& has_volatile) {
+  const auto rest_of = [&](std::string_view text) {
+    const std::string_view rest = without_volatile_line(text);
+    has_volatile = has_volatile || rest.size() != text.size();
+    return std::string(rest);
+  };
+  if (content.is(JsonKind::kString)) return rest_of(content.text());
   std::string all;
   for (const JsonValue part : content) {
     const std::string_view type = part["type"].text();
     const bool is_text = type == "input_text" || type == "output_text" || type == "text";
     if (!is_text || !part["text"].is(JsonKind::kString)) return std::nullopt;
-    all += (all.empty() ? "" : "\n\n") + std::string(part["text"].text());
+    all += (all.empty() ? "" : "\n\n") + rest_of(part["text"].text());
   }
   return content.is_empty() ? std::nullopt : std::optional(all);
 }
@@ -138,7 +144,10 @@ Result<void> InputItems::add_message(const JsonValue& item, const std::string& p
   }
   keep_item(item, "msg_");
   if (role == "system" || role == "developer") {
-    if (const auto text = text_of(item["content"])) {
+    bool has_volatile = false;
+    if (const auto text = text_of(item["content"], has_volatile)) {
+      if (has_volatile) ignored_.push_back(place + ".content");
+      if (has_volatile && text->empty()) return {};
       end_assistant();
       add_instructions(*text);
       return {};

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "gateway/protocol/fields.h"
+#include "gateway/protocol/volatile_blocks.h"
 #include "gateway/responses/input_items.h"
 
 namespace afterimage {
@@ -125,8 +126,12 @@ class Reading {
   Result<void> read_input() {
     const JsonValue instructions = root_["instructions"];
     std::string system;
-    if (!instructions.is_none()) {
-      AFI_TRY(system, text_field(instructions, "instructions"));
+    bool is_said = !instructions.is_none();
+    if (is_said) {
+      AFI_TRY(const std::string_view text, text_field(instructions, "instructions"));
+      system = without_volatile_line(text);
+      if (system.size() != text.size()) ignore("instructions");
+      is_said = system.size() == text.size() || !system.empty();
     }
     AFI_TRY_VOID(read_previous(root_["previous_response_id"]));
     InputItems items(files_, id_, !request_.previous_id.empty(), tools_, request_.ignored);
@@ -141,7 +146,7 @@ class Reading {
     if (!system.empty() && !request_.first_instructions.empty()) system += "\n\n";
     system += request_.first_instructions;
     JsonArray all;
-    if (!system.empty() || !instructions.is_none()) {
+    if (!system.empty() || is_said) {
       all.add(JsonObject().add_text("role", "system").add_text("content", system).text());
     }
     if (!request_.messages.empty()) all.add(request_.messages);

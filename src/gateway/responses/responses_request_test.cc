@@ -80,6 +80,25 @@ TEST(ResponsesRequest, HasTheIdentityOfTheEqualChat) {
   }
 }
 
+TEST(ResponsesRequest, TwoBillingLinesAreOnePrompt) {
+  const std::string line = R"(x-anthropic-billing-header: cch=9f3c2;)";
+  const std::string question = R"({"role":"user","content":"Q"}])";
+  const auto without = read(with(R"("instructions":"Help.","input":[)" + question));
+  const auto in_instructions =
+      read(with(R"("instructions":")" + line + R"(\nHelp.","input":[)" + question));
+  const auto in_item =
+      read(with(R"("input":[{"role":"system","content":[{"type":"input_text","text":")" + line +
+                R"("},{"type":"input_text","text":"Help."}]},)" + question));
+  for (const auto* request : {&in_instructions, &in_item}) {
+    ASSERT_TRUE(request->has_value()) << request->error().message;
+    EXPECT_EQ((*request)->chat, without->chat);
+  }
+  EXPECT_THAT(in_instructions->ignored, ElementsAre("instructions"));
+  EXPECT_THAT(in_item->ignored, ElementsAre("input[0].content"));
+  const Json only = chat_of(with(R"("instructions":")" + line + R"(","input":[)" + question));
+  EXPECT_EQ(only["messages"].size(), 1U);
+}
+
 TEST(ResponsesRequest, ItemsOfOneTurnBecomeOneMessage) {
   const Json chat = chat_of(input(
       R"([{"role":"user","content":"Weather?"},)"
