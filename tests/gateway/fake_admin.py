@@ -192,7 +192,7 @@ class Gateway:
 
     @staticmethod
     def bypasses(outcomes):
-        return [{"reason": "no-temperature", "requests": outcomes["bypass"], "why": "the request names no temperature",
+        return [{"reason": "no-temperature", "requests": outcomes["bypass"], "repeats": outcomes["bypass"] // 2, "why": "the request names no temperature",
                  "remedy": "set answers.sampled = \"per-requester\""}] if outcomes["bypass"] else []
 
     def bound(self):
@@ -347,6 +347,7 @@ class Gateway:
             family(f"afterimage_answers_{what}_total", "counter", "Answers.", ({}, s["answers"][what]))
         family("afterimage_answers_damaged_total", "counter", "Damaged.", ({}, 0))
         family("afterimage_answers_refused_total", "counter", "Refused.", ({"reason": "no_room"}, 0), ({"reason": "blocked"}, 0))
+        family("afterimage_bypassed_repeats_total", "counter", "Repeats.", ({"reason": "no-temperature"}, s["requests"]["by_outcome"]["bypass"] // 2))
         family("afterimage_bypasses_total", "counter", "Bypasses.", ({"reason": "no-temperature"}, s["requests"]["by_outcome"]["bypass"]))
         family("afterimage_answers_not_stored_total", "counter", "Not stored.", *(({"reason": r}, 0) for r in (
             "truncated", "tool_calls", "finish_reason", "no_store", "backend_error", "abandoned", "not_recorded", "too_large", "no_space", "blocked", "invalidated")))

@@ -238,8 +238,8 @@ Result<json> explain(Gateway& gateway, const json& asked, std::string_view text)
       gateway.explain(known->second, std::string(root["body"].source()), std::move(headers),
                       translation_for(gateway, known->first));
   json said = decision_json(decision);
-  for (const char* absent :
-       {"id", "at_ms", "status", "took_ms", "saved_ms", "request_id", "stored", "not_stored"}) {
+  for (const char* absent : {"id", "at_ms", "status", "took_ms", "saved_ms", "request_id", "stored",
+                             "not_stored", "repeats"}) {
     said.erase(absent);
   }
   add_explanation(said, decision);

@@ -250,9 +250,10 @@ json engine_json(const Gateway& gateway) {
 /// Why requests were not answered from the cache, and what would change that.
 json bypasses_json(const Counts::Snapshot& counts) {
   json bypasses = json::array();
-  for (const auto& [reason, requests] : counts.bypasses) {
+  for (const auto& [reason, requests, repeats] : counts.bypasses) {
     bypasses.push_back({{"reason", to_string(reason)},
                         {"requests", requests},
+                        {"repeats", repeats},
                         {"why", explain(reason)},
                         {"remedy", remedy(reason)}});
   }
@@ -328,6 +329,8 @@ json decision_json(const Decision& decision) {
       {"not_stored", decision.stored.has_value() && !is_stored ? to_string(*decision.stored) : ""},
       {"miss", decision.miss.has_value() ? to_string(*decision.miss) : ""},
       {"took_ms", milliseconds(decision.took)},
+      {"ignored", decision.ignored},
+      {"repeats", decision.repeats},
       {"saved_ms", milliseconds(decision.saved)},
       {"status", decision.status},
       {"request_id", decision.request_id},

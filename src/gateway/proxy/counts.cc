@@ -98,6 +98,11 @@ Counts::Counts(Metrics& metrics)
         reason, metrics.counter("afterimage_bypasses_total",
                                 "Requests that were not looked up in the cache and not stored",
                                 {{"reason", std::string(to_string(reason))}}));
+    if (remedy(reason).empty()) continue;
+    repeats_.emplace(reason,
+                     metrics.counter("afterimage_bypassed_repeats_total",
+                                     "Requests that bypassed the cache and equal an earlier one",
+                                     {{"reason", std::string(to_string(reason))}}));
   }
 }
 
@@ -140,8 +145,13 @@ std::uint64_t Counts::ended(const Decision& decision) {
   }
   count_tenant(decision);
   if (decision.outcome != Outcome::kBypass || !is_bypass(decision.reason)) return 0;
+  const auto reason = static_cast<std::size_t>(decision.reason);
   bypasses_.at(decision.reason).add();
-  return ++bypassed_[static_cast<std::size_t>(decision.reason)];
+  if (decision.repeats) {
+    repeats_.at(decision.reason).add();
+    ++repeated_[reason];
+  }
+  return ++bypassed_[reason];
 }
 
 void Counts::count_tenant(const Decision& decision) {
@@ -202,10 +212,14 @@ Counts::Snapshot Counts::snapshot() const {
                 .tenants = {}};
   for (std::size_t i = 0; i < kOutcomes; ++i) shot.outcomes[i] = outcomes_[i];
   for (std::size_t i = 0; i < bypassed_.size(); ++i) {
-    if (bypassed_[i] > 0) shot.bypasses.emplace_back(static_cast<Reason>(i), bypassed_[i]);
+    const std::uint64_t requests = bypassed_[i];
+    if (requests == 0) continue;
+    // A request is counted as a repeat before it is counted as a bypass.
+    shot.bypasses.push_back({.reason = static_cast<Reason>(i),
+                             .requests = requests,
+                             .repeats = std::min(requests, repeated_[i].load())});
   }
-  std::ranges::sort(shot.bypasses, std::ranges::greater(),
-                    &std::pair<Reason, std::uint64_t>::second);
+  std::ranges::sort(shot.bypasses, std::ranges::greater(), &Snapshot::Bypasses::requests);
   const MutexLock lock(mutex_);
   for (const auto& [name, counts] : tenants_) shot.tenants.push_back(counts);
   return shot;

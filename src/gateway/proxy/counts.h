@@ -74,7 +74,13 @@ class Counts {
 
   struct Snapshot {
     std::array<std::uint64_t, kOutcomes> outcomes{};
-    std::vector<std::pair<Reason, std::uint64_t>> bypasses;  // the most frequent first
+    /// The requests that bypassed the cache for one reason.
+    struct Bypasses {
+      Reason reason = Reason::kNone;
+      std::uint64_t requests = 0;
+      std::uint64_t repeats = 0;  // of them: equal to an earlier one
+    };
+    std::vector<Bypasses> bypasses;  // the most frequent reason first
     std::uint64_t in_flight = 0;
     Duration saved{0};
     std::uint64_t saved_prompt_tokens = 0;
@@ -106,10 +112,12 @@ class Counts {
   std::vector<MetricCounter> leases_;      // by LeaseOutcome
   std::vector<MetricCounter> not_stored_;  // by StoreResult, without kStored
   std::map<Reason, MetricCounter> bypasses_;
+  std::map<Reason, MetricCounter> repeats_;
   Spread hits_;
   Spread misses_;
   std::array<std::atomic<std::uint64_t>, kOutcomes> outcomes_{};
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Reason::kCount)> bypassed_{};
+  std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Reason::kCount)> repeated_{};
   std::atomic<std::uint64_t> in_flight_ = 0;
   std::atomic<std::int64_t> saved_ns_ = 0;
   std::atomic<std::uint64_t> prompt_ = 0;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "afterimage/secret.h"
 #include "gateway/proxy/gateway_request.h"
 #include "gateway/proxy/protocol_routes.h"
 #include "gateway/proxy/retry_after.h"
@@ -99,6 +100,7 @@ Gateway::Gateway(GatewayParts parts, std::unique_ptr<KeyStore> own_keys,
       own_keys_(std::move(own_keys)),
       config_(std::move(config)),
       counts_(parts.metrics),
+      seen_requests_(random_secret().value_or(parts.root)),
       spaces_(parts.root),
       media_(parts.caller, config_.load()->settings.media.memory, parts.clock),
       files_(config_.load()->settings.files.size, config_.load()->settings.files.ttl, parts.clock),

@@ -29,6 +29,7 @@
 #include "gateway/proxy/decisions.h"
 #include "gateway/proxy/id_generator.h"
 #include "gateway/proxy/media_fetch.h"
+#include "gateway/proxy/seen_requests.h"
 #include "gateway/proxy/shared_responses.h"
 #include "gateway/proxy/spaces.h"
 #include "gateway/responses/response_store.h"
@@ -109,6 +110,8 @@ class Gateway {
   [[nodiscard]] Draws& draws() { return draws_; }
   [[nodiscard]] SharedResponses& responses() { return responses_; }
   [[nodiscard]] SharedRecords& records() { return records_; }
+  /// Of the requests that bypass the cache.
+  [[nodiscard]] SeenRequests& seen_requests() { return seen_requests_; }
   [[nodiscard]] Spaces& spaces() { return spaces_; }
   [[nodiscard]] FileStore& files() { return files_; }
   [[nodiscard]] MediaFetcher& media() { return media_; }
@@ -153,6 +156,7 @@ class Gateway {
   Draws draws_;
   SharedResponses responses_;
   SharedRecords records_;
+  SeenRequests seen_requests_;
   Spaces spaces_;
   MediaFetcher media_;
   FileStore files_;

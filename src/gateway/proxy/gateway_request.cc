@@ -14,6 +14,7 @@
 #include "gateway/openai/attached_bytes.h"
 #include "gateway/protocol/chat_files.h"
 #include "gateway/protocol/fields.h"
+#include "gateway/protocol/volatile_blocks.h"
 #include "gateway/proxy/media_fetch.h"
 #include "gateway/proxy/retry_after.h"
 
@@ -237,10 +238,15 @@ Result<std::optional<std::string>> GatewayRequest::translated_body() {
   if (translation_ != nullptr) {
     return translation_->request(*request_.body, {.tenant = asked_.tenant.id, .files = files});
   }
-  const bool may_name_files =
-      asked_.operation == ApiOperation::kChat && gateway_.files().is_enabled();
-  if (!may_name_files) return std::nullopt;
-  return with_uploaded_files(*request_.body, files);
+  std::optional<std::string> chat;
+  if (asked_.operation != ApiOperation::kChat) return chat;
+  if (auto without = without_volatile_lines(*request_.body)) {
+    left_out_ = std::move(without->left_out);
+    chat = std::move(without->body);
+  }
+  if (!gateway_.files().is_enabled()) return chat;
+  AFI_TRY(auto with_files, with_uploaded_files(chat.has_value() ? *chat : *request_.body, files));
+  return with_files.has_value() ? std::move(with_files) : std::move(chat);
 }
 
 std::optional<Refusal> GatewayRequest::translate_body() {
@@ -382,10 +388,7 @@ void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
     if (draw_.has_value() && status < 400) said.draw = draw_->number;
     add_cache_headers(headers, said);
   }
-  if (asked_.api != nullptr && status < 400) {
-    // Of a hit as well: its answer was no more constrained.
-    append_ignored(headers, gateway_.parts().backend.ignored(*asked_.api));
-  }
+  note_ignored(status < 400 ? &headers : nullptr);
   headers.set("X-Request-Id", decision_.request_id);
   if (!responder_.has_value()) return;
   HttpReply made{.status = status, .headers = std::move(headers), .body = std::move(body)};
@@ -396,6 +399,18 @@ void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
   // A client that has read a complete body finds its decision.
   if (!lasts) record_decision();
   responder_->reply(std::move(made));
+}
+
+/// Of a hit as well: its answer was no more constrained.
+void GatewayRequest::note_ignored(HttpHeaders* headers) {
+  decision_.ignored = left_out_;
+  const auto add = [this](const std::vector<std::string>& places) {
+    decision_.ignored.insert(decision_.ignored.end(), places.begin(), places.end());
+  };
+  if (asked_.api != nullptr) add(gateway_.parts().backend.ignored(*asked_.api));
+  if (headers != nullptr) append_ignored(*headers, decision_.ignored);
+  // translated() names these in the header.
+  if (translation_ != nullptr) add(translation_->ignored());
 }
 
 void GatewayRequest::record_decision() {
@@ -410,6 +425,7 @@ void GatewayRequest::record_decision() {
   if (decision_.first_byte == Duration(0)) decision_.first_byte = decision_.took;
   decision_.stored = storing_.result();
   if (draw_.has_value()) decision_.draw = draw_->number;
+  decision_.repeats = repeats_an_earlier_one();
   if (const std::uint64_t bypasses = gateway_.counts().ended(decision_);
       is_worth_a_line(bypasses)) {
     gateway_.parts().log.info("bypasses", {{"reason", to_string(decision_.reason)},
@@ -424,6 +440,16 @@ void GatewayRequest::record_decision() {
   if (logged) log_decision();
 }
 
+bool GatewayRequest::repeats_an_earlier_one() {
+  if (decision_.outcome != Outcome::kBypass || remedy(decision_.reason).empty()) return false;
+  // Without an identity, equal bytes of the same tenant.
+  std::string request = asked_.question.has_value()
+                            ? asked_.question->scope().key.hex() + asked_.question->text()
+                            : asked_.tenant.cache_namespace.text() + "\n" + *asked_.body;
+  request += asked_.question.has_value() ? 'q' : 'b';
+  return gateway_.seen_requests().add(std::as_bytes(std::span(request)));
+}
+
 void GatewayRequest::log_decision() {
   gateway_.parts().log.info(
       "request", {{"request_id", decision_.request_id},
@@ -435,6 +461,7 @@ void GatewayRequest::log_decision() {
                   {"outcome", to_string(decision_.outcome)},
                   {"reason", to_string(decision_.reason)},
                   {"match_level", decision_.level},
+                  {"ignored", list_of(decision_.ignored)},
                   {"stored", decision_.stored.has_value() ? to_string(*decision_.stored) : ""},
                   {"status", static_cast<std::uint64_t>(decision_.status)},
                   {"took_ms", std::chrono::duration<double, std::milli>(decision_.took).count()}});

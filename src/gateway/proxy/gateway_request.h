@@ -73,6 +73,9 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   [[nodiscard]] std::optional<Refusal> translate_body();
   [[nodiscard]] Result<std::optional<std::string>> translated_body();
   void note_texts(std::string_view body);
+  /// In the decision and the headers, if they are given: what of the request was left out, or is not
+  /// enforced.
+  void note_ignored(HttpHeaders* headers);
   /// An error: it cannot be read.
   [[nodiscard]] Result<std::optional<Refusal>> read_body();
   [[nodiscard]] bool has_all_media() const;
@@ -90,6 +93,9 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
              bool lasts = false);
   void decide(Outcome outcome, Reason reason);
   void record_decision();
+  /// Of a request that bypasses the cache for a reason that can be changed: whether an equal one came
+  /// before, whose answer would have been served.
+  [[nodiscard]] bool repeats_an_earlier_one();
   void log_decision();
   void client_left();
 
@@ -175,6 +181,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   const std::shared_ptr<const ConfigSnapshot> config_;
   HttpRequest request_;
   std::optional<Responder> responder_;
+  std::vector<std::string> left_out_;         // of a chat's body
   std::shared_ptr<Translation> translation_;  // nullptr: the client speaks the backend's protocol
   const Duration arrived_;
 

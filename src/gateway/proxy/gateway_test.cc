@@ -20,6 +20,7 @@
 namespace afterimage {
 namespace {
 
+using ::testing::AllOf;
 using testing::ask;
 using ::testing::HasSubstr;
 using testing::json;
@@ -249,9 +250,65 @@ TEST(Gateway, TheOperatorLearnsWhyRequestsBypassTheCache) {
   EXPECT_EQ(bypasses[0]["reason"], "no-temperature");
   EXPECT_EQ(bypasses[0]["requests"], 100);
   EXPECT_THAT(bypasses[0]["remedy"].get<std::string>(), HasSubstr("answers.sampled"));
+  EXPECT_EQ(bypasses[0]["repeats"], 99) << "what the remedy would have made hits";
   EXPECT_EQ(bypasses[1]["reason"], "off");
+  EXPECT_EQ(bypasses[1]["repeats"], 0);
   EXPECT_THAT(ask(running.service->admin_port(), "GET", "/metrics", "").body,
-              HasSubstr("afterimage_bypasses_total{reason=\"no-temperature\"} 100"));
+              AllOf(HasSubstr("afterimage_bypasses_total{reason=\"no-temperature\"} 100"),
+                    HasSubstr("afterimage_bypassed_repeats_total{reason=\"no-temperature\"} 99"),
+                    Not(HasSubstr("afterimage_bypassed_repeats_total{reason=\"unreadable\"}"))));
+}
+
+TEST(Gateway, RepeatsOfBypassesAreEqualRequestsOfOneTenant) {
+  Running running("[answers]\nsampled = \"off\"\n");
+  const auto asked = [](const std::string& id) {
+    return R"({"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":null,)"
+           R"("tool_calls":[{"id":")" +
+           id +
+           R"(","type":"function","function":{"name":"f","arguments":"{}"}}]},)"
+           R"({"role":"tool","tool_call_id":")" +
+           id + R"(","content":"t"}]})";
+  };
+  const std::string by_address =
+      R"({"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":)"
+      R"({"url":"http://example.com/a.png"}}]}]})";
+  running.chat(asked("call_aaaaaaaa"), "Authorization: Bearer one\r\n");
+  running.chat(asked("call_bbbbbbbb"), "Authorization: Bearer two\r\n");
+  running.chat(asked("call_cccccccc"), "Authorization: Bearer one\r\n");
+  running.chat(by_address);
+  running.chat(by_address);
+  const json decisions = running.admin("GET", "/admin/api/decisions")["decisions"];
+  std::vector<bool> repeats;
+  for (const json& decision : decisions) repeats.push_back(decision["repeats"]);
+  EXPECT_EQ(repeats, (std::vector<bool>{false, false, true, false, true})) << decisions;
+}
+
+// An agent that is translated to chats by somebody else sends the line there.
+TEST(Gateway, ABillingLineIsNoPartOfAChat) {
+  Running running;
+  const auto chat = [&](const std::string& value) {
+    return running.chat(R"({"model":"m","temperature":0,"messages":[{"role":"system","content":)"
+                        R"("x-anthropic-billing-header: cch=)" +
+                        value + R"(;\nHelp."},{"role":"user","content":"q"}]})");
+  };
+  const Said first = chat("1");
+  EXPECT_EQ(first.header("X-Cache"), "MISS");
+  EXPECT_EQ(first.header("X-Afterimage-Ignored"), "messages[0].content");
+  EXPECT_EQ(*running.model.last().body,
+            R"({"model":"m","temperature":0,"messages":[{"role":"system","content":"Help."},)"
+            R"({"role":"user","content":"q"}]})");
+  const Said second = chat("2");
+  EXPECT_EQ(second.header("X-Cache"), "HIT");
+  EXPECT_EQ(second.header("X-Afterimage-Ignored"), "messages[0].content");
+  EXPECT_EQ(
+      ask(running.service->port(), "POST", "/v1/messages",
+          R"({"model":"m","temperature":0,"max_tokens":9,"betas":["x"],"system":)"
+          R"("x-anthropic-billing-header: cch=3;","messages":[{"role":"user","content":"q"}]})")
+          .header("X-Afterimage-Ignored"),
+      "betas, system");
+  const json decisions = running.admin("GET", "/admin/api/decisions")["decisions"];
+  EXPECT_EQ(decisions[1]["ignored"], json::array({"messages[0].content"}));
+  EXPECT_EQ(decisions[2]["ignored"], json::array({"betas", "system"}));
 }
 
 // The model has no clock. Pasted documents and code speak of time more often than not.
