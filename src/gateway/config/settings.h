@@ -58,6 +58,7 @@ struct UpstreamSettings {
   std::string ca_file;  // PEM file of the authorities trusted for https; empty: the system's
 
   bool operator==(const UpstreamSettings&) const = default;
+  std::optional<Duration> live = std::nullopt;  // its answers are served for at most so long
   /// Another server computes, and not the engine of this process.
   [[nodiscard]] bool is_set() const { return !url.empty() || !replicas.empty(); }
 };

@@ -112,6 +112,11 @@ void add_replicas(std::vector<Setting<Settings>>& table) {
   add({"upstream.ca_file",
        "PEM file of the authorities that are trusted for https upstreams; empty: the system's."},
       kAtStart, upstream(&UpstreamSettings::ca_file), or_empty(check_absolute));
+  add({"upstream.live",
+       "How long stored answers are served of an upstream that looks things up; unset: "
+       "answers.ttl.",
+       "\"1 h\""},
+      kAtReload, upstream(&UpstreamSettings::live), kTtlRange);
 }
 
 void add_listeners(std::vector<Setting<Settings>>& table) {

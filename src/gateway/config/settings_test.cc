@@ -390,8 +390,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("admin", a, b, c, d, e, f);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = s.upstream;
-    count("upstream", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = s.upstream;
+    count("upstream", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
   }
   {
     const auto& [a, b, c, d, e, f, file] = s.engine;  // `file` is read from the command line
@@ -588,6 +588,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"tenancy.unknown_keys", R"("refuse")"},
       {"tenancy.keys_file", R"("/keys.json")"},
       {"tenancy.prices", R"(["m prompt=1 output=2"])"},
+      {"upstream.live", R"("1 h")"},
       {"tenancy.hit_price", "0.5"},
       {"tenancy.save_usage", R"("1 s")"},
   };

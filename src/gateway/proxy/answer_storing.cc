@@ -34,7 +34,7 @@ void AnswerStoring::fold(Question question) {
 }
 
 void AnswerStoring::keep(Answered answered) {
-  const auto ttl = ttl_of(asked_.directives, config_.settings.answers);
+  const auto ttl = ttl_of(asked_.directives, config_.settings);
   const bool is_sampled = terms_.has_value() && terms_->draws;
   const StoreResult stored =
       is_sampled ? store_draw(answered, ttl) : store(std::move(answered), ttl);

@@ -75,7 +75,7 @@ DrawClaim GatewayRequest::claim_draw() {
   const AnswerSettings& settings = config_->settings.answers;
   DrawClaim claimed =
       gateway_.draws().claim(sampled_id(asked_, settings), requester_of(asked_, request_),
-                             draw_rules(asked_, settings), gateway_.parts().clock.now());
+                             draw_rules(asked_, config_->settings), gateway_.parts().clock.now());
   for (const Draw& gone : claimed.retired) {
     Question question = question_of(gone, *asked_.question);
     gateway_.parts().reuse.answer_cache()->erase(question);
@@ -341,7 +341,7 @@ void GatewayRequest::explain_draw() {
   const AnswerSettings& settings = config_->settings.answers;
   const DrawClaim claim =
       gateway_.draws().peek(sampled_id(asked_, settings), requester_of(asked_, request_),
-                            draw_rules(asked_, settings), gateway_.parts().clock.now());
+                            draw_rules(asked_, config_->settings), gateway_.parts().clock.now());
   draw_ = claim.draw;
   decide(Outcome::kMiss, claim.had_others ? Reason::kAllDrawsHad : Reason::kMissed);
   if (claim.draw.has_value()) {

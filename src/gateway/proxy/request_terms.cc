@@ -29,6 +29,17 @@ std::optional<double> number_of(std::string_view text) {
   return read.ec == std::errc() && read.ptr == end ? std::optional(number) : std::nullopt;
 }
 
+/// nullopt: no limit.
+std::optional<Duration> shorter(std::optional<Duration> one, std::optional<Duration> other) {
+  if (!one.has_value() || !other.has_value()) return one.has_value() ? one : other;
+  return std::min(*one, *other);
+}
+
+/// How long an answer is true of a server that looks things up.
+std::optional<Duration> live_of(const Settings& settings) {
+  return settings.upstream.is_set() ? settings.upstream.live : std::nullopt;
+}
+
 /// The loosest match level that the settings, the tenant and the request allow.
 MatchLevel loosest_of(const RequestSubject& asked, const AnswerSettings& settings) {
   const MatchLevel allowed = asked.tenant.match_level.value_or(settings.match_level);
@@ -41,20 +52,20 @@ constexpr auto kSessionHeaders =
 
 /// Of a request that expects another answer each time. `unset`: it does not say so.
 std::expected<ServingTerms, Bypass> sampled_terms(const RequestSubject& asked,
-                                                  const AnswerSettings& settings, bool unset) {
-  const std::string_view rule = sampled_rule(asked, settings);
+                                                  const Settings& settings, bool unset) {
+  const std::string_view rule = sampled_rule(asked, settings.answers);
   if (rule == kSampledOff) {
     const Reason reason = unset ? Reason::kNoTemperature : Reason::kNotDeterministic;
     return std::unexpected(Bypass{reason, std::string(explain(reason))});
   }
   ServingTerms terms{.rules = {.serve = MatchLevel::kExact, .watch = MatchLevel::kExact}};
   if (rule == kReplay) {
-    terms.rules.max_age = asked.directives.max_age;
+    terms.rules.max_age = shorter(asked.directives.max_age, live_of(settings));
     terms.rules.min_fresh = asked.directives.min_fresh;
     return terms;
   }
   // What others were served would be the model's answers without those that call tools.
-  if (asked.api->sampling.offers_tools && !settings.tool_calls) {
+  if (asked.api->sampling.offers_tools && !settings.answers.tool_calls) {
     return std::unexpected(Bypass{Reason::kNotDeterministic,
                                   "answers vary, some may call tools, and answers.tool_calls is "
                                   "off: what is stored would not be distributed as the model's"});
@@ -119,7 +130,7 @@ std::expected<ServingTerms, Bypass> serving_terms(const RequestSubject& asked,
   if ((unset && samples == false) || is_embedding) facts.temperature = 0;
   const Eligibility eligible = eligibility(facts, api.question);
   if (eligible.limit == ReuseLimit::kNothing) {
-    return sampled_terms(asked, settings.answers, unset);
+    return sampled_terms(asked, settings, unset);
   }
   MatchLevel loosest = loosest_of(asked, settings.answers);
   // Canonical forms fold how people word questions; they say nothing of a prompt to complete.
@@ -131,16 +142,16 @@ std::expected<ServingTerms, Bypass> serving_terms(const RequestSubject& asked,
                           !asked.directives.ceiling.has_value();
   return ServingTerms{.rules = {.serve = loosest,
                                 .watch = loosest,
-                                .max_age = asked.directives.max_age,
+                                .max_age = shorter(asked.directives.max_age, live_of(settings)),
                                 .min_fresh = asked.directives.min_fresh},
                       .similarity = similarity};
 }
 
-DrawRules draw_rules(const RequestSubject& asked, const AnswerSettings& settings) {
+DrawRules draw_rules(const RequestSubject& asked, const Settings& settings) {
   const CacheDirectives& directives = asked.directives;
-  return {.most = settings.draws,
+  return {.most = settings.answers.draws,
           .ttl = ttl_of(directives, settings),
-          .max_age = directives.max_age,
+          .max_age = shorter(directives.max_age, live_of(settings)),
           .min_fresh = directives.min_fresh,
           .fresh = directives.no_cache,
           .may_start = !directives.no_store,
@@ -236,10 +247,10 @@ std::vector<std::string> backend_tags(const RequestSubject& asked) {
   return tags;
 }
 
-std::optional<Duration> ttl_of(const CacheDirectives& directives, const AnswerSettings& settings) {
-  const std::optional<Duration> ttl = directives.ttl.has_value() ? directives.ttl : settings.ttl;
-  if (!settings.max_ttl.has_value()) return ttl;
-  return std::min(ttl.value_or(*settings.max_ttl), *settings.max_ttl);
+std::optional<Duration> ttl_of(const CacheDirectives& directives, const Settings& settings) {
+  const std::optional<Duration> ttl =
+      directives.ttl.has_value() ? directives.ttl : settings.answers.ttl;
+  return shorter(shorter(ttl, settings.answers.max_ttl), live_of(settings));
 }
 
 AnswerQuota quota_of(const Tenant& tenant) {

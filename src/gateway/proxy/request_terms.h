@@ -64,7 +64,7 @@ struct Bypass {
 [[nodiscard]] std::string_view sampled_rule(const RequestSubject& asked,
                                             const AnswerSettings& settings);
 /// Which draws of it may serve a sampled request.
-[[nodiscard]] DrawRules draw_rules(const RequestSubject& asked, const AnswerSettings& settings);
+[[nodiscard]] DrawRules draw_rules(const RequestSubject& asked, const Settings& settings);
 /// Within the key the user that the request names, or its agent, workflow or conversation; else the
 /// client's address.
 [[nodiscard]] RequesterId requester_of(const RequestSubject& asked, const HttpRequest& request);
@@ -92,7 +92,7 @@ struct Bypass {
 
 /// How long its answer is stored; nullopt: until it is evicted.
 [[nodiscard]] std::optional<Duration> ttl_of(const CacheDirectives& directives,
-                                             const AnswerSettings& settings);
+                                             const Settings& settings);
 [[nodiscard]] AnswerQuota quota_of(const Tenant& tenant);
 
 }  // namespace afterimage

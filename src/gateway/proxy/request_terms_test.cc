@@ -174,6 +174,30 @@ TEST(Requester, IsTheFirstNameWithinTheKey) {
   EXPECT_EQ(requester(R"(,"user":7)"), all[6]) << "not a name";
 }
 
+// A search or an agent behind the API answers the same question otherwise tomorrow.
+TEST(TtlOf, AnUpstreamThatLooksThingsUpIsTheShortestOfAll) {
+  using namespace std::chrono_literals;
+  Settings settings;
+  CacheDirectives directives;
+  EXPECT_EQ(ttl_of(directives, settings), std::nullopt);
+  settings.answers.ttl = 5h;
+  settings.upstream.live = 1h;
+  EXPECT_EQ(ttl_of(directives, settings), 5h) << "an engine of this process looks nothing up";
+  settings.upstream.url = "http://u";
+  EXPECT_EQ(ttl_of(directives, settings), 1h);
+  directives.ttl = 3h;
+  EXPECT_EQ(ttl_of(directives, settings), 1h);
+  directives.ttl = 1min;
+  EXPECT_EQ(ttl_of(directives, settings), 1min);
+  settings.answers.max_ttl = 1s;
+  EXPECT_EQ(ttl_of(directives, settings), 1s);
+  // What was stored before the setting was made is too old as well.
+  RequestSubject subject = asked("x", kGreedy);
+  EXPECT_EQ(serving_terms(subject, settings, false)->rules.max_age, 1h);
+  subject.directives.max_age = 1min;
+  EXPECT_EQ(serving_terms(subject, settings, false)->rules.max_age, 1min);
+}
+
 TEST(CoalescingKey, OfTenantsWhoMustNotLearnOfEachOtherDiffers) {
   RequestSubject one = asked("x", kGreedy);
   one.question.emplace(ScopeId(), "x");
