@@ -67,6 +67,7 @@ Awaitable<bool> Connection::serve_one() {
   parser_->header_limit(static_cast<std::uint32_t>(limits->headers.value()));
   parser_->body_limit(limits->body.value());
   BodyShare share(server_->bodies);
+  more_headers_ = {};
   std::optional<HttpRefusal> wrong = co_await read_head(*limits);
   if (!wrong.has_value() && !gone_) wrong = check_head();
   keep_headers();
@@ -189,6 +190,7 @@ void Connection::keep_headers() {
     headers_.add(std::string(std::string_view(field.name_string())),
                  std::string(std::string_view(field.value())));
   }
+  if (server_->options.more_headers) more_headers_ = server_->options.more_headers(headers_);
 }
 
 Awaitable<std::optional<HttpRefusal>> Connection::read_body(const HttpLimits& limits,

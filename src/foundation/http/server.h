@@ -85,6 +85,9 @@ class HttpServer {
     HttpLimits limits;
     /// Makes the body of responses that the server itself sends.
     std::function<HttpReply(unsigned status, std::string_view why)> explain;
+    /// More headers of the response to a request with these; of the server's own responses as well, if
+    /// the headers could be read. nullptr: none.
+    std::function<HttpHeaders(const HttpHeaders& asked)> more_headers = nullptr;
     /// https only; nullptr: http only.
     std::shared_ptr<const TlsIdentity> tls = nullptr;
     /// The process has no file descriptor left for a client, which gets a 503. Called on one of the

@@ -89,6 +89,23 @@ TEST(HttpServer, ReadsChunkedBodiesInPiecesOfOneByte) {
   EXPECT_TRUE(client.read_until("\r\n\r\nabcde"));
 }
 
+TEST(HttpServer, EveryResponseMayHaveMoreHeaders) {
+  IoThreads threads(1);
+  const auto more = [](const HttpHeaders& asked) {
+    return HttpHeaders{{"X-More", "to " + std::string(asked.find("x-who").value_or("?"))}};
+  };
+  const auto server =
+      HttpServer::listen({.limits = {.body = 3_B}, .explain = plain, .more_headers = more}, echo,
+                         threads)
+          .value();
+  RawClient client(server->port());
+  client.send("POST / HTTP/1.1\r\nHost: h\r\nX-Who: me\r\nContent-Length: 0\r\n\r\n");
+  client.send("POST / HTTP/1.1\r\nHost: h\r\nX-Who: you\r\nContent-Length: 4\r\n\r\nabcd");
+  const std::string& received = client.read_all();
+  EXPECT_THAT(received, HasSubstr("X-More: to me\r\n"));
+  EXPECT_THAT(received, ::testing::ContainsRegex("413 (.|\n)*X-More: to you"));
+}
+
 TEST(HttpServer, TrailersAreNoHeaders) {
   Served served([](const HttpRequest& request, const Responder& responder) {
     std::string said;

@@ -53,6 +53,26 @@ Result<void> check_host(const std::string& host) {
   return invalid_value(fmt::format("'{}' is not a host name: write afterimage.example.org", host));
 }
 
+Result<void> check_origin(const std::string& origin) {
+  if (origin == "*") return {};
+  const std::string_view text = origin;
+  const std::size_t mark = text.find("://");
+  const auto is_small = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  const auto has_only = [&](std::string_view part, std::string_view more) {
+    return !part.empty() &&
+           std::ranges::all_of(part, [&](char c) { return is_small(c) || more.contains(c); });
+  };
+  const bool is_origin = mark != std::string_view::npos && has_only(text.substr(0, mark), "+-.") &&
+                         has_only(text.substr(mark + 3), "-._:[]");
+  const bool has_default_port = (text.starts_with("http://") && text.ends_with(":80")) ||
+                                (text.starts_with("https://") && text.ends_with(":443"));
+  if (is_origin && !has_default_port) return {};
+  return invalid_value(
+      fmt::format("'{}' is not an origin as browsers send it: write https://app.example.org, "
+                  "http://localhost:3000 (in lower case, without a path and a default port), or *",
+                  origin));
+}
+
 Result<void> check_host_pattern(const std::string& pattern) {
   AFI_TRY_VOID(parse_host_pattern(pattern));
   return {};

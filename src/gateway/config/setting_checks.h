@@ -65,6 +65,8 @@ auto or_empty(Check check) {
 [[nodiscard]] Result<void> check_kv_events(const std::string& text);
 [[nodiscard]] Result<void> check_token(const std::string& token);
 [[nodiscard]] Result<void> check_host(const std::string& host);
+/// "*", or an origin as browsers send it.
+[[nodiscard]] Result<void> check_origin(const std::string& origin);
 [[nodiscard]] Result<void> check_host_pattern(const std::string& pattern);
 [[nodiscard]] Result<void> check_absolute(const std::string& path);
 [[nodiscard]] Result<void> check_folder(const std::string& path);

@@ -23,6 +23,8 @@ struct ListenSettings {
   std::uint16_t port = 8080;    // 0: any free port
   std::string tls_certificate;  // PEM file of the certificate and its chain; empty: plain HTTP
   std::string tls_key;          // PEM file of its private key; empty: it is in tls_certificate
+  /// Whose pages may use the API from a browser: "https://app.example.org", or "*" for all.
+  std::vector<std::string> cors_origins = {};
 
   bool operator==(const ListenSettings&) const = default;
 };
@@ -56,9 +58,9 @@ struct UpstreamSettings {
   std::string health_path = "/health";
   Duration health_interval = std::chrono::seconds(5);
   std::string ca_file;  // PEM file of the authorities trusted for https; empty: the system's
+  std::optional<Duration> live = std::nullopt;  // its answers are served for at most so long
 
   bool operator==(const UpstreamSettings&) const = default;
-  std::optional<Duration> live = std::nullopt;  // its answers are served for at most so long
   /// Another server computes, and not the engine of this process.
   [[nodiscard]] bool is_set() const { return !url.empty() || !replicas.empty(); }
 };

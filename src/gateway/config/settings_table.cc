@@ -140,6 +140,10 @@ void add_listeners(std::vector<Setting<Settings>>& table) {
       kAtStart, listen(&ListenSettings::tls_certificate), or_empty(check_absolute));
   add({"listen.tls_key", "PEM file of its private key; empty: it is in the certificate's file."},
       kAtStart, listen(&ListenSettings::tls_key), or_empty(check_absolute));
+  add({"listen.cors_origins",
+       "Whose pages may use the API from a browser: [\"https://app.example.org\"], or [\"*\"] for "
+       "all."},
+      kAtReload, listen(&ListenSettings::cors_origins), each(check_origin));
 
   add({"admin.address",
        "Address of the admin server; an address other than loopback requires admin.token."},

@@ -160,6 +160,13 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
       {"[remote]\nurl = \"redis://user:hush@a\"",
        "remote.url: a redis:// URL must not contain a password"},
       {"[remote]\nurl = \"http://a\"", "remote.url: not a redis:// URL"},
+      {"[listen]\ncors_origins = [\"https://a.org/\"]",
+       "listen.cors_origins: 'https://a.org/' is not an origin as browsers send it"},
+      {"[listen]\ncors_origins = [\"a.org\"]", "listen.cors_origins: 'a.org' is not an origin"},
+      {"[listen]\ncors_origins = [\"https://A.org\"]",
+       "listen.cors_origins: 'https://A.org' is not an origin"},
+      {"[listen]\ncors_origins = [\"http://a.org:80\"]",
+       "listen.cors_origins: 'http://a.org:80' is not an origin"},
       {"[admin]\nhosts = [\"a b\"]", "admin.hosts: 'a b' is not a host name"},
       {"[admin]\ntoken = \"short\"", "admin.token: a token must have 16 to 1024 visible"},
       {"[upstream]\nurl = \"localhost:8000\"", "upstream.url: this is not the URL of a server"},
@@ -382,8 +389,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("", secret_file);
   }
   {
-    const auto& [a, b, c, d] = s.listen;
-    count("listen", a, b, c, d);
+    const auto& [a, b, c, d, e] = s.listen;
+    count("listen", a, b, c, d, e);
   }
   {
     const auto& [a, b, c, d, e, f] = s.admin;
@@ -475,6 +482,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"secret_file", R"("/s")"},
       {"listen.address", R"("0.0.0.0")"},
       {"listen.port", "1"},
+      {"listen.cors_origins", R"(["https://a.example"])"},
       {"admin.address", R"("localhost")"},
       {"admin.port", "1"},
       {"admin.token", R"("0123456789abcdef")"},
@@ -580,6 +588,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"admin.tls_certificate", R"("/cert.pem")"},
       {"admin.tls_key", R"("/key.pem")"},
       {"upstream.ca_file", R"("/ca.pem")"},
+      {"upstream.live", R"("1 h")"},
       {"telemetry.otlp_endpoint", R"("http://a.org:4318")"},
       {"telemetry.headers_env", R"("OTLP_HEADERS")"},
       {"telemetry.service_name", R"("front-door")"},
@@ -588,7 +597,6 @@ const std::map<std::string_view, std::string>& other_values() {
       {"tenancy.unknown_keys", R"("refuse")"},
       {"tenancy.keys_file", R"("/keys.json")"},
       {"tenancy.prices", R"(["m prompt=1 output=2"])"},
-      {"upstream.live", R"("1 h")"},
       {"tenancy.hit_price", "0.5"},
       {"tenancy.save_usage", R"("1 s")"},
   };

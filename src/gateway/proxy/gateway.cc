@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "afterimage/secret.h"
+#include "gateway/access/cors.h"
 #include "gateway/proxy/gateway_request.h"
 #include "gateway/proxy/protocol_routes.h"
 #include "gateway/proxy/retry_after.h"
@@ -264,6 +265,9 @@ void Gateway::stop() {
 
 void Gateway::handle(HttpRequest request, Responder responder) {
   const std::string_view path = path_of(request.target);
+  if (auto preflight = preflight_reply(config()->settings.listen.cors_origins, request)) {
+    return responder.reply(*std::move(preflight));
+  }
   if (path == "/health") return responder.reply(status_reply(200, "ok"));
   if (path == "/ready") {
     return responder.reply(draining_ ? status_reply(503, "draining") : status_reply(200, "ready"));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "caches/language/same_answer.h"
+#include "gateway/access/cors.h"
 #include "gateway/proxy/gateway_request.h"
 #include "gateway/proxy/retry_after.h"
 #include "gateway/proxy/upstream.h"
@@ -252,6 +253,7 @@ GatewayRequest::Next GatewayRequest::respond_from_backend() {
   const CacheReport report = report_of_backend();
   decision_.first_byte = gateway_.parts().clock.now() - arrived_;
   HttpHeaders headers = end_to_end(from.headers());
+  remove_cors_headers(headers);  // a hit has none of the upstream's either
   if (from.status() >= 400) limit_retry_after(headers, gateway_.keys().now());
   if (!leads_) headers.remove("set-cookie");  // it is the other client's
   // It tells what others have sent.

@@ -311,6 +311,54 @@ TEST(Gateway, ABillingLineIsNoPartOfAChat) {
   EXPECT_EQ(decisions[2]["ignored"], json::array({"betas", "system"}));
 }
 
+// A page in a browser uses the API: hits, misses, errors and streams alike.
+TEST(Gateway, PagesOfAllowedOriginsMayUseTheApi) {
+  Running running;
+  running.text.insert(running.text.find("[admin]"), "cors_origins = [\"https://a.example\"]\n");
+  running.service = running.start();
+  running.model.answers([](const HttpRequest& request, const Responder& responder) {
+    if (!request.body->contains("\"stream\":true")) {
+      return responder.reply(
+          {.headers = {{"Content-Type", "application/json"}, {"Access-Control-Allow-Origin", "*"}},
+           .body = Model::said("x")});
+    }
+    Model::chat(request, responder);
+  });
+  const std::string page = "Origin: https://a.example\r\n";
+  const Said asked = ask(running.service->port(), "OPTIONS", "/v1/chat/completions", "",
+                         page +
+                             "Access-Control-Request-Method: POST\r\n"
+                             "Access-Control-Request-Headers: authorization\r\n");
+  EXPECT_EQ(asked.status, 204U);
+  EXPECT_EQ(asked.header("Access-Control-Allow-Headers"), "authorization");
+  EXPECT_EQ(running.model.asked(), 0);
+  const auto allows = [](const Said& said) {
+    EXPECT_EQ(said.header("Vary"), "Origin");
+    EXPECT_EQ(said.head.find("Access-Control-Allow-Origin: *"), std::string::npos);
+    return said.header("Access-Control-Allow-Origin") == "https://a.example" &&
+           said.header("Access-Control-Expose-Headers") == "*";
+  };
+  const std::string stream = question("Q", R"(,"stream":true)");
+  for (const char* expected : {"MISS", "HIT"}) {
+    for (const std::string& body : {question("R"), stream}) {
+      const Said said = running.chat(body, page);
+      EXPECT_EQ(said.header("X-Cache"), expected) << said.head;
+      EXPECT_TRUE(allows(said)) << said.head;
+    }
+  }
+  EXPECT_TRUE(allows(running.chat(question("R"), page + "X-Afterimage-Cache: sideways\r\n")));
+  EXPECT_TRUE(allows(ask(running.service->port(), "GET", "/health", "", page)));
+  EXPECT_TRUE(allows(ask(running.service->port(), "POST", "/v1/messages", "{", page)));
+  EXPECT_FALSE(allows(running.chat(question("R"), "Origin: https://b.example\r\n")));
+  EXPECT_EQ(ask(running.service->port(), "OPTIONS", "/v1/chat/completions", "",
+                "Origin: https://b.example\r\nAccess-Control-Request-Method: POST\r\n")
+                .status,
+            405U);
+  EXPECT_EQ(ask(running.service->admin_port(), "GET", "/admin/api/stats", "", page)
+                .header("Access-Control-Allow-Origin"),
+            "");
+}
+
 // The model has no clock. Pasted documents and code speak of time more often than not.
 TEST(Gateway, WordsOfTimeAreNotInTheWayOfTheSameQuestion) {
   Running running;

@@ -9,6 +9,7 @@
 
 #include "afterimage/shared_store.h"
 #include "foundation/platform/open_files.h"
+#include "gateway/access/cors.h"
 #include "gateway/service/service_state.h"
 #include "policy/pressure/gauges.h"
 
@@ -178,10 +179,14 @@ Result<void> Service::State::listen() {
   const auto public_handler = [this](HttpRequest request, Responder responder) {
     gateway->handle(std::move(request), std::move(responder));
   };
+  const auto cors = [this](const HttpHeaders& asked) {
+    return cors_headers(gateway->config()->settings.listen.cors_origins, asked);
+  };
   AFI_TRY(server, HttpServer::listen({.address = settings.listen.address,
                                       .port = settings.listen.port,
                                       .limits = settings.limits.http,
                                       .explain = explain_refusal,
+                                      .more_headers = cors,
                                       .tls = tls,
                                       .on_no_descriptors = no_descriptors},
                                      public_handler, *threads));
