@@ -517,7 +517,7 @@ class Node(ProtocolTestCase):
             self.assertEqual(found[name], found["chat"], name)
         self.assertIn("1 pictures", found["chat"])
         asked = [path for _, path, _, body in self.mock.calls if b"Node, with a picture." in body]
-        self.assertEqual(asked, ["/v1/chat/completions", "/tokenize", "/v1/chat/completions/input_tokens"])
+        self.assertEqual(asked, ["/v1/chat/completions", "/tokenize", "/v1/chat/completions/input_tokens", "/v1/messages/count_tokens"])
         self.assertEqual(found["file_type"], "image/png")
         self.assertEqual([block["type"] for block in found["tools"]["content"]], ["tool_use"])
         self.assertEqual(found["function"]["output"][0]["type"], "function_call")

@@ -45,6 +45,7 @@ class MessagesTranslation final : public Translation {
     std::string name;  // of a call
   };
 
+  void on_prompt(const TokenUsage& usage) override { usage_ = usage; }
   void on_begin(std::string_view model) override;
   void on_reasoning(std::string_view text) override;
   void on_text(std::string_view text) override;

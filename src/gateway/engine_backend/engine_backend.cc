@@ -413,11 +413,15 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
   const auto on_bounded = [&] {
     bounded = true;
     listener.on_bounded();
+  std::unique_ptr<const Prompt> prompt;
   };
   const std::optional<ClientStep> step = step_of(request);
+    if (prompts == 1) {
+      headers.add(std::string(kPromptTokens),
+                  std::to_string(prompt->prepared.prompt.tokens.size()));
+    }
   if (prefetcher_ != nullptr && step.has_value()) prefetcher_->begins(*step);
   std::shared_ptr<const PrefetchTarget> used;
-  std::unique_ptr<const Prompt> prompt;
   for (std::uint32_t index = 0; index < prompts * choices; ++index) {
     if (index % choices == 0) {
       auto next = prompt_of(request, index / choices);

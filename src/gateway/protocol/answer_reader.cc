@@ -81,6 +81,8 @@ Result<void> AnswerReader::read_event(std::string_view data) {
   if (!root.has_value()) return unreadable(root.error().message);
   if (!root->is(JsonKind::kObject)) return unreadable("an event is not an object");
   if (!(*root)["error"].is_none()) return said_failure((*root)["error"]);
+  // Some servers say in each event what was used so far.
+  if (!has_begun_) read_prompt((*root)["usage"]);
   begin(*root);
   const JsonValue choice = (*root)["choices"].front();
   if (choice.is(JsonKind::kObject)) {
@@ -140,6 +142,13 @@ void AnswerReader::read_end_of_choice(const JsonValue& choice) {
   if (!reason.is(JsonKind::kString) || std::exchange(is_finished_, true)) return;
   const JsonValue stop = choice["stop_reason"];  // vLLM's and SGLang's
   listener_.on_finish(reason.text(), stop.is(JsonKind::kString) ? stop.text() : "");
+}
+
+void AnswerReader::read_prompt(const JsonValue& usage) {
+  const std::uint32_t prompt = usage["prompt_tokens"].count_or_zero();
+  if (prompt == 0) return;
+  listener_.on_prompt({.prompt = prompt,
+                       .cached = usage["prompt_tokens_details"]["cached_tokens"].count_or_zero()});
 }
 
 void AnswerReader::read_usage(const JsonValue& usage) {

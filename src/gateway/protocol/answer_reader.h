@@ -35,7 +35,9 @@ struct AnswerCall {
 class AnswerListener {
  public:
   virtual ~AnswerListener() = default;
-  /// First of all; once.
+  /// Before all else, if it is known then: the tokens of the prompt.
+  virtual void on_prompt(const TokenUsage& /*usage*/) {}
+  /// Then; once.
   virtual void on_begin(std::string_view model) = 0;
   virtual void on_reasoning(std::string_view text) = 0;
   virtual void on_text(std::string_view text) = 0;
@@ -73,6 +75,7 @@ class AnswerReader {
   /// Says the calls that wait: the answer is complete.
   Result<void> end_calls();
   void read_end_of_choice(const JsonValue& choice);
+  void read_prompt(const JsonValue& usage);
   void read_usage(const JsonValue& usage);
 
   AnswerListener& listener_;

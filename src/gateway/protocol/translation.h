@@ -46,6 +46,8 @@ class Translation : protected AnswerListener {
   [[nodiscard]] virtual std::string_view id_header() const { return {}; }
   /// What of the request was left out of the chat: "context_management", "tools[3]".
   [[nodiscard]] virtual const std::vector<std::string>& ignored() const = 0;
+  /// The tokens of the prompt, where they are known before the answer is read.
+  void know_prompt(const TokenUsage& usage) { on_prompt(usage); }
   /// The client asked for events.
   [[nodiscard]] virtual bool streams() const = 0;
   /// An error, as the protocol says it.

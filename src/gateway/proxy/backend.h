@@ -67,6 +67,10 @@ class BackendListener : public HttpListener {
 /// other requests that wait for it ask again.
 inline constexpr std::string_view kShouldRetry = "X-Should-Retry";
 
+/// From a backend of this process: the tokens of the prompt, which it knows before the answer. Clients
+/// do not get it.
+inline constexpr std::string_view kPromptTokens = "X-Afterimage-Prompt-Tokens";
+
 /// How a call on its way is slowed down or cancelled.
 struct BackendCall {
   std::function<void()> cancel = [] {};

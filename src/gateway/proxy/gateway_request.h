@@ -130,6 +130,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   void explain_miss();
   void explain_similar();
   Next respond_from_cache();
+  void know_cached_prompt();
   [[nodiscard]] HttpBody cached_body(const ApiRecord& record, const ResponseStamp& stamp) const;
   [[nodiscard]] bool hides_hits() const {
     return afterimage::hides_hits(asked_, config_->settings.answers);

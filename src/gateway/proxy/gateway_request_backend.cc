@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // One call of the backend for all requests that ask the same.
+#include <charconv>
 #include <utility>
 
 #include "caches/language/same_answer.h"
@@ -11,6 +12,14 @@
 
 namespace afterimage {
 namespace {
+
+std::optional<std::uint64_t> take_prompt_tokens(HttpHeaders& headers) {
+  const std::string said(headers.find(kPromptTokens).value_or(""));
+  headers.remove(kPromptTokens);
+  std::uint64_t tokens = 0;
+  const auto read = std::from_chars(said.data(), said.data() + said.size(), tokens);
+  return read.ec == std::errc() ? std::optional(tokens) : std::nullopt;
+}
 
 /// A refusal that says something of who asked, or of this moment: another request may fare better.
 bool may_fare_better(unsigned status) {
@@ -253,6 +262,10 @@ GatewayRequest::Next GatewayRequest::respond_from_backend() {
   const CacheReport report = report_of_backend();
   decision_.first_byte = gateway_.parts().clock.now() - arrived_;
   HttpHeaders headers = end_to_end(from.headers());
+  if (const auto prompt = take_prompt_tokens(headers);
+      prompt.has_value() && translation_ != nullptr) {
+    translation_->know_prompt({.prompt = *prompt});
+  }
   remove_cors_headers(headers);  // a hit has none of the upstream's either
   if (from.status() >= 400) limit_retry_after(headers, gateway_.keys().now());
   if (!leads_) headers.remove("set-cookie");  // it is the other client's

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gateway/openai/record_call_ids.h"
+#include "gateway/openai/usage_scan.h"
 #include "gateway/proxy/gateway_request.h"
 #include "gateway/proxy/record_source.h"
 
@@ -274,6 +275,7 @@ GatewayRequest::Next GatewayRequest::respond_from_cache() {
   headers.add("Content-Type",
               asked_.api->stream ? "text/event-stream; charset=utf-8" : "application/json");
   if (asked_.api->stream) headers.add("Cache-Control", "no-cache");
+  know_cached_prompt();
   const ResponseStamp stamp = gateway_.parts().ids.answer(*asked_.operation);
   HttpBody body = cached_body(record, stamp);
   if (step.level != MatchLevel::kExact) verify_later(lookup, record);
@@ -295,6 +297,17 @@ GatewayRequest::Next GatewayRequest::respond_from_cache() {
                        self->resume(RequestStage::kDone);
                      });
   return std::nullopt;
+}
+
+/// For the beginning of a stream. Where hits are hidden, only if a miss says it, too.
+void GatewayRequest::know_cached_prompt() {
+  if (translation_ == nullptr || !translation_->streams()) return;
+  if (hides_hits() && gateway_.parts().backend.takes_anything()) return;
+  UsageScan usage;
+  usage.feed(found_->record.serialize());
+  if (!usage.prompt_tokens().has_value()) return;
+  translation_->know_prompt(
+      {.prompt = *usage.prompt_tokens(), .cached = usage.cached_tokens().value_or(0)});
 }
 
 /// The bytes, or, of a large answer, what makes them while the client reads. An answer that is translated

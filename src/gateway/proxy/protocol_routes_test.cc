@@ -145,6 +145,13 @@ TEST(ProtocolRoutes, TokensAreCountedByTheBackend) {
   Running llama_server;
   llama_server.model.answers(server("/v1/chat/completions/input_tokens", R"({"input_tokens":6})"));
   EXPECT_EQ(json::parse(count(llama_server).body)["input_tokens"], 6);
+  Running litellm;
+  litellm.model.answers(server("/v1/messages/count_tokens", R"({"input_tokens":7})"));
+  const Said theirs = count(litellm);
+  EXPECT_EQ(json::parse(theirs.body)["input_tokens"], 7);
+  EXPECT_EQ(theirs.header("X-Afterimage-Token-Count"), "unverified");
+  EXPECT_EQ(*litellm.model.last().body, body) << "as the client asked";
+  EXPECT_EQ(count(llama_server).header("X-Afterimage-Token-Count"), "");
   Running neither;
   neither.model.answers(server("/nowhere", ""));
   const Said said = count(neither);
@@ -154,6 +161,55 @@ TEST(ProtocolRoutes, TokensAreCountedByTheBackend) {
   const Said counted = built_in.post("/v1/messages/count_tokens", body);
   EXPECT_EQ(counted.status, 200U) << counted.body;
   EXPECT_GT(json::parse(counted.body)["input_tokens"], 2);
+}
+
+/// The usage that the beginning of a stream says.
+json usage_at_start(const Said& said) {
+  const std::size_t begin = said.body.find("data: ") + 6;
+  const std::string data = said.body.substr(begin, said.body.find('\n', begin) - begin);
+  return json::parse(data)["message"]["usage"];
+}
+
+// A client that shows or budgets the context reads it when the answer begins.
+TEST(ProtocolRoutes, AStreamBeginsWithTheTokensOfThePromptWhereTheyAreKnown) {
+  const std::string streamed = messages("Q", R"(,"stream":true)");
+  BuiltInGateway built_in;
+  const Said computed = built_in.post("/v1/messages", streamed);
+  const json whole = json::parse(built_in.post("/v1/messages", messages("Q")).body);
+  EXPECT_GT(usage_at_start(computed)["input_tokens"], 0) << computed.body;
+  EXPECT_EQ(usage_at_start(computed)["input_tokens"],
+            whole["usage"]["input_tokens"].get<int>() +
+                whole["usage"]["cache_read_input_tokens"].get<int>());
+  EXPECT_EQ(computed.header("X-Afterimage-Prompt-Tokens"), "");
+  const json of_hit = usage_at_start(built_in.post("/v1/messages", streamed));
+  for (const char* member : {"input_tokens", "cache_read_input_tokens"}) {
+    EXPECT_EQ(of_hit[member], whole["usage"][member]) << member;
+  }
+  // Another server says it at the end, so a miss does not know; a hit does.
+  Running upstream;
+  upstream.model.answers([](const HttpRequest& request, const Responder& responder) {
+    if (request.body->contains("\"stream\":true")) return Model::chat(request, responder);
+    responder.reply({.headers = {{"Content-Type", "application/json"}}, .body = Model::said("x")});
+  });
+  EXPECT_EQ(usage_at_start(post(upstream, "/v1/messages", streamed))["input_tokens"], 0);
+  post(upstream, "/v1/messages", messages("R"));
+  const Said hit = post(upstream, "/v1/messages", messages("R", R"(,"stream":true)"));
+  EXPECT_EQ(hit.header("X-Cache"), "HIT");
+  EXPECT_EQ(usage_at_start(hit)["input_tokens"], 7);
+  // Unless it says so first.
+  upstream.model.answers([](const HttpRequest&, const Responder& responder) {
+    responder.reply(
+        {.headers = {{"Content-Type", "text/event-stream"}},
+         .body = std::string(
+             R"(data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}],"usage":{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":4}}})"
+             "\n\n"
+             R"(data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]})"
+             "\n\ndata: [DONE]\n\n")});
+  });
+  const json first =
+      usage_at_start(post(upstream, "/v1/messages", messages("S", R"(,"stream":true)")));
+  EXPECT_EQ(first["input_tokens"], 5);
+  EXPECT_EQ(first["cache_read_input_tokens"], 4);
 }
 
 TEST(ProtocolRoutes, TheBuiltInEngineAnswersMessages) {

@@ -23,10 +23,14 @@ constexpr std::size_t kLargestReply = std::size_t{64} << 20U;  // vLLM lists eve
 struct CountPath {
   std::string_view path;
   std::string_view member;
+  bool is_theirs = false;  // asked as the client asks, and counted with whatever tokenizer
 };
 constexpr CountPath kVllm{.path = "/tokenize", .member = "count"};
 constexpr CountPath kLlamaServer{.path = "/v1/chat/completions/input_tokens",
                                  .member = "input_tokens"};
+/// LiteLLM, and servers that have Anthropic's API themselves.
+constexpr CountPath kAnthropic{
+    .path = "/v1/messages/count_tokens", .member = "input_tokens", .is_theirs = true};
 
 /// One request to count, which tries one path after the other.
 class TokenCountRequest final : public std::enable_shared_from_this<TokenCountRequest> {
@@ -39,6 +43,7 @@ class TokenCountRequest final : public std::enable_shared_from_this<TokenCountRe
     // The engine of this process is asked the way that needs no guess.
     if (gateway.parts().backend.takes_anything()) paths_.push_back(kVllm);
     paths_.push_back(kLlamaServer);
+    if (gateway.parts().backend.takes_anything()) paths_.push_back(kAnthropic);
   }
 
   void begin() {
@@ -98,7 +103,7 @@ class TokenCountRequest final : public std::enable_shared_from_this<TokenCountRe
     gateway_.parts().backend.ask({.method = "POST",
                                   .target = std::string(paths_[at_].path),
                                   .headers = std::move(headers),
-                                  .body = chat_,
+                                  .body = paths_[at_].is_theirs ? request_.body : chat_,
                                   .operation = std::nullopt,
                                   .request = nullptr,
                                   .tenant = tenant_.cache_namespace,
@@ -112,7 +117,8 @@ class TokenCountRequest final : public std::enable_shared_from_this<TokenCountRe
     const bool readable = status == 200 && root.has_value();
     const auto count = readable ? (*root)[paths_[at_].member].count() : std::nullopt;
     if (count.has_value()) {
-      return reply(200, JsonObject().add_number("input_tokens", *count).text());
+      return reply(200, JsonObject().add_number("input_tokens", *count).text(),
+                   paths_[at_].is_theirs);
     }
     const bool does_not_count = status == 200 || status == 404 || status == 405 || status == 501;
     if (!does_not_count) {
@@ -122,15 +128,17 @@ class TokenCountRequest final : public std::enable_shared_from_this<TokenCountRe
     if (++at_ < paths_.size()) return ask();
     refuse(501,
            "the model's server does not count tokens: it has neither /tokenize for chats nor "
-           "/v1/chat/completions/input_tokens");
+           "/v1/chat/completions/input_tokens nor /v1/messages/count_tokens");
   }
 
   void refuse(unsigned status, std::string_view message) {
     reply(status, anthropic_error(status, message, id_));
   }
-  void reply(unsigned status, std::string body) {
+  /// `is_theirs`: nobody here knows with whose tokenizer it was counted.
+  void reply(unsigned status, std::string body, bool is_theirs = false) {
     HttpHeaders headers{
         {"Content-Type", "application/json"}, {"X-Request-Id", id_}, {"request-id", id_}};
+    if (is_theirs) headers.add("X-Afterimage-Token-Count", "unverified");
     add_retry_after(headers, retry_after_);
     responder_.reply({.status = status, .headers = std::move(headers), .body = std::move(body)});
   }
