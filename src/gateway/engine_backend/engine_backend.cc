@@ -20,6 +20,7 @@
 #include "gateway/engine_backend/engine_choice.h"
 #include "gateway/engine_backend/engine_helpers.h"
 #include "gateway/engine_backend/native_completion.h"
+#include "gateway/openai/engine_limits.h"
 #include "gateway/openai/live_events.h"
 #include "gateway/openai/record.h"
 
@@ -62,6 +63,21 @@ Refusal refusal_of(const Error& error) {
       return with(504);
   }
   return with(500);
+}
+
+/// With the engine's name in the place of kThisEngine.
+std::string with_engine(std::string text, const EngineSettings& settings) {
+  const std::size_t at = text.find(kThisEngine);
+  if (at == std::string::npos) return text;
+  return text.replace(
+      at, kThisEngine.size(),
+      settings.file.empty() ? "the built-in engine" : "llama.cpp (" + settings.file + ")");
+}
+
+/// The same of an error that was made without knowing the engine.
+Refusal refusal_of(Error error, const EngineSettings& settings) {
+  error.message = with_engine(std::move(error.message), settings);
+  return refusal_of(error);
 }
 
 /// How OpenAI's API refuses a prompt that is too long, with llama-server's two numbers.
@@ -331,7 +347,7 @@ void EngineBackend::help(const BackendRequest& request, const std::string& path,
 
 void EngineBackend::embed(const ApiRequest& asked, BackendListener& listener) const {
   const auto inputs = embedding_inputs(asked, engine_);
-  if (!inputs.has_value()) return refuse(listener, refusal_of(inputs.error()));
+  if (!inputs.has_value()) return refuse(listener, refusal_of(inputs.error(), settings_));
   const Tokenizer* const tokenizer = engine_.tokenizer();
   for (const auto& tokens : *inputs) {
     if (tokenizer == nullptr || tokens.size() <= tokenizer->longest_embedding().value()) continue;
@@ -364,7 +380,7 @@ void EngineBackend::answer_native(const BackendRequest& request, BackendListener
     listener.on_bytes(bytes);
   };
   const auto asked = completion.read(request.body == nullptr ? std::string() : *request.body);
-  if (!asked.has_value()) return refuse(listener, refusal_of(asked.error()));
+  if (!asked.has_value()) return refuse(listener, refusal_of(asked.error(), settings_));
   const std::uint64_t context = engine_.tokenizer()->context().value();
   if (const std::size_t longest = asked->longest_prompt(); longest >= context) {
     return refuse(listener, refusal_of_length(longest, context));
@@ -401,8 +417,13 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
   TokenCount cached;
   bool begun = false;
   bool bounded = false;  // one choice is
+  std::unique_ptr<const Prompt> prompt;
   const auto head = [&](HttpHeaders headers) {
     if (bounded) headers.add(kExactness, "bounded");
+    if (prompts == 1) {
+      headers.add(std::string(kPromptTokens),
+                  std::to_string(prompt->prepared.prompt.tokens.size()));
+    }
     listener.on_recorded_head(200, std::move(headers));
   };
   const auto send = [&](const OpenEvents& added) {
@@ -413,19 +434,14 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
   const auto on_bounded = [&] {
     bounded = true;
     listener.on_bounded();
-  std::unique_ptr<const Prompt> prompt;
   };
   const std::optional<ClientStep> step = step_of(request);
-    if (prompts == 1) {
-      headers.add(std::string(kPromptTokens),
-                  std::to_string(prompt->prepared.prompt.tokens.size()));
-    }
   if (prefetcher_ != nullptr && step.has_value()) prefetcher_->begins(*step);
   std::shared_ptr<const PrefetchTarget> used;
   for (std::uint32_t index = 0; index < prompts * choices; ++index) {
     if (index % choices == 0) {
       auto next = prompt_of(request, index / choices);
-      if (!next.has_value()) return refuse(listener, refusal_of(next.error()));
+      if (!next.has_value()) return refuse(listener, refusal_of(next.error(), settings_));
       prompt = *std::move(next);
     }
     const ChoiceListener told{.send = send, .on_bounded = on_bounded};

@@ -65,7 +65,10 @@ class EngineBackend final : public Backend {
   }
   [[nodiscard]] std::vector<std::string> ignored(const ApiRequest& request) const override {
     if (request.engine == nullptr) return {};
-    return engine_.unenforced(request.engine->generation.rules);
+    std::vector<std::string> places = request.engine->ignored;
+    const auto unenforced = engine_.unenforced(request.engine->generation.rules);
+    places.insert(places.end(), unenforced.begin(), unenforced.end());
+    return places;
   }
   BackendCall ask(BackendRequest request, std::shared_ptr<BackendListener> listener) override;
 

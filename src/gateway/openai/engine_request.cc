@@ -5,6 +5,7 @@
 
 #include "afterimage/result.h"
 #include "foundation/documents/document_reader.h"
+#include "gateway/openai/engine_limits.h"
 #include "gateway/openai/request.h"
 
 namespace afterimage {
@@ -76,7 +77,7 @@ class EngineRequest {
 Result<Request> engine_request(const ApiRequest& request, std::size_t prompt) {
   if (request.operation == ApiOperation::kEmbedding) {
     return fail(ErrorCode::kUnsupported,
-                "the built-in engine does not support embeddings: set upstream.url");
+                std::string(kThisEngine) + " does not support embeddings: set upstream.url");
   }
   AFI_CHECK(request.engine != nullptr);
   const ApiEngineFields& fields = *request.engine;
@@ -89,8 +90,8 @@ Result<Request> engine_request(const ApiRequest& request, std::size_t prompt) {
     if (parts.size() != 1) {
       return fail(
           ErrorCode::kUnsupported,
-          "the built-in engine does not support a prompt of texts and tokens here: send it to "
-          "/completion");
+          std::string(kThisEngine) +
+              " does not support a prompt of texts and tokens here: send it to /completion");
     }
     if (const auto* const tokens = std::get_if<std::vector<TokenId>>(&parts.front())) {
       made.prompt_tokens = *tokens;

@@ -165,6 +165,15 @@ TEST(EngineRequest, RefusesUnsupportedFieldsByName) {
       {R"("modalities":["audio"])", "modalities"},
       {R"("echo":7)", "echo"},
       {R"("unheard_of":false)", "unheard_of"},
+      {R"("verbosity":"low")", "verbosity"},
+      {R"("modalities":["text","audio"])", "modalities"},
+      {R"("ignore_eos":true)", "ignore_eos"},
+      {R"("typical_p":0.5)", "typical_p"},
+      {R"("mirostat":2)", "mirostat"},
+      {R"("min_tokens":4)", "min_tokens"},
+      {R"("skip_special_tokens":false)", "skip_special_tokens"},
+      {R"("stop_token_ids":[1])", "stop_token_ids"},
+      {R"("reasoning":{"effort":"low"})", "reasoning"},
   };
   for (const auto& c : kFields) {
     const auto request = asked(std::string(kTalk) + "," + c.field);
@@ -181,14 +190,13 @@ TEST(EngineRequest, RefusesUnsupportedMessageFieldsByName) {
     const char* name;
   } kMessages[] = {
       {R"({"role":"function","content":"x"})", "messages[0].role"},
-      {R"({"role":"user","content":"x","name":"bob"})", "messages[0].name"},
       {R"({"role":"user","content":"x","tool_calls":[{}]})", "messages[0].tool_calls"},
       {R"({"role":"user","content":[{"type":"file"}]})", "messages[0].content[0]"},
       {R"({"role":"user","content":["x"]})", "messages[0].content[0]"},
       {R"({"role":"user","content":[{"type":"text","text":"x","weight":2}]})",
        "messages[0].content[0].weight"},
-      {R"({"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,x","detail":"low"}}]})",
-       "messages[0].content[0].image_url.detail"},
+      {R"({"role":"user","content":"x","reasoning":"y"})", "messages[0].reasoning"},
+      {R"({"role":"user","content":"x","audio":{"id":"y"}})", "messages[0].audio"},
       {R"({"role":"user","content":[{"type":"video_url","video_url":{"url":"data:,x","fps":2}}]})",
        "messages[0].content[0].video_url.fps"},
   };
@@ -198,6 +206,90 @@ TEST(EngineRequest, RefusesUnsupportedMessageFieldsByName) {
     EXPECT_EQ(request.error().code, ErrorCode::kUnsupported) << request.error().message;
     EXPECT_NE(request.error().message.find(c.name), std::string::npos) << request.error().message;
   }
+}
+
+// What newer clients send to every server. Nothing of it changes what an engine of this process says, so
+// it is neither refused nor part of the identity.
+TEST(EngineRequest, TakesAndNamesWhatHasNoInfluence) {
+  const std::string question = R"("messages":[{"role":"user","content":"x"}])";
+  const struct {
+    std::string fields;
+    std::vector<std::string> ignored;
+  } kCases[] = {
+      {R"("service_tier":"priority",)" + question, {"service_tier"}},
+      {R"("verbosity":"medium",)" + question, {"verbosity"}},
+      {R"("modalities":["text"],)" + question, {"modalities"}},
+      {R"("prompt_cache_retention":"24h",)" + question, {"prompt_cache_retention"}},
+      {R"("ignore_eos":false,)" + question, {"ignore_eos"}},
+      {R"("typical_p":1,)" + question, {"typical_p"}},
+      {R"("typ_p":1.0,)" + question, {"typ_p"}},
+      {R"("mirostat":0,"xtc_probability":0.0,)" + question, {"mirostat", "xtc_probability"}},
+      {R"("skip_special_tokens":true,)" + question, {"skip_special_tokens"}},
+      {R"("keep_alive":"5m",)" + question, {"keep_alive"}},
+      {R"("session_id":"s",)" + question, {"session_id"}},
+      {R"("prediction":{"type":"content","content":"x"},)" + question, {"prediction"}},
+      {R"("client_metadata":{"a":"b"},)" + question, {"client_metadata"}},
+      {R"("messages":[{"role":"user","content":"x","name":"bob"}])", {"messages[0].name"}},
+      {R"("messages":[{"role":"user","content":"x","cache_control":{"type":"ephemeral"}}])", {}},
+      {R"("messages":[{"role":"user","content":"x","provider_specific_fields":{"a":1}}])",
+       {"messages[0].provider_specific_fields"}},
+      {R"("messages":[{"role":"user","content":[{"type":"text","text":"x","cache_control":{}}]}])",
+       {}},
+  };
+  const auto read = [](const std::string& fields) {
+    return read_api_request(ApiOperation::kChat, R"({"model":"m",)" + fields + "}").value();
+  };
+  const ApiRequest plain = read(question);
+  for (const auto& c : kCases) {
+    const auto request = asked(c.fields);
+    EXPECT_TRUE(request.has_value()) << c.fields << ": " << request.error().message;
+    const ApiRequest api = read(c.fields);
+    EXPECT_EQ(api.engine->ignored, c.ignored) << c.fields;
+    EXPECT_EQ(api.scope.other, plain.scope.other) << c.fields;
+    EXPECT_EQ(api.scope.sampling, plain.scope.sampling) << c.fields;
+  }
+}
+
+TEST(EngineRequest, TheDetailOfAPictureIsNamedAndHasNoInfluence) {
+  const auto read = [](const std::string& detail) {
+    return read_api_request(
+               ApiOperation::kChat,
+               R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,x")" +
+                   detail + "}}]}]}")
+        .value();
+  };
+  const ApiRequest low = read(R"(,"detail":"low")");
+  EXPECT_EQ(low.engine->ignored,
+            std::vector<std::string>{"messages[0].content[0].image_url.detail"});
+  EXPECT_EQ(low.media[0].options, read("").media[0].options);
+  EXPECT_TRUE(read(R"(,"detail":"auto")").engine->ignored.empty());
+}
+
+TEST(EngineRequest, ReasoningHasTwoNames) {
+  for (const char* name : {"reasoning", "reasoning_content"}) {
+    const auto request = asked(R"("messages":[{"role":"assistant","content":"x",")" +
+                               std::string(name) + R"(":"why"},{"role":"user","content":"y"}])");
+    ASSERT_TRUE(request.has_value()) << request.error().message;
+    EXPECT_EQ(request->messages[0].reasoning, "why") << name;
+  }
+}
+
+TEST(EngineRequest, APictureMayBeBareBase64AndHaveLines) {
+  for (const char* url : {R"(iVBORw0KGgo=)", R"(iVBO\r\nRw0K\nGgo=\n)",
+                          R"(data:image/png;base64,iVBO\nRw0K\nGgo=)"}) {
+    const auto request =
+        asked(R"("messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":")" +
+              std::string(url) + R"("}}]}])");
+    ASSERT_TRUE(request.has_value()) << url << ": " << request.error().message;
+    const auto& picture = std::get<MediaItem>(request->messages[0].parts.at(0));
+    EXPECT_EQ(picture.files.at(0)->size(), 8U) << url;
+  }
+  // Another server gets the bytes of the body, and may not take these.
+  const auto other = read_api_request(
+      ApiOperation::kChat,
+      R"({"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":"iVBORw0KGgo="}]}]})",
+      ApiReader::kOtherServer);
+  EXPECT_EQ(other->media[0].address, "iVBORw0KGgo=");
 }
 
 TEST(EngineRequest, HoldsToolCallsAndTheirResults) {

@@ -7,6 +7,8 @@
 #include <limits>
 #include <utility>
 
+#include "gateway/openai/engine_limits.h"
+
 namespace afterimage {
 namespace {
 
@@ -21,7 +23,7 @@ std::unexpected<Error> bad_value(std::string_view field, std::string_view what) 
 }
 
 std::unexpected<Error> not_offered(std::string_view field, std::string_view instead) {
-  return fail(ErrorCode::kUnsupported, "the built-in engine does not support '" +
+  return fail(ErrorCode::kUnsupported, std::string(kThisEngine) + " does not support '" +
                                            std::string(field) + "': " + std::string(instead));
 }
 
@@ -308,7 +310,9 @@ Result<ApiPrompt> read_prompt(const JsonValue& prompt, std::string_view name) {
 
 Result<ApiMessageFields> read_message_fields(const JsonValue& message, const std::string& name) {
   ApiMessageFields read;
-  read.reasoning = message["reasoning_content"].text();
+  // vLLM's name before 2026, and the name since.
+  const JsonValue older = message["reasoning_content"];
+  read.reasoning = older.is_empty() ? message["reasoning"].text() : older.text();
   read.tool_call_id = message["tool_call_id"].text();
   if (message["role"].text() == "tool") read.name = message["name"].text();
   std::size_t index = 0;

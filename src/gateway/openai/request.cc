@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -115,7 +116,10 @@ class Reading {
     }
     request_.model = model.text();
     if (engine_ != nullptr) {
-      for (const JsonValue field : root_) note(check_engine_takes_field(request_.operation, field));
+      for (const JsonValue field : root_) {
+        note(check_engine_takes_field(request_.operation, field));
+        if (engine_ignores_field(field)) engine_->ignored.emplace_back(field.key());
+      }
     }
     AFI_TRY_VOID(read_content());
     AFI_TRY_VOID(read_stream());
@@ -252,8 +256,10 @@ class Reading {
     std::string rest = "{";
     for (const JsonValue member : message) {
       const std::string_view name = member.key();
+      const bool is_ignored =
+          engine_ != nullptr && engine_ignores_member(message["role"].text(), member);
       if (name == "content" || (without_role && name == "role") || name == kCacheControl ||
-          is_default_member(member)) {
+          is_default_member(member) || is_ignored) {
         continue;
       }
       if (rest.size() > 1) rest.push_back(',');
@@ -287,6 +293,11 @@ class Reading {
 
   void read_engine_fields(const JsonValue& message, const std::string& name) {
     note(check_engine_takes_message(message, name));
+    const std::string_view role = message["role"].text();
+    for (const JsonValue member : message) {
+      if (!engine_ignores_member(role, member)) continue;
+      engine_->ignored.push_back(name + "." + std::string(member.key()));
+    }
     auto fields = read_message_fields(message, name);
     if (!fields.has_value()) note(std::unexpected(fields.error()));
     engine_->messages.push_back(std::move(fields).value_or(ApiMessageFields()));
@@ -352,7 +363,13 @@ class Reading {
                    .end = url.end_offset()};
     const JsonValue asked = value[option];
     const bool is_placed = asked.is(JsonKind::kString) || asked.is(JsonKind::kNull);
-    if (asked.is(JsonKind::kString)) media.options[std::string(option)] = asked.text();
+    if (engine_ != nullptr && engine_ignores_media_option(option)) {
+      if (asked.is(JsonKind::kString) && asked.text() != "auto") {
+        engine_->ignored.push_back(name + "." + std::string(option));
+      }
+    } else if (asked.is(JsonKind::kString)) {
+      media.options[std::string(option)] = asked.text();
+    }
     AFI_TRY_VOID(read_bytes(url.text(), is_input_audio, url_name, media));
     add_media(std::move(media), message);
 
@@ -382,15 +399,15 @@ class Reading {
     const JsonValue data = part["file"]["file_data"];
     ApiMedia media{.modality = Modality::kImage, .name = name + ".file"};
     if (!data.is(JsonKind::kString) || !is_data_url(data.text())) {
-      note(fail(
-          ErrorCode::kUnsupported,
-          media.name + ".file_data must be a data URL of a PDF file, for the built-in engine"));
+      note(fail(ErrorCode::kUnsupported, media.name +
+                                             ".file_data must be a data URL of a PDF file, for " +
+                                             std::string(kThisEngine)));
       return canonical(part);
     }
     AFI_TRY_VOID(read_bytes(data.text(), false, media.name + ".file_data", media));
     if (!is_document({.files = {media.bytes}})) {
-      note(fail(ErrorCode::kUnsupported,
-                media.name + " is not a PDF file, the only kind that the built-in engine reads"));
+      note(fail(ErrorCode::kUnsupported, media.name + " is not a PDF file, the only kind that " +
+                                             std::string(kThisEngine) + " reads"));
     }
     // Another library may rasterise the same file to other pixels.
     auto rasterizer = DocumentReader().rasterizer();
@@ -433,9 +450,23 @@ class Reading {
     request_.media.push_back(std::move(media));
   }
 
-  static Result<void> read_bytes(std::string_view url, bool is_input_audio, const std::string& name,
-                                 ApiMedia& media) {
+  Result<void> read_bytes(std::string_view url, bool is_input_audio, const std::string& name,
+                          ApiMedia& media) const {
+    std::string joined;
+    if (engine_ != nullptr && url.find_first_of("\r\n") != std::string_view::npos) {
+      // Lines, as "base64" and MIME write them. Another server may not take these.
+      std::ranges::copy_if(url, std::back_inserter(joined),
+                           [](char c) { return !std::string_view(" \t\r\n").contains(c); });
+      url = joined;
+    }
     if (!is_input_audio && !is_data_url(url)) {
+      // The bytes without their "data:…;base64,", which no address looks like: it has a colon.
+      const bool may_be_bare = engine_ != nullptr && !url.contains(':');
+      auto bare = may_be_bare ? decode_bare(url) : Result<DataUrl>(DataUrl());
+      if (bare.has_value() && !bare->bytes.empty()) {
+        media.bytes = std::make_shared<const std::vector<std::byte>>(std::move(bare->bytes));
+        return {};
+      }
       media.address = url;
       return {};
     }
@@ -564,8 +595,10 @@ class Reading {
 
   /// The built-in engine calls one tool after the other where nothing is said.
   [[nodiscard]] bool has_default(const JsonValue& field) const {
-    return is_default(field, root_) || (engine_ != nullptr && field.is(JsonKind::kFalse) &&
-                                        field.key() == "parallel_tool_calls");
+    if (is_default(field, root_)) return true;
+    if (engine_ == nullptr) return false;
+    return engine_ignores_field(field) ||
+           (field.is(JsonKind::kFalse) && field.key() == "parallel_tool_calls");
   }
 
   void place_fields() {

@@ -104,6 +104,8 @@ struct ApiEngineFields {
   /// choices, or a vector, of its own. Empty: the prompt is the question.
   std::vector<ApiPrompt> prompts;
   bool base64_vectors = false;  // of an embedding: "encoding_format": "base64"
+  /// What has no influence on an answer of this engine: "service_tier", "messages[0].name".
+  std::vector<std::string> ignored;
   /// The first field that the built-in engine does not support, as an error for the client. Other
   /// servers may support it.
   std::optional<Error> unsupported = std::nullopt;
