@@ -8,7 +8,7 @@ as words that begin with "#":
   #wait=S         seconds before the head          #pace=S      seconds between two events
   #gate=NAME      stop after the first event, or before a whole answer, until gates[NAME] opens
   #status=N       answer with this error           #slow-status=NAME,N   the same, once gates[NAME] is opened
-    #retry-after=X  with this header                 (else 0, of 429 and 503)
+    #retry-after=X  with this header                 (else 0, of 429 and 503; none: without)
   #die=N          reset the connection after N events; #close=N: close it there; #hang=N: send no more
     #hang           accept the request and send nothing
   #late-end=NAME  after [DONE], wait for gates[NAME] to end the body
@@ -291,7 +291,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
         body = {"error": {"message": f"the mock server returns {status}", "type": kinds.get(status, "server_error"),
                           "param": None, "code": code or f"mock_{status}"}}
         wait = getattr(self, "orders", {}).get("retry-after", "0")
-        self.whole(status, body, [("Retry-After", wait)] if status in (429, 503) else [])
+        self.whole(status, body, [("Retry-After", wait)] if status in (429, 503) and wait != "none" else [])
 
     def whole(self, status, body, headers=()):
         orders = getattr(self, "orders", {})

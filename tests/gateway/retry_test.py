@@ -110,6 +110,56 @@ class WaitsOfAnUpstream(RetryTestCase):
         self.assertEqual((reply.status, reply.headers["Retry-After"], reply.headers["x-should-retry"]), (503, "3600", "false"))
 
 
+SITUATIONS = (  # what the server does, its order to the mock, whether the client streams
+    ("429 without `Retry-After`", "#status=429 #retry-after=none", False),
+    ("429, `Retry-After: 7`", "#status=429 #retry-after=7", False),
+    ("429, `Retry-After: 43200`", "#status=429 #retry-after=43200", False),
+    ("503, `Retry-After: 7`", "#status=503 #retry-after=7", False),
+    ("500", "#status=500", False),
+    ("ends the connection instead of an answer", "#die=0", False),
+    ("an error event within a stream", "#error-event", True),
+    ("ends the connection within a stream", "#close=3", True),
+    ("ends a stream in order, before its answer is complete", "#unfinished #no-done", True),
+)
+PYTHON = ("openai-python", "anthropic-python")
+
+
+class WhatUsersSee(RetryTestCase):
+    """The table of docs/errors.md, written from these runs: AFTERIMAGE_WRITE_TABLE=1 writes it anew."""
+
+    def seen(self, client, order, streams, number):
+        key = self.key(f"{client}-table-{number}")
+        asked = {"model": "mock-small", "messages": [{"role": "user", "content": f"{order} {client} {number}"}], "max_tokens": 8, "stream": streams}
+        with unittest.mock.patch.object(time, "sleep") as sleep:
+            try:
+                if client == "openai-python":
+                    with openai.OpenAI(base_url=self.gateway.base_url, api_key=key, timeout=60) as one:
+                        said = one.chat.completions.create(**asked)
+                        said = list(said) if streams else said
+                else:
+                    with anthropic.Anthropic(base_url=self.gateway.base_url.removesuffix("/v1"), api_key=key, timeout=60) as one:
+                        said = one.messages.create(**asked)
+                        said = list(said) if streams else said
+                error = "a whole answer"
+            except (openai.APIError, anthropic.APIError) as raised:
+                error = f"`{type(raised).__name__}`"
+        slept = [call.args[0] for call in sleep.call_args_list]
+        # Without a wait that the response names, the clients draw theirs at random.
+        waits = [f"{int(wait)} s" if wait == int(wait) else "its own" for wait in slept]
+        return f"{len(waits) + 1} tries after {', '.join(waits)}: {error}" if waits else f"1 try: {error}"
+
+    def test_is_what_the_page_says(self):
+        rows = ["| the model's server | " + " | ".join(PYTHON) + " |", "|---|---|---|"]
+        for number, (what, order, streams) in enumerate(SITUATIONS):
+            rows.append(f"| {what} | " + " | ".join(self.seen(client, order, streams, number) for client in PYTHON) + " |")
+        table = "\n".join(rows)
+        page = HERE.parent.parent / "docs" / "errors.md"
+        if os.environ.get("AFTERIMAGE_WRITE_TABLE"):
+            print(table)
+        else:
+            self.assertIn(table, page.read_text())
+
+
 if __name__ == "__main__":
     assert os.environ.get("AFTERIMAGE_CLIENTS"), "the folder of install_clients.py"
     unittest.main()

@@ -374,6 +374,7 @@ GatewayRequest::Next GatewayRequest::refuse(const Refusal& refusal) {
       error_reply(refusal.status, refusal.message, refusal.type, code_of(refusal.code));
   if (refusal.status == 401) made.headers.add("WWW-Authenticate", "Bearer");
   add_retry_after(made.headers, refusal.retry_after);
+  if (refusal.status == 503) add_missing_retry_after(made.headers);
   if (refusal.is_final) made.headers.add(std::string(kShouldRetry), "false");
   reply(refusal.status, std::move(made.headers), std::move(made.body),
         {.outcome = CacheOutcome::kBypass, .detail = std::string(to_string(decision_.reason))});

@@ -67,6 +67,7 @@ std::shared_ptr<SharedResponse> GatewayRequest::start_response(const std::string
       .max_record = settings.max_answer,
       .shared = true,
       .counts_tokens = counts_tokens(),
+      .has_end = true,
       .completed =
           [self = shared_from_this(), key](const SharedResponse& response,
                                            Result<ApiRecord> record) {
@@ -84,6 +85,7 @@ void GatewayRequest::start_forwarding() {
       .max_record = {},
       .shared = false,
       .counts_tokens = counts_tokens(),
+      .has_end = asked_.operation.has_value() && *asked_.operation != ApiOperation::kEmbedding,
       .completed = [self = shared_from_this()](
                        const SharedResponse& done,
                        const Result<ApiRecord>& record) { self->end_call(done, record, nullptr); },
@@ -267,6 +269,7 @@ GatewayRequest::Next GatewayRequest::respond_from_backend() {
     translation_->know_prompt({.prompt = *prompt});
   }
   remove_cors_headers(headers);  // a hit has none of the upstream's either
+  if (from.status() == 429) add_missing_retry_after(headers);
   if (from.status() >= 400) limit_retry_after(headers, gateway_.keys().now());
   if (!leads_) headers.remove("set-cookie");  // it is the other client's
   // It tells what others have sent.

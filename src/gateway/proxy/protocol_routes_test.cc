@@ -163,6 +163,45 @@ TEST(ProtocolRoutes, TokensAreCountedByTheBackend) {
   EXPECT_GT(json::parse(counted.body)["input_tokens"], 2);
 }
 
+// Three SDKs took what had come for the whole answer.
+TEST(ProtocolRoutes, AStreamThatEndsEarlyIsAnErrorInEachProtocol) {
+  Running running;
+  const auto event = [](const std::string& delta, const std::string& finish) {
+    return R"(data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":)" +
+           delta + R"(,"finish_reason": )" + finish + "}]}\n\n";
+  };
+  std::string sent = event(R"({"content":"ha \"finish_reason\":\"stop\""})", "null");
+  running.model.answers([&](const HttpRequest&, const Responder& responder) {
+    responder.reply({.headers = {{"Content-Type", "text/event-stream"}}, .body = sent});
+  });
+  const std::string stream = R"(,"stream":true)";
+  const std::string sampled =
+      R"({"model":"m","temperature":1,"messages":[{"role":"user","content":"x"}])";
+  for (const std::string& body : {question("Q", stream), sampled + stream + "}"}) {
+    const Said said = running.chat(body);
+    EXPECT_THAT(said.body, HasSubstr("answer_broke_off")) << said.body;
+    EXPECT_THAT(said.body, ::testing::Not(HasSubstr("[DONE]")));
+  }
+  EXPECT_EQ(running.chat(question("Q", stream)).header("X-Cache"), "MISS") << "it was not stored";
+  EXPECT_THAT(post(running, "/v1/messages", messages("Q", stream)).body,
+              HasSubstr("event: error\n"));
+  EXPECT_THAT(post(running, "/v1/responses", R"({"model":"m","input":"Q","stream":true})").body,
+              HasSubstr("response.failed"));
+  // Some servers leave [DONE] out, or say themselves what went wrong.
+  for (const std::string& whole :
+       {event(R"({"content":"x"})", "null") + event("{}", R"("stop")"),
+        event(R"({"content":"x"})", "null") + "data: {\"error\":{\"message\":\"no\"}}\n\n",
+        event(R"({"content":"x"})", "null") + "data: [DONE]"}) {
+    sent = whole;
+    EXPECT_EQ(running.chat(question("R", stream)).body, whole);
+  }
+  // A 429 says when to ask again.
+  running.model.answers([](const HttpRequest&, const Responder& responder) {
+    responder.reply({.status = 429, .headers = {}, .body = std::string("{}")});
+  });
+  EXPECT_EQ(running.chat(question("S")).header("Retry-After"), "1");
+}
+
 /// The usage that the beginning of a stream says.
 json usage_at_start(const Said& said) {
   const std::size_t begin = said.body.find("data: ") + 6;

@@ -68,6 +68,14 @@ void add_retry_after(HttpHeaders& headers, const std::optional<Duration>& wait) 
   if (*wait > kLongestRetryWait) headers.set(kShouldRetry, "false");
 }
 
+void add_missing_retry_after(HttpHeaders& headers) {
+  for (const std::string_view name :
+       {std::string_view("retry-after"), std::string_view("retry-after-ms"), kShouldRetry}) {
+    if (headers.find(name).has_value()) return;
+  }
+  headers.add("Retry-After", "1");
+}
+
 void limit_retry_after(HttpHeaders& headers, WallTime now) {
   if (headers.find(kShouldRetry).has_value() || !asks_to_wait_long(headers, now)) return;
   headers.set(kShouldRetry, "false");

@@ -18,6 +18,10 @@ constexpr Duration kLongestRetryWait = std::chrono::seconds(60);
 /// Retry-After, and x-should-retry if the wait is longer than kLongestRetryWait.
 void add_retry_after(HttpHeaders& headers, const std::optional<Duration>& wait);
 
+/// Of a 429 that is passed on and of our own 503: Retry-After, if it says nothing of when to retry. Some clients (Codex) end
+/// their user's turn at a 429 without it.
+void add_missing_retry_after(HttpHeaders& headers);
+
 /// Of a response that is passed on: x-should-retry if its Retry-After (seconds or a date, or
 /// retry-after-ms) is further away than kLongestRetryWait, unless it says itself whether to retry.
 void limit_retry_after(HttpHeaders& headers, WallTime now);

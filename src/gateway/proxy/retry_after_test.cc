@@ -30,6 +30,21 @@ TEST(RetryAfter, OfALongWaitComesWithTheAdviceNotToRetry) {
   }
 }
 
+TEST(RetryAfter, OfA429WithoutItIsASecond) {
+  const struct {
+    HttpHeaders headers;
+    std::string_view expected;
+  } kCases[] = {{{}, "1"},
+                {{{"Retry-After", "7"}}, "7"},
+                {{{"retry-after-ms", "20"}}, ""},
+                {{{"X-Should-Retry", "false"}}, ""}};
+  for (const auto& c : kCases) {
+    HttpHeaders headers = c.headers;
+    add_missing_retry_after(headers);
+    EXPECT_EQ(headers.find("retry-after").value_or(""), c.expected);
+  }
+}
+
 // An upstream's 429 is passed on, and the clients slept as long.
 TEST(RetryAfter, OfAnUpstreamIsPassedOnWithTheSameAdvice) {
   const WallTime now = WallTime(std::chrono::sys_days(std::chrono::year(1994) / 11 / 6)) + 8h;

@@ -42,6 +42,20 @@ std::uint64_t count_events(std::string_view bytes) {
   return count;
 }
 
+/// Whether events of a chat or completion say that there is no more to come. Within texts quotes are
+/// escaped.
+bool says_end(std::string_view events) {
+  const auto has_value = [&](std::string_view name) {
+    for (std::size_t at = events.find(name); at != std::string_view::npos;
+         at = events.find(name, at + 1)) {
+      const std::size_t value = events.find_first_not_of(" :", at + name.size());
+      if (value != std::string_view::npos && events[value] != 'n') return true;  // null
+    }
+    return false;
+  };
+  return events.contains("[DONE]") || has_value(R"("finish_reason")") || has_value(R"("error")");
+}
+
 }  // namespace
 
 std::optional<StreamRecorder> SharedResponse::recorder(const Options& options) {
@@ -102,7 +116,10 @@ void SharedResponse::on_bytes(std::string_view bytes) {
       // A mark may lie across two pieces; older bytes hold none that was not found before.
       const std::size_t from = std::max(given_, base_) - base_;
       const std::size_t end = end_of_events(std::string_view(bytes_).substr(from));
-      if (end != std::string_view::npos) given_ = base_ + from + end;
+      if (end != std::string_view::npos) {
+        has_ended_ = has_ended_ || says_end(std::string_view(bytes_).substr(from, end));
+        given_ = base_ + from + end;
+      }
     }
     pause = !options_.shared && !gathers_ && bytes_.size() > kUnread && !paused_;
     paused_ |= pause;
@@ -131,9 +148,24 @@ void SharedResponse::on_end() {
   {
     const MutexLock lock(mutex_);
     over_ = true;
+    const std::size_t from = std::max(given_, base_) - base_;
+    has_ended_ = has_ended_ || says_end(std::string_view(bytes_).substr(from));
     given_ = base_ + bytes_.size();
+    // SDKs take what came so far for the whole answer.
+    if (events_ && options_.has_end && status_ == 200 && !has_ended_) {
+      break_off("the model's server ended the response before the answer was complete");
+    }
   }
   wake_readers();
+}
+
+void SharedResponse::break_off(std::string_view why) {
+  cut_ = true;
+  bytes_ +=
+      "data: " +
+      api_error("the answer broke off: " + std::string(why), "upstream_error", "answer_broke_off") +
+      "\n\n";
+  given_ = base_ + bytes_.size();
 }
 
 void SharedResponse::on_failure(const HttpFailure& failure) {
@@ -147,15 +179,10 @@ void SharedResponse::on_failure(const HttpFailure& failure) {
     over_ = true;
     headless = state_ == State::kWaiting;
     if (!headless && events_) {
-      cut_ = true;
       // What was left of a torn event is dropped: it would only break a client's parser before it
       // reads what happened.
       bytes_.resize(given_ - base_);
-      bytes_ += "data: " +
-                api_error("the answer broke off: " + error.message, "upstream_error",
-                          "answer_broke_off") +
-                "\n\n";
-      given_ = base_ + bytes_.size();
+      break_off(error.message);
     } else {
       broken_ = !headless;
     }

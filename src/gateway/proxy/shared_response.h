@@ -46,6 +46,9 @@ class SharedResponse final : public BackendListener,
     bool shared = false;
     /// Looks for the token counts in its bytes: see usage().
     bool counts_tokens = false;
+    /// A stream of a chat or completion: it ends with [DONE], a finish reason or an error, or it broke off,
+    /// even where the connection ended in order.
+    bool has_end = false;
     /// Called once, with the record or why there is none, before anybody reads the end.
     std::function<void(const SharedResponse&, Result<ApiRecord>)> completed = nullptr;
     /// When all subscribers have left, the backend finishes it all the same, so that it is stored;
@@ -130,6 +133,8 @@ class SharedResponse final : public BackendListener,
   void finish_record();
   Result<ApiRecord> recorded();
   void count_tokens(std::string_view bytes);
+  /// Of a stream: an event says why there is no more.
+  void break_off(std::string_view why) AFI_REQUIRES(mutex_);
   void settle(State state);
   void wake_readers();
 
@@ -143,8 +148,9 @@ class SharedResponse final : public BackendListener,
   std::uint64_t subscribers_ AFI_GUARDED_BY(mutex_) = 0;
   bool over_ AFI_GUARDED_BY(mutex_) = false;
   bool broken_ AFI_GUARDED_BY(mutex_) = false;
-  bool is_done_ AFI_GUARDED_BY(mutex_) = false;  // [DONE] came; the body's end may be to come
-  bool cut_ AFI_GUARDED_BY(mutex_) = false;      // an event says that it broke off
+  bool is_done_ AFI_GUARDED_BY(mutex_) = false;    // [DONE] came; the body's end may be to come
+  bool cut_ AFI_GUARDED_BY(mutex_) = false;        // an event says that it broke off
+  bool has_ended_ AFI_GUARDED_BY(mutex_) = false;  // its events say that the answer is complete
   bool paused_ AFI_GUARDED_BY(mutex_) = false;
   std::string bytes_ AFI_GUARDED_BY(mutex_);      // from base_ on
   std::size_t base_ AFI_GUARDED_BY(mutex_) = 0;   // bytes that were freed
