@@ -13,7 +13,7 @@ set(afterimage_remote_rooms redis remote)
 set(afterimage_remote_requires cache)
 set(afterimage_gateway_rooms
     json http media documents telemetry stores similarity certificate config openai protocol anthropic responses files keys
-    access proxy fleet kv_publisher engine_backend admin service)
+    access draws proxy fleet kv_publisher engine_backend admin service)
 set(afterimage_gateway_requires remote cache)
 set(afterimage_llama_rooms llama_library llama)
 set(afterimage_llama_requires gateway remote cache)

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "afterimage/check.h"
+#include "afterimage/result.h"
 #include "caches/identity/fields.h"
 #include "foundation/crypto/sha256.h"
 

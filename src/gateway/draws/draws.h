@@ -16,6 +16,7 @@
 #include "afterimage/digest.h"
 #include "afterimage/question.h"
 #include "afterimage/units.h"
+#include "caches/answers/answer_observer.h"
 #include "foundation/platform/mutex.h"
 #include "gateway/draws/requester_filter.h"
 

@@ -110,7 +110,10 @@ StoreResult AnswerStoring::may_store(const Answered& answered, bool is_draw) con
   const AnswerSettings& settings = config_.settings.answers;
   const bool limit_is_known = asked_.api->max_tokens.has_value() ||
                               gateway_.parts().backend.default_max_tokens().has_value();
-  if (says_call_id(*answered.record, asked_.api->call_ids)) return StoreResult::kNamesCall;
+  // A draw serves only conversations with the same ids.
+  if (!is_draw && says_call_id(*answered.record, asked_.api->call_ids)) {
+    return StoreResult::kNamesCall;
+  }
   return what_may_be_stored(*answered.record, {.tool_calls = settings.tool_calls,
                                                .cache_truncated = settings.cache_truncated,
                                                .limit_is_known = limit_is_known,

@@ -366,7 +366,7 @@ void GatewayRequest::explain_draw() {
     decision_.saved = found.saved;
     if (found.answer.has_value()) {
       decide(Outcome::kHit, Reason::kServed);
-      decision_.rung = to_string(MatchLevel::kExact);
+      decision_.level = to_string(MatchLevel::kExact);
     }
     return;
   }

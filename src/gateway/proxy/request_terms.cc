@@ -185,7 +185,10 @@ SampledRequestId sampled_id(const RequestSubject& asked, const AnswerSettings& s
   // Who gets another's draw gets it sooner than the model's, which would tell of the other.
   const std::string_view sharers =
       hides_hits(asked, settings) ? std::string_view(asked.tenant.id) : std::string_view();
-  return sampled_request_id(*asked.question, form_of(*asked.api), sharers);
+  // Who joins a draw on its way gets what it says, and it may name the ids of calls as they are here.
+  std::string form(form_of(*asked.api));
+  for (const std::string& id : asked.api->call_ids) form.append(" ").append(id);
+  return sampled_request_id(*asked.question, form, sharers);
 }
 
 /// What is partial serves the very same words only, whatever wrote it down.

@@ -78,7 +78,7 @@ TEST(ServingTerms, AreTheStrictestOfSettingsTenantAndRequest) {
 
 TEST(ServingTerms, SampledRequestsAreServedDrawsOrReplays) {
   Settings settings;
-  settings.answers.max_match = MatchLevel::kNear;
+  settings.answers.match_level = MatchLevel::kNear;
   for (const std::string& body : {std::string(), kSampled, std::string(R"(,"temperature":null)")}) {
     RequestSubject subject = asked("x", body);
     const auto draws = serving_terms(subject, settings, std::nullopt).value();
@@ -208,6 +208,30 @@ TEST(CoalescingKey, OfTenantsWhoMustNotLearnOfEachOtherDiffers) {
   EXPECT_EQ(coalescing_key(one, settings), coalescing_key(other, settings));
   settings.timing_protection = "all";
   EXPECT_NE(coalescing_key(one, settings), coalescing_key(other, settings));
+}
+
+// Who joins a draw on its way would be sent the ids of another conversation.
+TEST(SampledId, OfConversationsWithOtherIdsOfCallsDiffers) {
+  RequestSubject one = asked("x", kSampled);
+  one.question.emplace(ScopeId(), "x");
+  RequestSubject other = one;
+  const AnswerSettings settings;
+  EXPECT_EQ(sampled_id(one, settings), sampled_id(other, settings));
+  ApiRequest with_call = *one.api;
+  with_call.call_ids = {"call_1"};
+  other.api = std::make_shared<const ApiRequest>(std::move(with_call));
+  EXPECT_NE(sampled_id(one, settings), sampled_id(other, settings));
+}
+
+// It is told of as long as it is true, like any other answer.
+TEST(DrawRules, OfAnUpstreamThatLooksThingsUpEndSoon) {
+  using namespace std::chrono_literals;
+  const RequestSubject subject = asked("x", kSampled);
+  Settings settings;
+  settings.upstream.url = "http://u";
+  settings.upstream.live = 1h;
+  EXPECT_EQ(draw_rules(subject, settings).max_age, 1h);
+  EXPECT_EQ(draw_rules(subject, settings).ttl, 1h);
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ TEST(SimilarAnswers, SampledAnswersAreNeitherEvidenceNorCandidates) {
       }
     }
   }
-  const SimilarityStats stats = running.service->gateway().parts().similar->stats().rung;
+  const SimilarityStats stats = running.service->gateway().parts().similar->stats().level;
   EXPECT_EQ(stats.lookups, 0U);
   EXPECT_EQ(stats.entries, EntryCount(0));
 }
