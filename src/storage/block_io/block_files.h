@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "afterimage/disk_tier.h"
 #include "afterimage/memory_budget.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
