@@ -38,6 +38,55 @@ void say(HttpListener& listener, unsigned status, std::string_view type, const s
   listener.on_end();
 }
 
+/// The response to a request that the engine answers. Its head comes with its first bytes, and says what is
+/// known by then.
+class EngineResponse {
+ public:
+  explicit EngineResponse(BackendListener& listener) : listener_(listener) {}
+
+  void set_prompt_tokens(std::size_t tokens) { prompt_tokens_ = tokens; }
+  /// A choice is not exact: the answer is not stored.
+  void on_bounded() {
+    is_bounded_ = true;
+    listener_.on_bounded();
+  }
+  [[nodiscard]] bool has_begun() const { return has_begun_; }
+  /// Events of a stream.
+  void send(const std::string& events) {
+    begin({{"Content-Type", kEvents}});
+    listener_.on_bytes(events);
+  }
+  void end_stream(const ApiRecord& record, const std::string& events) {
+    begin({{"Content-Type", kEvents}});
+    end(record, events);
+  }
+  void end_whole(const ApiRecord& record, const std::string& body) {
+    begin({{"Content-Type", "application/json"}, {"Content-Length", std::to_string(body.size())}});
+    end(record, body);
+  }
+
+ private:
+  void begin(HttpHeaders headers) {
+    if (std::exchange(has_begun_, true)) return;
+    if (is_bounded_) headers.add(kExactness, "bounded");
+    if (prompt_tokens_.has_value()) {
+      headers.add(std::string(kPromptTokens), std::to_string(*prompt_tokens_));
+    }
+    listener_.on_recorded_head(200, std::move(headers));
+  }
+  /// The record comes before the last bytes: a client that has read them finds the answer stored.
+  void end(const ApiRecord& record, const std::string& bytes) {
+    if (!is_bounded_) listener_.on_record(record);
+    listener_.on_bytes(bytes);
+    listener_.on_end();
+  }
+
+  BackendListener& listener_;
+  std::optional<std::size_t> prompt_tokens_ = std::nullopt;
+  bool has_begun_ = false;
+  bool is_bounded_ = false;
+};
+
 using Refusal = EngineBackend::Refusal;
 
 Refusal refusal_of(const Error& error) {
@@ -415,25 +464,10 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
   std::string last_members;
   Answer answer{.model = asked.model};
   TokenCount cached;
-  bool begun = false;
-  bool bounded = false;  // one choice is
+  EngineResponse response(listener);
   std::unique_ptr<const Prompt> prompt;
-  const auto head = [&](HttpHeaders headers) {
-    if (bounded) headers.add(kExactness, "bounded");
-    if (prompts == 1) {
-      headers.add(std::string(kPromptTokens),
-                  std::to_string(prompt->prepared.prompt.tokens.size()));
-    }
-    listener.on_recorded_head(200, std::move(headers));
-  };
   const auto send = [&](const OpenEvents& added) {
-    if (!asked.stream || added.is_empty()) return;
-    if (!std::exchange(begun, true)) head({{"Content-Type", kEvents}});
-    listener.on_bytes(added.text(details.so_far()));
-  };
-  const auto on_bounded = [&] {
-    bounded = true;
-    listener.on_bounded();
+    if (asked.stream && !added.is_empty()) response.send(added.text(details.so_far()));
   };
   const std::optional<ClientStep> step = step_of(request);
   if (prefetcher_ != nullptr && step.has_value()) prefetcher_->begins(*step);
@@ -443,12 +477,13 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
       auto next = prompt_of(request, index / choices);
       if (!next.has_value()) return refuse(listener, refusal_of(next.error(), settings_));
       prompt = *std::move(next);
+      if (prompts == 1) response.set_prompt_tokens(prompt->prepared.prompt.tokens.size());
     }
-    const ChoiceListener told{.send = send, .on_bounded = on_bounded};
+    const ChoiceListener told{.send = send, .on_bounded = [&] { response.on_bounded(); }};
     const auto written = write_choice(asked, *prompt, index, events, details, told, stop);
     if (!written.has_value()) {
       // A response that has begun can only break off.
-      if (begun || written.error().code == ErrorCode::kCancelled) {
+      if (response.has_begun() || written.error().code == ErrorCode::kCancelled) {
         return listener.on_error(written.error());
       }
       return refuse(listener, refusal(prompt->prepared.prompt, written.error()));
@@ -465,20 +500,10 @@ void EngineBackend::answer(const BackendRequest& request, BackendListener& liste
   if (prefetcher_ != nullptr && step.has_value()) {
     prefetcher_->ends(*step, request.hints.workflow.next_steps, std::move(used));
   }
-  // The record comes before the last bytes: a client that has read them finds the answer stored.
   const std::string end = events.end(answer, cached, asked.include_usage, last_members);
   const ApiRecord record = events.record();
-  if (asked.stream) {
-    if (!begun) head({{"Content-Type", kEvents}});
-    if (!bounded) listener.on_record(record);
-    listener.on_bytes(end);
-    return listener.on_end();
-  }
-  const std::string body = record.body(ids_.answer(asked.operation), last_members);
-  head({{"Content-Type", "application/json"}, {"Content-Length", std::to_string(body.size())}});
-  if (!bounded) listener.on_record(record);
-  listener.on_bytes(body);
-  listener.on_end();
+  if (asked.stream) return response.end_stream(record, end);
+  response.end_whole(record, record.body(ids_.answer(asked.operation), last_members));
 }
 
 // Each choice is a run of its own, with a seed of its own. All but the first resume from the prompt's
