@@ -18,6 +18,7 @@
 #include "afterimage/units.h"
 #include "caches/answers/answer_observer.h"
 #include "foundation/platform/mutex.h"
+#include "foundation/types/digest_hash.h"
 #include "gateway/draws/requester_filter.h"
 
 namespace afterimage {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "afterimage/media.h"
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 
 namespace afterimage {
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "foundation/text/json_text.h"
+#include "foundation/json/json_text.h"
 #include "gateway/protocol/fields.h"
 #include "gateway/protocol/json_writer.h"
 
