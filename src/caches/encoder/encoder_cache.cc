@@ -136,7 +136,8 @@ struct EncoderCache::State {
   EncoderCacheOptions options;
   Slots slots AFI_GUARDED_BY(mutex);
   boost::unordered_flat_set<std::uint32_t, PlaceHash, PlaceEqual, HugePageAllocator<std::uint32_t>>
-      index AFI_GUARDED_BY(mutex){0, PlaceHash{&slots}, PlaceEqual{&slots}};  // the resident entries
+      index AFI_GUARDED_BY(mutex){0, PlaceHash{&slots},
+                                  PlaceEqual{&slots}};  // the resident entries
   std::vector<std::uint32_t> free_places AFI_GUARDED_BY(mutex);
   // Uses not yet reported to the policy, in order. Reporting them in a batch lets the policy's CPU
   // cache misses overlap instead of adding to each hit.

@@ -10,9 +10,9 @@
 
 namespace afterimage {
 
-/// A mutex for state on which one thread works for long, in slices, while others want it briefly. A
-/// std::mutex is not fair: whoever unlocks it and locks it again at once keeps out a thread that has
-/// yet to wake up.
+/// A mutex for state on which one thread works for long, in slices, while others need it for moments. With
+/// a std::mutex, which is not fair, the thread that works would lock it again before one that waits has
+/// woken up.
 class AFI_THREAD_ANNOTATION(capability("mutex")) SlicedMutex {
  public:
   void lock() AFI_THREAD_ANNOTATION(acquire_capability()) {
@@ -27,8 +27,8 @@ class AFI_THREAD_ANNOTATION(capability("mutex")) SlicedMutex {
 
   /// Between two slices: if threads wait for it, returns once one of them has had it.
   void let_waiters_in() AFI_EXCLUDES(this) {
-    const std::uint32_t before =
-        admitted_.load();  // first: whoever is let in from here on changes it
+    // Before the other load: a thread that is let in from here on changes it.
+    const std::uint32_t before = admitted_.load();
     if (has_waiters()) admitted_.wait(before);
   }
   [[nodiscard]] bool has_waiters() const { return waiting_.load() > 0; }

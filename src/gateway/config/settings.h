@@ -127,9 +127,9 @@ inline constexpr std::string_view kSampledOff = "off";  // nothing
 
 struct AnswerSettings {
   bool enabled = true;
-  MatchLevel match_level = MatchLevel::kCanonical;   // loosest match served; requests may tighten it
-  std::optional<Duration> ttl = std::nullopt;      // for requests that set none; absent: no expiry
-  std::optional<Duration> max_ttl = std::nullopt;  // upper limit of what a request may set
+  MatchLevel match_level = MatchLevel::kCanonical;  // loosest match served; requests may tighten it
+  std::optional<Duration> ttl = std::nullopt;       // for requests that set none; absent: no expiry
+  std::optional<Duration> max_ttl = std::nullopt;   // upper limit of what a request may set
   std::string sampled = std::string(kPerRequester);  // or kReplay, kSampledOff
   std::uint32_t draws = 8;           // of one sampled request that are cached at most
   bool tool_calls = true;            // cache answers with tool calls; exact matches only
@@ -244,11 +244,11 @@ struct TenantSettings {
   std::optional<std::uint64_t> max_entries = std::nullopt;
   std::optional<double> requests_per_minute = std::nullopt;
   std::optional<MatchLevel> match_level = std::nullopt;  // instead of answers.match_level
-  std::string sampled;                                 // instead of answers.sampled; empty: not
-  bool similarity = true;                              // false: as if similarity.mode were "off"
-  std::optional<double> memory_share = std::nullopt;   // of memory.budget, kept for the tenant
-  std::vector<std::string> budgets;                    // "1000 requests/day": see Budget
-  std::uint64_t line = 0;                              // where it begins in the file
+  std::string sampled;                                   // instead of answers.sampled; empty: not
+  bool similarity = true;                                // false: as if similarity.mode were "off"
+  std::optional<double> memory_share = std::nullopt;     // of memory.budget, kept for the tenant
+  std::vector<std::string> budgets;                      // "1000 requests/day": see Budget
+  std::uint64_t line = 0;                                // where it begins in the file
 
   bool operator==(const TenantSettings&) const = default;
 };

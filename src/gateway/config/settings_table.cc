@@ -562,7 +562,8 @@ std::vector<Setting<TenantSettings>> make_tenant_table() {
   add({"requests_per_minute",
        "Request quota; requests beyond it are refused with 429; unset: no quota.", "600"},
       &TenantSettings::requests_per_minute, between(0.001, 1e9));
-  add({"match_level", "Loosest match for this tenant, instead of answers.match_level.", "\"exact\""},
+  add({"match_level", "Loosest match for this tenant, instead of answers.match_level.",
+       "\"exact\""},
       &TenantSettings::match_level, AnyValue());
   add({"sampled", "per-requester, replay or off for this tenant, instead of answers.sampled.",
        "\"replay\""},

@@ -148,8 +148,8 @@ Result<std::string> engine_helper(const ServedEngine& served, std::string_view m
   const Engine& engine = served.engine;
   const bool reads = path == "/props" || path == "/slots";
   if (!is_engine_helper(path) || method != (reads ? "GET" : "POST")) {
-    return fail(ErrorCode::kNotFound, "the engine of this process does not offer " + std::string(method) +
-                                          " " + std::string(path));
+    return fail(ErrorCode::kNotFound, "the engine of this process does not offer " +
+                                          std::string(method) + " " + std::string(path));
   }
   if (path == kCount || path == kCountV1) {
     AFI_TRY(const Json said, count_tokens(engine, body));
