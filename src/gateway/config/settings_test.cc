@@ -134,7 +134,7 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
       {"[memory]\nbudget = \"4 gigs\"", "memory.budget: '4 gigs' is not a whole number and B"},
       {"[memory]\ndisk = \"cache\"",
        "memory.disk: 'cache' is not an absolute path: begin it with /"},
-      {"[answers]\nmax_match = \"semantic\"",
+      {"[answers]\nmatch_level = \"semantic\"",
        "answers.match_level: 'semantic' is not a match level: write \"exact\""},
       {"[answers]\nassume_greedy_when_unset = true",
        "a.toml:2: answers.assume_greedy_when_unset: answers.sampled takes its place: write "
