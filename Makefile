@@ -34,7 +34,7 @@ pdfium = @python3 -m pip --version >/dev/null 2>&1 && scripts/fetch-pdfium.py bu
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama demo train drill erase-drill write-drill traces findings test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-agents test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint gcc analyze all-checks fire fuzz docs examples install-deps clean
+.PHONY: help run llama demo train drill erase-drill write-drill traces findings test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-agents test-clients test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint gcc analyze all-checks fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -119,6 +119,9 @@ test-agents: build ## Claude Code, Codex and OpenCode, unmodified, each twice ag
 	@# Their programs come with scripts that newer versions of npm do not run.
 	cd build/agents/node_modules && (cd @anthropic-ai/claude-code && node install.cjs) && (cd opencode-ai && node postinstall.mjs)
 	AFTERIMAGE_PROGRAM=$(CURDIR)/build/release/afterimage python3 tests/agents/agents_test.py build/agents
+
+test-clients: build ## 26 clients and frameworks, unmodified, each case by two people against `serve` with default settings: a table (gigabytes)
+	AFTERIMAGE_PROGRAM=$(CURDIR)/build/release/afterimage python3 tests/clients/clients_test.py build/clients $(CLIENTS)
 
 test-frameworks: ## LangChain's and LlamaIndex's OpenAI classes on the llama engine, after `make test`
 	@[ -x build/frameworks/bin/python ] || python3 -m venv build/frameworks
@@ -218,9 +221,9 @@ lint: ## check the formatting
 	$(call install,clang)
 	$(SOURCES) | xargs clang-format-19 --dry-run --Werror
 
-gcc: ## compile everything but the benchmarks with g++: warnings are errors
+gcc: ## compile everything but the benchmarks with g++: warnings are errors (TESTS=0: only what is installed, the lab and the examples)
 	$(call install,test)
-	cmake --preset gcc -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO)
+	cmake --preset gcc -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO) $(foreach part,TESTS FUZZ FIRE,-DAFTERIMAGE_$(part)=$(if $(filter 0,$(TESTS)),OFF,ON))
 	cmake --build --preset gcc -j $(JOBS)
 
 all-checks: ## run what continuous integration leaves out, several hours, and print a table (CHECKS="tsan fire": these)

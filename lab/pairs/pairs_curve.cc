@@ -35,7 +35,7 @@ bool matched_by_text_level(const QuestionPair& pair) {
 MatchCondition strictest(const QuestionPair& pair) {
   if (!vetoes(pair.a, pair.b).empty()) return MatchCondition::kVectors;
   return word_change(pair.a, pair.b) == WordChange::kNone ? MatchCondition::kSameWords
-                                                          : MatchCondition::kVetoes;
+                                                          : MatchCondition::kNoVeto;
 }
 
 /// A pair that could be served: no veto objects.

@@ -23,7 +23,7 @@ struct CurvePoint {
 /// The conditions for a match.
 enum class MatchCondition : unsigned char {
   kVectors,    // vector similarity alone
-  kVetoes,     // and no veto objects
+  kNoVeto,     // and no veto objects
   kSameWords,  // and the significant words are the same, in the same order
 };
 inline constexpr std::size_t kMatchConditions = 3;

@@ -35,7 +35,7 @@ TEST(PairsCurve, EachConditionIsStricterAndTextMatchesAreExcluded) {
   EXPECT_EQ(curve.pairs, kPairs.size());
   EXPECT_EQ(at(curve, MatchCondition::kVectors, 0.5F).matched, 3U);
   EXPECT_EQ(at(curve, MatchCondition::kVectors, 0.5F).duplicates, 1U);
-  EXPECT_EQ(at(curve, MatchCondition::kVetoes, 0.5F).matched, 2U);
+  EXPECT_EQ(at(curve, MatchCondition::kNoVeto, 0.5F).matched, 2U);
   EXPECT_EQ(at(curve, MatchCondition::kSameWords, 0.5F).matched, 1U);
   EXPECT_EQ(at(curve, MatchCondition::kSameWords, 0.5F).duplicates, 1U);
   EXPECT_EQ(at(curve, MatchCondition::kVectors, 0.99F).matched, 0U);
