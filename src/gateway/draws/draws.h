@@ -65,7 +65,7 @@ struct DrawClaim {
 ///
 /// A stored answer of a sampled request is one independent draw of the model. Each requester gets the
 /// draws of a request in the order in which they were started, whatever is in them and however long
-/// they took, and none twice. So what one requester sees is distributed as the model's own answers:
+/// they took, and none twice. So the answers of one requester are distributed as the model's own:
 /// docs/decisions/0043-stored-draws-are-the-models.md.
 ///
 /// The answers themselves are in the AnswerCache, under question_of(). Draws whose answers leave it are

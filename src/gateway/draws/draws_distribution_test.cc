@@ -356,7 +356,7 @@ TEST(DrawsDistribution, IsTheModelsOwn) {
     EXPECT_GT(world.cached().evictions, 500U);
   });
   first.print("what a requester sees first");
-  returned.print("what one sees that leaves and comes back");
+  returned.print("the answer to a requester that leaves and comes back");
   pairs.print("what a requester sees first and second");
   EXPECT_TRUE(first.is_the_models());
   EXPECT_TRUE(returned.is_the_models());

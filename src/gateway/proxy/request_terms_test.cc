@@ -191,7 +191,7 @@ TEST(TtlOf, AnUpstreamThatLooksThingsUpIsTheShortestOfAll) {
   EXPECT_EQ(ttl_of(directives, settings), 1min);
   settings.answers.max_ttl = 1s;
   EXPECT_EQ(ttl_of(directives, settings), 1s);
-  // What was stored before the setting was made is too old as well.
+  // Answers that were stored before the setting was made are too old as well.
   RequestSubject subject = asked("x", kGreedy);
   EXPECT_EQ(serving_terms(subject, settings, false)->rules.max_age, 1h);
   subject.directives.max_age = 1min;

@@ -504,7 +504,7 @@ TEST(Sampled, ARequesterGetsNoDrawTwiceFromGatewaysThatShareAnswers) {
   EXPECT_EQ(asked(one, joke("bob")), "HIT");
   EXPECT_EQ(world.model.asked(), 2U);
   EXPECT_EQ(asked(one, question("Q")), "MISS");
-  EXPECT_EQ(asked(other, question("Q")), "HIT") << "what has one answer is shared";
+  EXPECT_EQ(asked(other, question("Q")), "HIT") << "all requesters share the only answer";
 }
 
 // Another gateway may have erased it.
