@@ -44,7 +44,7 @@ class Findings(unittest.TestCase):
                 named = [word.strip("\"'") for word in line.split() if not word.startswith(("-", '"$place', "$place", '"$'))]
                 for package in named:
                     with self.subTest(f"{script.name}: {package}"):
-                        self.assertRegex(package, r"^[\w.-]+==\S+$")
+                        self.assertRegex(package, r"^[\w.-]+(\[[\w,-]+\])?==\S+$")
 
 
 if __name__ == "__main__":
