@@ -48,7 +48,7 @@ inline auto one_of(std::vector<std::string_view> names) {
 
 template <typename Check>
 auto each(Check check) {
-  return [check](const std::vector<std::string>& values) -> Result<void> {
+  return [check = std::move(check)](const std::vector<std::string>& values) -> Result<void> {
     for (const std::string& value : values) AFI_TRY_VOID(check(value));
     return {};
   };
@@ -56,7 +56,7 @@ auto each(Check check) {
 
 template <typename Check>
 auto or_empty(Check check) {
-  return [check](const std::string& value) -> Result<void> {
+  return [check = std::move(check)](const std::string& value) -> Result<void> {
     return value.empty() ? Result<void>() : check(value);
   };
 }

@@ -541,7 +541,7 @@ std::vector<Setting<Settings>> make_settings_table() {
 std::vector<Setting<TenantSettings>> make_tenant_table() {
   std::vector<Setting<TenantSettings>> table;
   const auto add = [&](TenantText text, auto member, auto check) {
-    table.push_back(setting(text, kAtReload, at(member), check));
+    table.push_back(setting(text, kAtReload, at(member), std::move(check)));
   };
   add({"name", "Name of the tenant in logs, metrics and the admin API.", "\"acme\""},
       &TenantSettings::name, check_tenant_name);
