@@ -113,7 +113,7 @@ test: ## run all tests under AddressSanitizer and UndefinedBehaviorSanitizer (FU
 	@scripts/test-counts.py build/dev
 	@$(MAKE) --no-print-directory test-python NO_INSTALL=1
 
-test-agents: build ## Claude Code, Codex and OpenCode, unmodified, each twice against `serve` and a scripted model: a table
+test-agents: build ## five coding agents, unmodified, each twice against `serve` and a scripted model: a table
 	@mkdir -p build/agents && cp tests/agents/package.json build/agents
 	cd build/agents && npm install --silent --no-audit --no-fund
 	@# Their programs come with scripts that newer versions of npm do not run.

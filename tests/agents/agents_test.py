@@ -3,9 +3,10 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Runs unmodified coding agents against `serve`, with nothing but its address and a key: agents_test.py FOLDER [--record].
 
-Each agent does the task of scripted_model.py twice, from the same beginning. It has to finish at the first try, and no request may be
-refused. FOLDER is where `npm install` has put the agents of package.json; a table is printed. Exit code 1: an agent did not finish. --record
-writes the shapes of what they send to shapes/, where a quick test without the agents finds them.
+Each agent does the task of scripted_model.py twice, from the same beginning, with the default settings and once more with
+answers.sampled = "replay". It has to finish at the first try, and no request may be refused. FOLDER is where `npm install` has put the agents
+of package.json; a table is printed. Exit code 1: an agent did not finish. --record writes the shapes of what they send to shapes/, where a
+quick test without the agents finds them.
 """
 import argparse
 import collections
@@ -45,7 +46,19 @@ def opencode(url):
     return {"OPENCODE_CONFIG_CONTENT": json.dumps(config)}, ["opencode", "run", "-m", "local/scripted", TASK]
 
 
-AGENTS = {"Claude Code": ("@anthropic-ai/claude-code", claude_code), "Codex": ("@openai/codex", codex), "OpenCode": ("opencode-ai", opencode)}
+def qwen_code(url):
+    environment = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "key", "OPENAI_MODEL": "scripted"}
+    return environment, ["qwen", "--auth-type", "openai", "--yolo", "-p", TASK]
+
+
+def pi(url):
+    provider = {"baseUrl": f"{url}/v1", "apiKey": "key", "api": "openai-completions", "models": [{"id": "scripted"}]}
+    return {".pi/agent/models.json": json.dumps({"providers": {"local": provider}})}, ["pi", "--provider", "local", "--model", "scripted", "-p", TASK]
+
+
+# An agent's variables of the environment, or files of its home (their names have a slash), and its command.
+AGENTS = {"Claude Code": ("@anthropic-ai/claude-code", claude_code), "Codex": ("@openai/codex", codex), "OpenCode": ("opencode-ai", opencode),
+          "Qwen Code": ("@qwen-code/qwen-code", qwen_code), "pi": ("@mariozechner/pi-coding-agent", pi)}
 Run = collections.namedtuple("Run", "finished seconds requests hits refused said")
 
 
@@ -56,7 +69,11 @@ def run_once(agent, folder, gateway, place, port):
         shutil.rmtree(one, ignore_errors=True)
         one.mkdir()
     (work / FILE).write_text(f"{OLD} world\n")
-    environment, command = agent(f"http://127.0.0.1:{port}")
+    given, command = agent(f"http://127.0.0.1:{port}")
+    environment = {name: text for name, text in given.items() if "/" not in name}
+    for name in given.keys() - environment.keys():
+        (home / name).parent.mkdir(parents=True)
+        (home / name).write_text(given[name])
     known = {"PATH": os.environ["PATH"], "HOME": str(home), "NO_PROXY": "127.0.0.1", **environment}
     before, begun = counts(gateway), time.monotonic()
     done = subprocess.run([str(folder / "node_modules/.bin" / command[0]), *command[1:]], cwd=work, env=known, stdin=subprocess.DEVNULL,
@@ -84,22 +101,25 @@ def main():
         with contextlib.ExitStack() as kept:
             place = pathlib.Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="agents-")))
             model = kept.enter_context(ScriptedModel(str(place / "work")))
-            gateway = kept.enter_context(GatewayProcess({"upstream": {"url": model.url}}))
-            recorder = kept.enter_context(Recorder(gateway.port))
-            first = run_once(agent, folder, gateway, place, recorder.port if given.record else gateway.port)
-            second = run_once(agent, folder, gateway, place, gateway.port)
-        good = first.finished and second.finished and not first.refused and not second.refused
+            runs, recorded = [], []
+            for sampled in ("per-requester", "replay"):
+                with GatewayProcess({"upstream": {"url": model.url}, "answers": {"sampled": sampled}}) as gateway, Recorder(gateway.port) as recorder:
+                    runs.append(run_once(agent, folder, gateway, place, recorder.port if given.record and not runs else gateway.port))
+                    runs.append(run_once(agent, folder, gateway, place, gateway.port))
+                recorded = recorded or recorder.recorded
+        first, second, _, replayed = runs
+        good = all(run.finished and not run.refused for run in runs)
         failed = failed or not good
         if not good:
-            print(f"{name} did not finish, or a request was refused:\n{first.said[-3000:]}\n{second.said[-3000:]}")
+            print(f"{name} did not finish, or a request was refused:\n" + "\n".join(run.said[-3000:] for run in runs))
         elif given.record:
             file = HERE / "shapes" / f"{name.lower().replace(' ', '-')}.json"
-            requests = [{"path": path, "body": body} for path, body in recorder.recorded]
+            requests = [{"path": path, "body": body} for path, body in recorded]
             lines = ",\n".join(json.dumps(request) for request in requests)
             file.write_text(f'{{"agent": "{name} {version}", "requests": [\n{lines}]}}\n')
         rows.append((f"{name} {version}", "yes" if good else "NO", f"{first.requests}", f"{second.hits} of {second.requests}",
-                     f"{first.seconds:.1f}, {second.seconds:.1f}"))
-    print("| agent | finished twice | requests | hits of the second run | seconds |\n|---|---|---|---|---|")
+                     f"{replayed.hits} of {replayed.requests}", f"{first.seconds:.1f}, {second.seconds:.1f}"))
+    print("| agent | finished | requests | hits of the second run | with `replay` | seconds |\n|---|---|---|---|---|---|")
     for row in rows:
         print("| " + " | ".join(row) + " |")
     sys.exit(1 if failed else 0)

@@ -21,16 +21,20 @@ PATCH = f"""*** Begin Patch
 
 
 def steps(folder):
-    """For each step the tools that can take it, the first that the agent has, and their arguments."""
+    """For each step the calls that can take it: the tool, as some agent names it, and its arguments."""
     path, shown = f"{folder}/{FILE}", {"description": "Print the file"}
+    edit, sed = {"old_string": OLD, "new_string": NEW}, f"sed -i s/{OLD}/{NEW}/ {FILE}"
+
+    def shell(command, words):
+        return [("exec_command", {"cmd": command}), ("shell_command", {"command": command}), ("shell", {"command": words})]
+
+    cat = shell(f"cat {FILE}", ["cat", FILE])
     return [
-        {"Read": {"file_path": path}, "read": {"filePath": path}, "exec_command": {"cmd": f"cat {FILE}"},
-         "shell_command": {"command": f"cat {FILE}"}, "shell": {"command": ["cat", FILE]}},
-        {"Edit": {"file_path": path, "old_string": OLD, "new_string": NEW}, "edit": {"filePath": path, "oldString": OLD, "newString": NEW},
-         "apply_patch": {"input": PATCH}, "exec_command": {"cmd": f"sed -i s/{OLD}/{NEW}/ {FILE}"},
-         "shell_command": {"command": f"sed -i s/{OLD}/{NEW}/ {FILE}"}, "shell": {"command": ["sed", "-i", f"s/{OLD}/{NEW}/", FILE]}},
-        {"Bash": {"command": f"cat {FILE}", **shown}, "bash": {"command": f"cat {FILE}", **shown}, "exec_command": {"cmd": f"cat {FILE}"},
-         "shell_command": {"command": f"cat {FILE}"}, "shell": {"command": ["cat", FILE]}},
+        [("Read", {"file_path": path}), ("read", {"filePath": path}), ("read", {"path": path}), ("read_file", {"file_path": path}), *cat],
+        [("Edit", {"file_path": path, **edit}), ("edit", {"filePath": path, "oldString": OLD, "newString": NEW}), ("edit", {"file_path": path, **edit}),
+         ("edit", {"path": path, "edits": [{"oldText": OLD, "newText": NEW}]}), ("apply_patch", {"input": PATCH}), *shell(sed, sed.split())],
+        [("Bash", {"command": f"cat {FILE}", **shown}), ("bash", {"command": f"cat {FILE}", **shown}), ("bash", {"command": f"cat {FILE}"}),
+         ("run_shell_command", {"command": f"cat {FILE}", "is_background": False, **shown}), *cat],
     ]
 
 
@@ -92,14 +96,14 @@ class ScriptedModel:
 
     def answer(self, body):
         """(the message, its finish reason)"""
-        names = {tool["function"]["name"] for tool in body.get("tools", [])}
+        offered = {tool["function"]["name"]: tool["function"].get("parameters", {}).get("properties", {}) for tool in body.get("tools", [])}
         step = sum(message["role"] == "tool" for message in body["messages"])
-        if not names:  # an agent's own question, such as for a title
+        if not offered:  # an agent's own question, such as for a title
             return {"content": "Editing a greeting"}, "stop"
         if step >= len(self.steps):
             return {"content": DONE}, "stop"
-        name = next((name for name in self.steps[step] if name in names), None)
-        if name is None:
-            return {"content": f"No tool for step {step} among {sorted(names)}."}, "stop"
-        function = {"name": name, "arguments": json.dumps(self.steps[step][name])}
+        call = next(((name, arguments) for name, arguments in self.steps[step] if arguments.keys() <= offered.get(name, {}).keys()), None)
+        if call is None:
+            return {"content": f"No tool for step {step} among {sorted(offered)}."}, "stop"
+        function = {"name": call[0], "arguments": json.dumps(call[1])}
         return {"content": None, "tool_calls": [{"id": f"call_{step}", "type": "function", "function": function}]}, "tool_calls"
