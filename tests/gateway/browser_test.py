@@ -13,6 +13,7 @@ import unittest
 
 import browser
 from gateway_under_test import PROGRAM, SOURCE, Gateway, traffic
+from mock_model import MockModel
 
 SHOTS = pathlib.Path(os.environ.get("AFTERIMAGE_SCREENSHOTS") or tempfile.mkdtemp(prefix="afterimage-screenshots-"))
 PAGE = (SOURCE / "src/gateway/admin/dashboard.html").read_text()
@@ -328,6 +329,39 @@ class FleetPage(unittest.TestCase):
         w.screenshot(SHOTS / "fleet-phone.png")
         w.features(dark=True)
         w.screenshot(SHOTS / "fleet-dark.png")
+        self.assertEqual(w.complaints(), [], "the console reports errors")
+
+
+@unittest.skipUnless(PROGRAM, "the fake counts no repeats")
+class BypassedPage(unittest.TestCase):
+    """Why requests were not answered from the cache, which setting would change it, and what it would have saved."""
+
+    def test_says_which_setting_would_have_made_hits_of_how_many(self):
+        from gateway_process import GatewayProcess
+        model = self.enterContext(MockModel())
+        g = self.enterContext(GatewayProcess({"upstream": {"url": model.url}, "answers": {"sampled": "off"}, "log": {"level": "off"}}))
+        for question in ["What is it?"] * 4 + ["Which colour has it?"]:
+            self.assertEqual(g.post({"model": "mock-small", "messages": [{"role": "user", "content": question}]}).cache, "BYPASS")
+        self.assertEqual(g.post({"model": "mock-small", "temperature": 0, "messages": [{"role": "user", "content": "Why?"}]}, X_Afterimage_Cache="off").cache, "BYPASS")
+        w = self.enterContext(browser.Browser())
+        w.resize(1360, 1000)
+        w.open(f"http://127.0.0.1:{g.admin_port}/")
+        w.wait(lambda: len(w.all("#bypass-rows tr")) >= 2, "two reasons")
+        self.assertTrue(w.visible("#bypasses"))
+        rows = dict(w.each("#bypass-rows tr", "(row) => [row.dataset.reason, [...row.cells].slice(1).map((cell) => cell.textContent)]"))
+        repeats = dict(w.each("#bypass-rows tr", "(row) => [row.dataset.reason, Number(row.cells[2].dataset.repeats)]"))
+        for reason, (requests, _) in rows.items():
+            self.assertEqual(float(requests), g.metric("afterimage_bypasses_total", reason=reason), reason)
+            self.assertEqual(repeats[reason], g.metric("afterimage_bypassed_repeats_total", reason=reason), reason)
+        self.assertEqual(rows["no-temperature"][0], "5")
+        self.assertRegex(rows["no-temperature"][1], r"^60 % equal an earlier one and would have been hits: .*answers\.sampled")
+        w.run("document.getElementById('bypasses').scrollIntoView()")
+        w.screenshot(SHOTS / "bypasses.png")
+        w.features(dark=True)
+        w.screenshot(SHOTS / "bypasses-dark.png")
+        w.resize(390, 844)
+        self.assertLessEqual(w.run("return document.documentElement.scrollWidth"), 390)
+        w.screenshot(SHOTS / "bypasses-phone.png")
         self.assertEqual(w.complaints(), [], "the console reports errors")
 
 
