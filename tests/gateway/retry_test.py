@@ -120,6 +120,7 @@ SITUATIONS = (  # what the server does, its order to the mock, whether the clien
     ("an error event within a stream", "#error-event", True),
     ("ends the connection within a stream", "#close=3", True),
     ("ends a stream in order, before its answer is complete", "#unfinished #no-done", True),
+    ("ends a stream with `[DONE]`, without a finish reason", "#unfinished", True),
 )
 PYTHON = ("openai-python", "anthropic-python")
 

@@ -223,6 +223,14 @@ TEST(MessagesTranslation, AStreamThatFailsEndsWithAnErrorEvent) {
   EXPECT_EQ(Json::parse(streamed(begun, kWhole))["type"], "error");
 }
 
+// Some servers say "" in every event until the last one.
+TEST(MessagesTranslation, AnEmptyFinishReasonIsNone) {
+  const std::string begun = chunk(R"({"content":"He"})", R"("")");
+  const auto whole = events_of(streamed(begun + chunk("{}", R"("length")") + last()));
+  EXPECT_EQ(whole[whole.size() - 2]["delta"]["stop_reason"], "max_tokens");
+  EXPECT_EQ(events_of(streamed(begun)).back()["type"], "error") << "it broke off";
+}
+
 TEST(MessagesTranslation, ErrorsHaveAnthropicsTypes) {
   const auto type = [](unsigned status) {
     return Json::parse(anthropic_error(status, "why", "req"))["error"]["type"];

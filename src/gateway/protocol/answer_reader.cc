@@ -139,7 +139,8 @@ Result<void> AnswerReader::end_calls() {
 
 void AnswerReader::read_end_of_choice(const JsonValue& choice) {
   const JsonValue reason = choice["finish_reason"];
-  if (!reason.is(JsonKind::kString) || std::exchange(is_finished_, true)) return;
+  // Some servers say an empty one until the last event.
+  if (text_in(reason).empty() || std::exchange(is_finished_, true)) return;
   const JsonValue stop = choice["stop_reason"];  // vLLM's and SGLang's
   listener_.on_finish(reason.text(), stop.is(JsonKind::kString) ? stop.text() : "");
 }

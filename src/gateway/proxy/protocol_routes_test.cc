@@ -170,31 +170,49 @@ TEST(ProtocolRoutes, AStreamThatEndsEarlyIsAnErrorInEachProtocol) {
     return R"(data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":)" +
            delta + R"(,"finish_reason": )" + finish + "}]}\n\n";
   };
-  std::string sent = event(R"({"content":"ha \"finish_reason\":\"stop\""})", "null");
+  const std::string begun =
+      event(R"({"content":"ha \"finish_reason\":\"stop\" and data: [DONE]"})", "null");
+  std::string sent;
   running.model.answers([&](const HttpRequest&, const Responder& responder) {
     responder.reply({.headers = {{"Content-Type", "text/event-stream"}}, .body = sent});
   });
   const std::string stream = R"(,"stream":true)";
   const std::string sampled =
       R"({"model":"m","temperature":1,"messages":[{"role":"user","content":"x"}])";
-  for (const std::string& body : {question("Q", stream), sampled + stream + "}"}) {
-    const Said said = running.chat(body);
-    EXPECT_THAT(said.body, HasSubstr("answer_broke_off")) << said.body;
-    EXPECT_THAT(said.body, ::testing::Not(HasSubstr("[DONE]")));
+  const std::string usage = R"(,"stream_options":{"include_usage":true})";
+  // Some wrappers of models end every response with [DONE], one that broke off too.
+  for (const char* end : {"", "data: [DONE]\n\n", "data:[DONE]\r\n\r\n", "data: [DONE]"}) {
+    sent = begun + end;
+    for (const std::string& body :
+         {question("Q", stream), question("Q", stream + usage), sampled + stream + "}",
+          sampled + ",\"seed\":" + "5" + stream + "}",
+          question("Q", stream + R"(,"cache":{"no-store":true})")}) {
+      const Said said = running.chat(body);
+      EXPECT_THAT(said.body, ::testing::StartsWith(begun + "data: {\"error\":{")) << said.body;
+      EXPECT_THAT(said.body, HasSubstr("answer_broke_off"));
+      EXPECT_EQ(said.body.find("[DONE]", begun.size()), std::string::npos);
+    }
+    EXPECT_EQ(running.chat(question("Q", stream)).header("X-Cache"), "MISS") << "it was not stored";
+    EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS") << "not as a whole, either";
+    EXPECT_THAT(post(running, "/v1/messages", messages("Q", stream)).body,
+                HasSubstr("event: error\n"));
+    EXPECT_THAT(post(running, "/v1/responses", R"({"model":"m","input":"Q","stream":true})").body,
+                HasSubstr("response.failed"));
   }
-  EXPECT_EQ(running.chat(question("Q", stream)).header("X-Cache"), "MISS") << "it was not stored";
-  EXPECT_THAT(post(running, "/v1/messages", messages("Q", stream)).body,
-              HasSubstr("event: error\n"));
-  EXPECT_THAT(post(running, "/v1/responses", R"({"model":"m","input":"Q","stream":true})").body,
-              HasSubstr("response.failed"));
-  // Some servers leave [DONE] out, or say themselves what went wrong.
+  // Some servers leave [DONE] out, say themselves what went wrong, or know no finish reasons.
+  const std::string without =
+      "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}]}\n\n";
   for (const std::string& whole :
        {event(R"({"content":"x"})", "null") + event("{}", R"("stop")"),
-        event(R"({"content":"x"})", "null") + "data: {\"error\":{\"message\":\"no\"}}\n\n",
-        event(R"({"content":"x"})", "null") + "data: [DONE]"}) {
+        event(R"({"content":"x"})", "null") + "data: {\"error\":{\"message\":\"no\"}}\n\n" +
+            "data: [DONE]\n\n",
+        without + "data: [DONE]\n\n", without + "data: [DONE]"}) {
     sent = whole;
     EXPECT_EQ(running.chat(question("R", stream)).body, whole);
   }
+  sent = without + "data: [DONE]\n\n";
+  EXPECT_EQ(running.chat(question("R2", stream)).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.chat(question("R2", stream)).header("X-Cache"), "MISS") << "it was not stored";
   // A 429 says when to ask again.
   running.model.answers([](const HttpRequest&, const Responder& responder) {
     responder.reply({.status = 429, .headers = {}, .body = std::string("{}")});

@@ -42,18 +42,39 @@ std::uint64_t count_events(std::string_view bytes) {
   return count;
 }
 
-/// Whether events of a chat or completion say that there is no more to come. Within texts quotes are
-/// escaped.
-bool says_end(std::string_view events) {
-  const auto has_value = [&](std::string_view name) {
+/// Where the event [DONE] begins; npos: there is none. No JSON has a line that begins like that.
+std::size_t done_event(std::string_view events) {
+  constexpr std::string_view kField = "data:";
+  for (std::size_t at = events.find("[DONE]"); at != std::string_view::npos;
+       at = events.find("[DONE]", at + 1)) {
+    std::string_view before = events.substr(0, at);
+    if (before.ends_with(' ')) before.remove_suffix(1);
+    if (!before.ends_with(kField)) continue;
+    before.remove_suffix(kField.size());
+    if (before.empty() || before.ends_with('\n') || before.ends_with('\r')) return before.size();
+  }
+  return std::string_view::npos;
+}
+
+/// What events of a chat or completion say of its end. Within texts quotes are escaped.
+struct EndOfAnswer {
+  bool is_said = false;     // by a finish reason or an error
+  bool is_awaited = false;  // a finish reason is null
+};
+
+EndOfAnswer end_of_answer(std::string_view events) {
+  EndOfAnswer end;
+  for (const std::string_view name : {R"("finish_reason")", R"("error")"}) {
     for (std::size_t at = events.find(name); at != std::string_view::npos;
          at = events.find(name, at + 1)) {
       const std::size_t value = events.find_first_not_of(" :", at + name.size());
-      if (value != std::string_view::npos && events[value] != 'n') return true;  // null
+      if (value == std::string_view::npos) continue;
+      const bool is_null = events[value] == 'n';
+      end.is_said = end.is_said || !is_null;
+      end.is_awaited = end.is_awaited || (is_null && name == R"("finish_reason")");
     }
-    return false;
-  };
-  return events.contains("[DONE]") || has_value(R"("finish_reason")") || has_value(R"("error")");
+  }
+  return end;
 }
 
 }  // namespace
@@ -109,17 +130,15 @@ void SharedResponse::on_bytes(std::string_view bytes) {
   {
     const MutexLock lock(mutex_);
     is_done_ = is_done;
-    bytes_.append(bytes);
     if (!events_) {
+      bytes_.append(bytes);
       given_ = base_ + bytes_.size();
-    } else {
+    } else if (!cut_) {  // the rest of what broke off is dropped
+      bytes_.append(bytes);
       // A mark may lie across two pieces; older bytes hold none that was not found before.
       const std::size_t from = std::max(given_, base_) - base_;
       const std::size_t end = end_of_events(std::string_view(bytes_).substr(from));
-      if (end != std::string_view::npos) {
-        has_ended_ = has_ended_ || says_end(std::string_view(bytes_).substr(from, end));
-        given_ = base_ + from + end;
-      }
+      if (end != std::string_view::npos) give_events(from + end);
     }
     pause = !options_.shared && !gathers_ && bytes_.size() > kUnread && !paused_;
     paused_ |= pause;
@@ -148,15 +167,34 @@ void SharedResponse::on_end() {
   {
     const MutexLock lock(mutex_);
     over_ = true;
-    const std::size_t from = std::max(given_, base_) - base_;
-    has_ended_ = has_ended_ || says_end(std::string_view(bytes_).substr(from));
-    given_ = base_ + bytes_.size();
-    // SDKs take what came so far for the whole answer.
-    if (events_ && options_.has_end && status_ == 200 && !has_ended_) {
+    give_events(bytes_.size());
+    if (must_say_end() && !has_ended_) {
       break_off("the model's server ended the response before the answer was complete");
     }
   }
   wake_readers();
+}
+
+// SDKs take what came so far for the whole answer.
+bool SharedResponse::must_say_end() const {
+  return events_ && options_.has_end && status_ == 200 && !cut_;
+}
+
+void SharedResponse::give_events(std::size_t end) {
+  const std::size_t from = std::max(given_, base_) - base_;
+  const std::string_view events = std::string_view(bytes_).substr(from, end - from);
+  given_ = base_ + end;
+  if (!must_say_end() || has_ended_) return;
+  const std::size_t done = done_event(events);
+  const EndOfAnswer said = end_of_answer(events.substr(0, done));
+  has_ended_ = said.is_said;
+  awaits_end_ = awaits_end_ || said.is_awaited;
+  if (has_ended_ || done == std::string_view::npos) return;
+  // Servers that never say a finish reason end so; of others the model has not finished.
+  has_ended_ = !awaits_end_;
+  if (has_ended_) return;
+  bytes_.resize(from + done);
+  break_off("the model's server ended it without a finish reason");
 }
 
 void SharedResponse::break_off(std::string_view why) {
@@ -178,7 +216,9 @@ void SharedResponse::on_failure(const HttpFailure& failure) {
     const MutexLock lock(mutex_);
     over_ = true;
     headless = state_ == State::kWaiting;
-    if (!headless && events_) {
+    if (cut_) {
+      // An event has said so.
+    } else if (!headless && events_) {
       // What was left of a torn event is dropped: it would only break a client's parser before it
       // reads what happened.
       bytes_.resize(given_ - base_);

@@ -46,8 +46,9 @@ class SharedResponse final : public BackendListener,
     bool shared = false;
     /// Looks for the token counts in its bytes: see usage().
     bool counts_tokens = false;
-    /// A stream of a chat or completion: it ends with [DONE], a finish reason or an error, or it broke off,
-    /// even where the connection ended in order.
+    /// A stream of a chat or completion: it ends with a finish reason or an error, or it broke off,
+    /// even where [DONE] comes or the connection ends in order. [DONE] ends one in which nothing is
+    /// said of finish reasons.
     bool has_end = false;
     /// Called once, with the record or why there is none, before anybody reads the end.
     std::function<void(const SharedResponse&, Result<ApiRecord>)> completed = nullptr;
@@ -133,6 +134,11 @@ class SharedResponse final : public BackendListener,
   void finish_record();
   Result<ApiRecord> recorded();
   void count_tokens(std::string_view bytes);
+  /// Readers may have the events up to there, in bytes_; but for [DONE] of an answer that is not
+  /// complete.
+  void give_events(std::size_t end) AFI_REQUIRES(mutex_);
+  /// A stream that broke off unless its events say otherwise.
+  [[nodiscard]] bool must_say_end() const AFI_REQUIRES(mutex_);
   /// Of a stream: an event says why there is no more.
   void break_off(std::string_view why) AFI_REQUIRES(mutex_);
   void settle(State state);
@@ -151,6 +157,8 @@ class SharedResponse final : public BackendListener,
   bool is_done_ AFI_GUARDED_BY(mutex_) = false;    // [DONE] came; the body's end may be to come
   bool cut_ AFI_GUARDED_BY(mutex_) = false;        // an event says that it broke off
   bool has_ended_ AFI_GUARDED_BY(mutex_) = false;  // its events say that the answer is complete
+  bool awaits_end_ AFI_GUARDED_BY(mutex_) =
+      false;  // they have said that a finish reason is to come
   bool paused_ AFI_GUARDED_BY(mutex_) = false;
   std::string bytes_ AFI_GUARDED_BY(mutex_);      // from base_ on
   std::size_t base_ AFI_GUARDED_BY(mutex_) = 0;   // bytes that were freed

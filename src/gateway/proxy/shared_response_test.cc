@@ -103,6 +103,42 @@ TEST(SharedResponse, AStreamThatBreaksOffSaysSoAndDropsTheTornEvent) {
   EXPECT_FALSE(response->complete());
 }
 
+TEST(SharedResponse, ADoneWithoutAFinishReasonBreaksOffHoweverItIsCut) {
+  for (const std::size_t piece : {1UL, 7UL, 1000UL}) {
+    for (const char* after : {"", ": still here\n\n", "data: [DONE]\n\n"}) {
+      for (const bool fails : {false, true}) {
+        int recorded = 0;
+        const auto response = shared_response(
+            {.record = ApiOperation::kChat,
+             .has_end = true,
+             .completed = [&](const SharedResponse&, const Result<ApiRecord>& made) {
+               recorded += made.has_value() ? 1 : 0;
+             }});
+        Reader reader(response);
+        response->on_head(200, events());
+        const std::string sent = std::string(kEvent) + "data: [DONE]\n\n" + after;
+        for (std::size_t at = 0; at < sent.size(); at += piece) {
+          response->on_bytes(std::string_view(sent).substr(at, piece));
+          reader.read();
+        }
+        if (fails) {
+          response->on_error({ErrorCode::kUnavailable, "reset"});
+        } else {
+          response->on_end();
+        }
+        reader.read();
+        EXPECT_THAT(reader.text, StartsWith(std::string(kEvent) + "data: {\"error\""));
+        EXPECT_THAT(reader.text, HasSubstr("without a finish reason"));
+        EXPECT_EQ(reader.text.find("data:", std::string(kEvent).size() + 5), std::string::npos)
+            << "one event, and nothing after it: " << reader.text;
+        EXPECT_EQ(reader.state, BodySource::State::kEnd);
+        EXPECT_FALSE(response->complete());
+        EXPECT_EQ(recorded, 0);
+      }
+    }
+  }
+}
+
 TEST(SharedResponse, IsRecordedBeforeAnybodyReadsTheEnd) {
   int completed = 0;
   std::string read_before;
