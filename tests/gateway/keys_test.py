@@ -171,6 +171,35 @@ class Budgets(KeysTestCase):
         self.assertEqual(self.mock.count(), 1)
         self.assertEqual(self.gateway.metric("afterimage_tenant_refused_total", tenant="acme", budget="requests/month"), 1)
 
+    def test_count_a_turn_once_that_the_models_server_failed_before(self):
+        """Codex sends up to 30 requests for a turn of 500s, SDKs 3."""
+        key = self.make("acme", "1 requests/day", "1000000 money/day")["key"]
+        failures = [("#status=500", {}), ("#status=503", {}), ("#status=429", {}), ("#die=0", {}),
+                    ("#error-event", {"stream": True}), ("#close=3", {"stream": True}), ("#die=3", {"stream": True}),
+                    ("#unfinished #no-done", {"stream": True}), ("#unfinished", {"stream": True}),
+                    ("#close=3", {"stream": True, "stream_options": {"include_usage": True}}), ("#close=3", {"stream": True, "temperature": 1}),
+                    ("#unfinished", {"stream": True, "temperature": 1, "cache": {"no-store": True}})]
+        for number, (order, more) in enumerate(failures):
+            for retry in range(3):
+                with self.subTest(order, retry=retry, **more):
+                    said = self.ask(key, f"{order} {number}", **more)
+                    self.assertNotEqual(said.json["error"]["code"] if said.status == 429 else "", "insufficient_quota", "only the last one counts")
+        for path, body in (("/v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": "#status=500"}]}), ("/v1/responses", {"input": "#status=500"})):
+            self.assertEqual(self.gateway.post({"model": "mock-small", **body}, path, Authorization=f"Bearer {key}").status, 500)
+        usage = self.listed("acme")["usage"]
+        self.assertEqual({usage[name] for name in ("requests", "prompt_tokens", "output_tokens", "cost", "estimated")}, {0}, usage)
+        self.assertEqual([self.ask(key, "the turn").status, self.ask(key, "another").status], [200, 429])
+        self.assertEqual(self.listed("acme")["usage"]["requests"], 1)
+
+    def test_count_what_the_client_had_wrong_or_left(self):
+        key = self.make("acme", "3 requests/day")["key"]
+        self.assertEqual(self.ask(key, "#status=400").status, 400)
+        self.assertEqual(self.gateway.post(chat("x"), Authorization=f"Bearer {key}", **{"Cache-Control": "only-if-cached"}).status, 504)
+        with self.assertRaises(TimeoutError):
+            self.gateway.post(chat("#hang=3", stream=True), Authorization=f"Bearer {key}", timeout=1)
+        self.gateway.wait_for(lambda: self.gateway.metric("afterimage_requests_in_flight") == 0, "the request has ended")
+        self.assertEqual(self.listed("acme")["usage"]["requests"], 3)
+
     def test_of_a_minute_is_a_rate_limit(self):
         key = self.make("acme", "0 requests/minute")["key"]
         refused = self.ask(key)

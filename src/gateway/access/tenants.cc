@@ -102,11 +102,13 @@ std::optional<KeyDigest> digest_of_hex(std::string_view text) {
 constexpr double kMinQuota = 0.001;
 constexpr double kMaxQuota = 1e9;
 
+}  // namespace
+
 /// A token bucket that holds one minute's requests. Its state is a single number, the time at which
 /// it would be full again (GCRA), so it needs no lock.
-class Quota {
+class RequestQuota {
  public:
-  explicit Quota(double per_minute)
+  explicit RequestQuota(double per_minute)
       : interval_(
             std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(6e10 / per_minute)))),
         tolerance_(static_cast<std::int64_t>(std::max(0.0, std::floor(per_minute) - 1)) *
@@ -124,11 +126,16 @@ class Quota {
     }
   }
 
+  /// Takes one back that was counted.
+  void give_back() { full_at_.fetch_sub(interval_, std::memory_order_relaxed); }
+
  private:
   const std::int64_t interval_;
   const std::int64_t tolerance_;
   std::atomic<std::int64_t> full_at_{std::numeric_limits<std::int64_t>::min()};
 };
+
+namespace {
 
 /// Injective in (kind, name, name_space): the length marks where the name ends.
 TenantId tenant_id(std::string_view kind, std::string_view name, std::string_view name_space) {
@@ -145,7 +152,9 @@ struct ListedTenant {
         match_level(settings.match_level),
         sampled(settings.sampled),
         similarity(settings.similarity) {
-    if (settings.requests_per_minute.has_value()) quota.emplace(*settings.requests_per_minute);
+    if (settings.requests_per_minute.has_value()) {
+      quota = std::make_shared<RequestQuota>(*settings.requests_per_minute);
+    }
   }
   explicit ListedTenant(const ManagedKey& key)
       : name(key.name),
@@ -164,7 +173,7 @@ struct ListedTenant {
   bool similarity = true;
   bool is_made_here = false;
   bool disabled = false;
-  std::optional<Quota> quota;
+  std::shared_ptr<RequestQuota> quota;
   std::shared_ptr<Account> account;
 };
 
@@ -227,7 +236,7 @@ struct Tenants::State {
   Result<void> list(const TenantSettings& settings);
   Result<void> list(const ManagedKey& key);
   void open_account(ListedTenant& tenant, const std::vector<std::string>& budgets) const;
-  std::optional<AccessDenied> count(ListedTenant& tenant) const;
+  std::optional<AccessDenied> count(ListedTenant& tenant, WallTime now) const;
   std::expected<Tenant, AccessDenied> admit(const ListedKey& key, std::string_view name_space,
                                             Counting counting) const;
 
@@ -236,7 +245,7 @@ struct Tenants::State {
   const Clock& clock;
   KeyStore* keys = nullptr;
   bool refuse_unknown = false;
-  std::deque<ListedTenant> listed;  // a deque: a quota cannot be moved
+  std::deque<ListedTenant> listed;  // a deque: they are pointed to
   std::unordered_map<KeyDigest, ListedKey, KeyDigestHash, KeyDigestEqual> by_key;
 };
 
@@ -302,14 +311,13 @@ Result<void> Tenants::State::list(const TenantSettings& settings) {
   return {};
 }
 
-std::optional<AccessDenied> Tenants::State::count(ListedTenant& tenant) const {
+std::optional<AccessDenied> Tenants::State::count(ListedTenant& tenant, WallTime now) const {
   const auto deny = [](std::string message, Duration wait) {
     AccessDenied denied(Error{ErrorCode::kLimitExceeded, std::move(message)});
     denied.retry_after = wait;
     return denied;
   };
   // Seconds, and the date, for waits that nobody sits out.
-  const WallTime now = keys == nullptr ? WallTime() : keys->now();
   const auto when = [&](Duration wait) {
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(wait);
     std::string text = fmt::format("in {} s", seconds.count());
@@ -317,7 +325,7 @@ std::optional<AccessDenied> Tenants::State::count(ListedTenant& tenant) const {
     const auto at = std::chrono::ceil<std::chrono::seconds>(now + wait);
     return text + ", at " + rfc3339(at).substr(0, 19) + "Z";
   };
-  if (tenant.quota.has_value()) {
+  if (tenant.quota != nullptr) {
     if (const auto wait = tenant.quota->take(clock.now()); wait.has_value()) {
       return deny(fmt::format("tenant {} has used up its request quota; retry {}", tenant.name,
                               when(*wait)),
@@ -343,8 +351,10 @@ std::expected<Tenant, AccessDenied> Tenants::State::admit(const ListedKey& key,
     return refuse_key("this API key was replaced by a new one");
   }
   if (tenant.disabled) return refuse_key("this API key is disabled");
+  std::optional<WallTime> counted_at;
   if (counting == Counting::kCounts) {
-    if (auto denied = count(tenant)) return std::unexpected(*std::move(denied));
+    counted_at = keys == nullptr ? WallTime() : keys->now();
+    if (auto denied = count(tenant, *counted_at)) return std::unexpected(*std::move(denied));
   }
   return Tenant{.name = tenant.name,
                 .cache_namespace = tenant_id(tenant.kind, tenant.cache_namespace, name_space),
@@ -357,7 +367,9 @@ std::expected<Tenant, AccessDenied> Tenants::State::admit(const ListedKey& key,
                 .similarity = tenant.similarity,
                 .shares = tenant.kind == "group",
                 .account = tenant.account,
-                .key_is_ours = tenant.is_made_here};
+                .key_is_ours = tenant.is_made_here,
+                .quota = tenant.quota,
+                .counted_at = counted_at};
 }
 
 Tenants::Tenants(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -405,6 +417,12 @@ std::expected<Tenant, AccessDenied> Tenants::identify(std::optional<std::string_
                 .cache_namespace = tenant_id("key", hex, name_space),
                 .owner = name,
                 .id = "key/" + hex};
+}
+
+void uncount(const Tenant& tenant) {
+  if (!tenant.counted_at.has_value()) return;
+  if (tenant.quota != nullptr) tenant.quota->give_back();
+  if (tenant.account != nullptr) tenant.account->uncount(*tenant.counted_at);
 }
 
 void remove_keys(HttpHeaders& headers) {

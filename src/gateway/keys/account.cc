@@ -110,6 +110,18 @@ std::optional<BudgetExceeded> Account::admit(WallTime now) {
   return std::nullopt;
 }
 
+void Account::uncount(WallTime admitted) {
+  const auto one_less = [](std::uint64_t& count) { count -= count > 0 ? 1 : 0; };
+  const MutexLock lock(mutex_);
+  one_less(state_.total.requests);
+  for (std::size_t i = 0; i < kBudgetWindows; ++i) {
+    WindowUsage& usage = state_.windows[i];
+    // Of a window that has ended nothing is kept.
+    if (usage.number != window_number(static_cast<BudgetWindow>(i), admitted)) continue;
+    one_less(usage.used[static_cast<std::size_t>(BudgetKind::kRequests)]);
+  }
+}
+
 void Account::spend(const KeyUsage& spent, WallTime now) {
   const MutexLock lock(mutex_);
   add_up(state_.total.prompt_tokens, spent.prompt_tokens);

@@ -77,6 +77,8 @@ class Account {
   void set_budgets(std::span<const Budget> budgets);
   /// Counts a request, or says which budget forbids it; of several, the one that is renewed last.
   std::optional<BudgetExceeded> admit(WallTime now);
+  /// Takes back what admit() counted at that time.
+  void uncount(WallTime admitted);
   /// Adds what an admitted request, which is counted already, has used.
   void spend(const KeyUsage& spent, WallTime now);
 

@@ -109,6 +109,25 @@ TEST(Account, SumsStopAtTheLargestNumber) {
   EXPECT_TRUE(account->admit(now).has_value()) << "an overflow would renew the budget";
 }
 
+TEST(Account, ARequestThatIsTakenBackWasNotCounted) {
+  const auto account = make_account({"1 requests/minute", "2 requests/day"});
+  const WallTime late = at(2026y / November / 26, 23h + 59min + 50s);
+  EXPECT_FALSE(account->admit(late).has_value());
+  EXPECT_TRUE(account->admit(late).has_value());
+  account->uncount(late);
+  EXPECT_EQ(account->state().total.requests, 0U);
+  EXPECT_FALSE(account->admit(late).has_value());
+  // It ends on the next day, of which it was not counted.
+  EXPECT_FALSE(account->admit(late + 10s).has_value());
+  account->uncount(late);
+  EXPECT_TRUE(account->admit(late + 10s).has_value()) << "the minute's one is used";
+  EXPECT_EQ(account->budgets(late + 10s).at(1).used, 1);
+  EXPECT_EQ(account->state().total.requests, 1U);
+  account->uncount(late + 10s);
+  account->uncount(late + 10s);
+  EXPECT_EQ(account->budgets(late + 10s).at(1).used, 0) << "never below nothing";
+}
+
 TEST(Account, ConcurrentRequestsNeverExceedABudget) {
   const auto account = make_account({"1000 requests/day"});
   const WallTime now = at(2026y / November / 26);
@@ -162,14 +181,24 @@ TEST(AccountProperty, AgreesWithAnObviousModel) {
                                .limit = static_cast<double>(rng.below(40))});
     }
     account.set_budgets(model.budgets);
+    std::vector<WallTime> admitted;
     WallTime now = at(2026y / November / 30, 23h);
     for (int step = 0; step < 200; ++step) {
       now += Duration(static_cast<Duration::rep>(rng.below(20'000'000'000)));
       if (rng.chance(0.02)) now += 20h;
-      if (rng.chance(0.5)) {
+      if (!admitted.empty() && rng.chance(0.2)) {
+        const std::size_t which = rng.below(admitted.size());
+        const auto gone = std::ranges::find_if(model.events, [&](const ModelAccount::Event& event) {
+          return event.kind == BudgetKind::kRequests && event.at == admitted[which];
+        });
+        account.uncount(admitted[which]);
+        model.events.erase(gone);
+        admitted.erase(admitted.begin() + static_cast<std::ptrdiff_t>(which));
+      } else if (rng.chance(0.5)) {
         const bool admits = model.admits(now);
         ASSERT_EQ(!account.admit(now).has_value(), admits) << "step " << step;
         if (admits) model.events.push_back({now, BudgetKind::kRequests, 1});
+        if (admits) admitted.push_back(now);
       } else {
         const KeyUsage spent{.prompt_tokens = rng.below(3),
                              .output_tokens = rng.below(3),

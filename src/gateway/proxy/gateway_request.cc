@@ -178,6 +178,7 @@ std::optional<Refusal> GatewayRequest::admit(Counting counting) {
     return Refusal{words.status, tenant.error().message, words.type, words.code,
                    tenant.error().retry_after};
   }
+  if (counting == Counting::kDoesNotCount) tenant->counted_at = asked_.tenant.counted_at;
   asked_.tenant = *std::move(tenant);
   decision_.tenant = asked_.tenant.name;
   decision_.cache_namespace = asked_.tenant.cache_namespace.text();
@@ -348,6 +349,7 @@ GatewayRequest::Next GatewayRequest::forward() {
 
 GatewayRequest::Next GatewayRequest::on_done() {
   charge_joined();
+  if (subscriber_ != nullptr && response().has_failed()) uncount();
   unsubscribe();
   record_decision();
   spans_.end(asked_, decision_);
@@ -384,6 +386,7 @@ GatewayRequest::Next GatewayRequest::refuse(const Refusal& refusal) {
 void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
                            const CacheReport& report, bool lasts) {
   decision_.status = status;
+  if (is_failure(status) && decision_.reason != Reason::kOnlyIfCached) uncount();
   if (!hides_hits()) {
     CacheReport said = report;
     if (draw_.has_value() && status < 400) said.draw = draw_->number;

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -169,6 +170,8 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
     return {.asked = asked_, .config = *config_, .keys = gateway_.keys()};
   }
   void charge_joined() const;
+  /// A request that the backend failed counts in no budget: its client sends it again.
+  void uncount();
 
   // gateway_request_leases.cc: one call for all gateways that share answers.
   Next on_leasing();
@@ -201,6 +204,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   RequestSpans spans_;
   Decision decision_;
   bool recorded_ = false;  // the decision
+  std::atomic_flag uncounted_;
 
   struct Found {
     AnswerLookup lookup;

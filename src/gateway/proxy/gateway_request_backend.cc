@@ -98,6 +98,7 @@ void GatewayRequest::end_call(const SharedResponse& response, Result<ApiRecord> 
   Counts& counts = gateway_.counts();
   spans_.end_call(asked_, response, record);
   usage().charge_call(response, record);
+  if (response.has_failed()) uncount();  // before anybody reads the end, and asks again
   if (!record.has_value() && response.status() == 0) {
     counts.upstream_failed(to_string(record.error().code));
   } else {
@@ -139,9 +140,15 @@ void GatewayRequest::unsubscribe() {
 /// At the end: only then a stream says how many tokens it was.
 void GatewayRequest::charge_joined() const {
   const bool joined = subscriber_ != nullptr && !leads_ && decision_.outcome == Outcome::kJoined;
-  if (!joined || !usage().is_counted() || response().status() != 200) return;
+  if (!joined || !usage().is_counted() || response().status() != 200 || response().has_failed()) {
+    return;
+  }
   const SharedResponse::Usage used = response().usage();
   usage().charge_saved(used.prompt_tokens.value_or(0), used.output_tokens.value_or(0));
+}
+
+void GatewayRequest::uncount() {
+  if (!uncounted_.test_and_set()) afterimage::uncount(asked_.tenant);
 }
 
 GatewayRequest::Next GatewayRequest::on_waiting_for_backend() {

@@ -54,7 +54,8 @@ std::optional<Refusal> path_price_refusal(const RequestSubject& asked, std::stri
 
 void RequestUsage::charge_call(const SharedResponse& response,
                                const Result<ApiRecord>& record) const {
-  if (!is_counted() || response.status() != 200) return;
+  // Its client asks again, and the answer is charged then.
+  if (!is_counted() || response.status() != 200 || response.has_failed()) return;
   const SharedResponse::Usage usage = response.usage();
   KeyUsage spent;
   if (record.has_value() && record->prompt_tokens().value() > 0) {

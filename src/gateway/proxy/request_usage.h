@@ -31,7 +31,7 @@ struct RequestUsage {
 
   /// Whose tokens have to be counted.
   [[nodiscard]] bool is_counted() const { return asked.tenant.account != nullptr; }
-  /// What the call of the backend used that this request led.
+  /// What the call of the backend used that this request led; nothing if the backend failed.
   void charge_call(const SharedResponse& response, const Result<ApiRecord>& record) const;
   /// What it did not use, because the answer was there or somebody else asked.
   void charge_saved(std::uint64_t prompt_tokens, std::uint64_t output_tokens) const;

@@ -60,6 +60,7 @@ std::size_t done_event(std::string_view events) {
 struct EndOfAnswer {
   bool is_said = false;     // by a finish reason or an error
   bool is_awaited = false;  // a finish reason is null
+  bool is_error = false;
 };
 
 EndOfAnswer end_of_answer(std::string_view events) {
@@ -72,12 +73,15 @@ EndOfAnswer end_of_answer(std::string_view events) {
       const bool is_null = events[value] == 'n';
       end.is_said = end.is_said || !is_null;
       end.is_awaited = end.is_awaited || (is_null && name == R"("finish_reason")");
+      end.is_error = end.is_error || (!is_null && name == R"("error")");
     }
   }
   return end;
 }
 
 }  // namespace
+
+bool is_failure(unsigned status) { return status == 408 || status == 429 || status >= 500; }
 
 std::optional<StreamRecorder> SharedResponse::recorder(const Options& options) {
   if (!options.record.has_value()) return std::nullopt;
@@ -117,8 +121,27 @@ void SharedResponse::on_record(ApiRecord record) {
   finish_record();
 }
 
+std::size_t SharedResponse::append(std::string_view bytes) {
+  if (cut_) return given_;  // the rest of what broke off is dropped
+  bytes_.append(bytes);
+  if (events_) {
+    // A mark may lie across two pieces; older bytes hold none that was not found before.
+    const std::size_t from = std::max(given_, base_) - base_;
+    const std::size_t end = end_of_events(std::string_view(bytes_).substr(from));
+    if (end == std::string_view::npos) return given_;
+    read_end(from + end);
+    if (!cut_) return base_ + from + end;
+  }
+  return base_ + bytes_.size();
+}
+
 void SharedResponse::on_bytes(std::string_view bytes) {
   if (options_.counts_tokens) count_tokens(bytes);  // before `completed` asks how many
+  std::size_t readable = 0;
+  {
+    const MutexLock lock(mutex_);
+    readable = append(bytes);
+  }
   bool is_done = record_.has_value();
   if (events_ && recorder_.has_value()) {
     recorder_->feed(bytes);
@@ -130,16 +153,7 @@ void SharedResponse::on_bytes(std::string_view bytes) {
   {
     const MutexLock lock(mutex_);
     is_done_ = is_done;
-    if (!events_) {
-      bytes_.append(bytes);
-      given_ = base_ + bytes_.size();
-    } else if (!cut_) {  // the rest of what broke off is dropped
-      bytes_.append(bytes);
-      // A mark may lie across two pieces; older bytes hold none that was not found before.
-      const std::size_t from = std::max(given_, base_) - base_;
-      const std::size_t end = end_of_events(std::string_view(bytes_).substr(from));
-      if (end != std::string_view::npos) give_events(from + end);
-    }
+    given_ = readable;
     pause = !options_.shared && !gathers_ && bytes_.size() > kUnread && !paused_;
     paused_ |= pause;
     if (pause && call_.has_value()) call_->pause();
@@ -154,6 +168,13 @@ void SharedResponse::on_bytes(std::string_view bytes) {
 }
 
 void SharedResponse::on_end() {
+  if (!gathers_) {
+    const MutexLock lock(mutex_);
+    read_end(bytes_.size());
+    if (must_say_end() && !has_ended_) {
+      break_off("the model's server ended the response before the answer was complete");
+    }
+  }
   finish_record();
   if (gathers_) {
     {
@@ -167,10 +188,7 @@ void SharedResponse::on_end() {
   {
     const MutexLock lock(mutex_);
     over_ = true;
-    give_events(bytes_.size());
-    if (must_say_end() && !has_ended_) {
-      break_off("the model's server ended the response before the answer was complete");
-    }
+    given_ = base_ + bytes_.size();
   }
   wake_readers();
 }
@@ -180,14 +198,14 @@ bool SharedResponse::must_say_end() const {
   return events_ && options_.has_end && status_ == 200 && !cut_;
 }
 
-void SharedResponse::give_events(std::size_t end) {
+void SharedResponse::read_end(std::size_t end) {
+  if (!must_say_end() || has_ended_) return;
   const std::size_t from = std::max(given_, base_) - base_;
   const std::string_view events = std::string_view(bytes_).substr(from, end - from);
-  given_ = base_ + end;
-  if (!must_say_end() || has_ended_) return;
   const std::size_t done = done_event(events);
   const EndOfAnswer said = end_of_answer(events.substr(0, done));
   has_ended_ = said.is_said;
+  failed_ = failed_ || said.is_error;
   awaits_end_ = awaits_end_ || said.is_awaited;
   if (has_ended_ || done == std::string_view::npos) return;
   // Servers that never say a finish reason end so; of others the model has not finished.
@@ -198,16 +216,19 @@ void SharedResponse::give_events(std::size_t end) {
 }
 
 void SharedResponse::break_off(std::string_view why) {
-  cut_ = true;
+  cut_ = failed_ = true;
   bytes_ +=
       "data: " +
       api_error("the answer broke off: " + std::string(why), "upstream_error", "answer_broke_off") +
       "\n\n";
-  given_ = base_ + bytes_.size();
 }
 
 void SharedResponse::on_failure(const HttpFailure& failure) {
   const Error& error = failure.error;
+  {
+    const MutexLock lock(mutex_);
+    failed_ = failed_ || error.code != ErrorCode::kCancelled;  // cancelled: everybody has left
+  }
   if (const auto completed = std::exchange(options_.completed, nullptr)) {
     completed(*this, std::unexpected(error));
   }
@@ -223,6 +244,7 @@ void SharedResponse::on_failure(const HttpFailure& failure) {
       // reads what happened.
       bytes_.resize(given_ - base_);
       break_off(error.message);
+      given_ = base_ + bytes_.size();
     } else {
       broken_ = !headless;
     }
@@ -371,6 +393,11 @@ void SharedResponse::leave() {
 bool SharedResponse::complete() const {
   const MutexLock lock(mutex_);
   return over_ && !broken_ && !failure_.has_value() && !cut_;
+}
+
+bool SharedResponse::has_failed() const {
+  const MutexLock lock(mutex_);
+  return failed_ || is_failure(status_);
 }
 
 BodySource::Piece SharedResponse::read(std::size_t from, std::function<void()> wake) {

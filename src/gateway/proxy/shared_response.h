@@ -20,6 +20,9 @@
 
 namespace afterimage {
 
+/// Statuses after which clients send the same request again.
+[[nodiscard]] bool is_failure(unsigned status);
+
 /// One response of the backend, for all requests that wait for it. Each reads the same bytes from
 /// the first to the last, whenever it subscribed and however fast it reads.
 ///
@@ -123,6 +126,9 @@ class SharedResponse final : public BackendListener,
                                                         std::function<void(bool is_slow)> last);
   /// It ended, and nothing was missing.
   [[nodiscard]] bool complete() const;
+  /// The backend failed, before or after the first byte, or said that it is too busy: clients then
+  /// send the request again. Not because all subscribers have left.
+  [[nodiscard]] bool has_failed() const;
 
  private:
   class Reader;
@@ -134,9 +140,11 @@ class SharedResponse final : public BackendListener,
   void finish_record();
   Result<ApiRecord> recorded();
   void count_tokens(std::string_view bytes);
-  /// Readers may have the events up to there, in bytes_; but for [DONE] of an answer that is not
-  /// complete.
-  void give_events(std::size_t end) AFI_REQUIRES(mutex_);
+  /// Reads what the events up to there, in bytes_, say of the answer's end; [DONE] of one that is not
+  /// complete becomes an error.
+  void read_end(std::size_t end) AFI_REQUIRES(mutex_);
+  /// Keeps the bytes. Up to where they may be read once the answer is stored.
+  [[nodiscard]] std::size_t append(std::string_view bytes) AFI_REQUIRES(mutex_);
   /// A stream that broke off unless its events say otherwise.
   [[nodiscard]] bool must_say_end() const AFI_REQUIRES(mutex_);
   /// Of a stream: an event says why there is no more.
@@ -155,7 +163,8 @@ class SharedResponse final : public BackendListener,
   bool over_ AFI_GUARDED_BY(mutex_) = false;
   bool broken_ AFI_GUARDED_BY(mutex_) = false;
   bool is_done_ AFI_GUARDED_BY(mutex_) = false;    // [DONE] came; the body's end may be to come
-  bool cut_ AFI_GUARDED_BY(mutex_) = false;        // an event says that it broke off
+  bool cut_ AFI_GUARDED_BY(mutex_) = false;        // an event of ours says that it broke off
+  bool failed_ AFI_GUARDED_BY(mutex_) = false;     // the backend failed
   bool has_ended_ AFI_GUARDED_BY(mutex_) = false;  // its events say that the answer is complete
   bool awaits_end_ AFI_GUARDED_BY(mutex_) =
       false;  // they have said that a finish reason is to come
