@@ -275,12 +275,16 @@ TEST(Gateway, RepeatsOfBypassesAreEqualRequestsOfOneTenant) {
   running.chat(asked("call_aaaaaaaa"), "Authorization: Bearer one\r\n");
   running.chat(asked("call_bbbbbbbb"), "Authorization: Bearer two\r\n");
   running.chat(asked("call_cccccccc"), "Authorization: Bearer one\r\n");
-  running.chat(by_address);
-  running.chat(by_address);
+  running.chat(by_address, "Authorization: Bearer one\r\n");
+  running.chat(by_address, "Authorization: Bearer two\r\n");
+  running.chat(by_address, "Authorization: Bearer one\r\n");
+  // Of these no setting would make hits.
+  for (int i = 0; i < 2; ++i) running.chat("{not json");
   const json decisions = running.admin("GET", "/admin/api/decisions")["decisions"];
   std::vector<bool> repeats;
   for (const json& decision : decisions) repeats.push_back(decision["repeats"]);
-  EXPECT_EQ(repeats, (std::vector<bool>{false, false, true, false, true})) << decisions;
+  EXPECT_EQ(repeats, (std::vector<bool>{false, false, true, false, false, true, false, false}))
+      << decisions;
 }
 
 // An agent that is translated to chats by somebody else sends the line there.

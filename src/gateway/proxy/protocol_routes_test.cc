@@ -253,6 +253,12 @@ TEST(ProtocolRoutes, AStreamBeginsWithTheTokensOfThePromptWhereTheyAreKnown) {
   const Said hit = post(upstream, "/v1/messages", messages("R", R"(,"stream":true)"));
   EXPECT_EQ(hit.header("X-Cache"), "HIT");
   EXPECT_EQ(usage_at_start(hit)["input_tokens"], 7);
+  // Where hits are not to be told from misses, it says no more than a miss.
+  Running hides("[answers]\ntiming_protection = \"all\"\n");
+  post(hides, "/v1/messages", messages("R"));
+  const Said hidden = post(hides, "/v1/messages", messages("R", R"(,"stream":true)"));
+  EXPECT_EQ(hides.model.asked(), 1) << "a hit";
+  EXPECT_EQ(usage_at_start(hidden)["input_tokens"], 0);
   // Unless it says so first.
   upstream.model.answers([](const HttpRequest&, const Responder& responder) {
     responder.reply(

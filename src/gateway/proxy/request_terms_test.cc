@@ -196,6 +196,11 @@ TEST(TtlOf, AnUpstreamThatLooksThingsUpIsTheShortestOfAll) {
   EXPECT_EQ(serving_terms(subject, settings, false)->rules.max_age, 1h);
   subject.directives.max_age = 1min;
   EXPECT_EQ(serving_terms(subject, settings, false)->rules.max_age, 1min);
+  settings.answers.sampled = "replay";
+  RequestSubject replayed = asked("x", kSampled);
+  EXPECT_EQ(serving_terms(replayed, settings, false)->rules.max_age, 1h);
+  replayed.directives.max_age = 1min;
+  EXPECT_EQ(serving_terms(replayed, settings, false)->rules.max_age, 1min);
 }
 
 TEST(CoalescingKey, OfTenantsWhoMustNotLearnOfEachOtherDiffers) {

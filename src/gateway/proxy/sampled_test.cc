@@ -227,6 +227,55 @@ TEST(Sampled, ADrawLivesAsLongAsItsTime) {
             "MISS");
 }
 
+// When the model was done depends on what it said.
+TEST(Sampled, TheAgeOfADrawBeginsWhenItIsAskedFor) {
+  testing::GatewayWorld world;
+  testing::SharingGateway gateway(world, "[answers]\nmax_ttl = \"1 h\"\n");
+  const auto asked = [&](const std::string& user) {
+    return ask(gateway.port(), "POST", "/v1/chat/completions", joke(user));
+  };
+  {
+    const std::jthread ann([&] { asked("ann"); });
+    world.model.wait_asked(1);
+    world.clock.advance(std::chrono::minutes(10));
+    world.model.answer(0, "a long joke");
+  }
+  const Said bobs = asked("bob");
+  EXPECT_EQ(bobs.header("X-Cache"), "HIT");
+  EXPECT_EQ(bobs.header("Age"), "600");
+  EXPECT_THAT(bobs.header("Cache-Status"), HasSubstr("ttl=3000"));
+}
+
+// A search or an agent behind the API: what it says is true for a while.
+TEST(Sampled, WhatAnUpstreamThatLooksThingsUpHasSaidExpires) {
+  testing::GatewayWorld world;
+  testing::SharingGateway gateway(world, "[upstream]\nurl = \"http://u\"\nlive = \"1 h\"\n");
+  world.model.answer_at_once();
+  const auto asked = [&](const std::string& body, const std::string& headers = "") {
+    return ask(gateway.port(), "POST", "/v1/chat/completions", body, headers).header("X-Cache");
+  };
+  const auto wait = [&](Duration time) {
+    world.clock.advance(time);
+    world.still.advance(time);
+    world.wall.set(world.wall.now() + time);  // of what lies on servers
+    ASSERT_TRUE(gateway.gateway().parts().archive->refresh().has_value());
+  };
+  const std::string replay = "X-Afterimage-Sampled: replay\r\n";
+  for (const char* expected : {"MISS", "HIT"}) {
+    EXPECT_EQ(asked(question("the weather")), expected);
+    EXPECT_EQ(asked(joke("ann"), replay), expected);
+  }
+  EXPECT_EQ(asked(joke("ann")), "MISS");
+  wait(std::chrono::minutes(59));
+  EXPECT_EQ(asked(question("the weather"), "X-Afterimage-TTL: 86400\r\n"), "HIT");
+  EXPECT_EQ(asked(joke("ann"), replay), "HIT");
+  EXPECT_EQ(asked(joke("bob")), "HIT");
+  wait(std::chrono::minutes(2));
+  EXPECT_EQ(asked(question("the weather"), "X-Afterimage-TTL: 86400\r\n"), "MISS");
+  EXPECT_EQ(asked(joke("ann"), replay), "MISS");
+  EXPECT_EQ(asked(joke("cid")), "MISS");
+}
+
 TEST(Sampled, ADrawThatIsReportedWrongIsErased) {
   Sampling running;
   running.chat(joke("ann"));
