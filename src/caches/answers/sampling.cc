@@ -22,18 +22,51 @@ constexpr auto kTimeWords = [] {
        "weather ", "news ", "what time ", "what day ", "what date ", "price of ", "stock ",
        "score of ", "exchange rate ", "how old is ", "ago ", "at the moment ", "these days ",
        "up to date ", "as of ", "the date ",
-       // German, French, Spanish, Italian
-       "heute ", "gestern ", "morgen ", "jetzt ", "aktuell ", "aktuelle ", "wetter ",
-       "aujourd'hui ", "demain ", "hier ", "maintenant ", "actuel ", "hoy ", "mañana ", "ayer ",
-       "ahora ", "actual ", "oggi ", "domani ", "ieri ", "adesso ", "attuale "});
+       // German
+       "heute ", "heutige ", "heutigen ", "gestern ", "morgen ", "übermorgen ", "jetzt ",
+       "derzeit ", "momentan ", "aktuell ", "aktuelle ", "aktuellen ", "aktueller ", "aktuelles ",
+       "neueste ", "neuesten ", "wetter ", "nachrichten ", "datum ", "uhrzeit ", "wie spät ",
+       "wie viel uhr ", "welcher tag ", "welchen tag ", "diese woche ", "diesen monat ",
+       "dieses jahr ", "letzte woche ", "letztes jahr ", "nächste woche ", "nächstes jahr ",
+       // French
+       "aujourd'hui ", "demain ", "hier ", "maintenant ", "actuel ", "actuelle ", "actuels ",
+       "actuellement ", "récemment ", "en ce moment ", "quel temps ", "météo ", "la date ",
+       "quel jour ", "quelle heure ", "cette semaine ", "ce mois ", "cette année ",
+       // Spanish
+       "hoy ", "mañana ", "ayer ", "ahora ", "actual ", "actuales ", "actualmente ", "noticias ",
+       "qué tiempo ", "fecha ", "qué día ", "qué hora ", "esta noche ", "esta semana ", "este mes ",
+       "este año ",
+       // Italian
+       "oggi ", "domani ", "ieri ", "adesso ", "attuale "});
   std::ranges::sort(words);
   return words;
 }();
 
 /// Chinese and Japanese put no spaces between words.
-constexpr auto kTimeParts =
-    std::to_array<std::string_view>({"今天", "昨天", "明天", "现在", "目前", "最近", "最新", "天气",
-                                     "几点", "今日", "昨日", "明日", "天気"});
+constexpr auto kTimeParts = std::to_array<std::string_view>(
+    {"今",   "昨天", "明天",   "现在",     "現在", "目前", "当前", "最近", "最新",
+     "天气", "天気", "新闻",   "ニュース", "日期", "日付", "几点", "几号", "星期几",
+     "何時", "何日", "何曜日", "昨日",     "明日", "去年", "明年", "昨年", "来年",
+     "本周", "上周", "下周",   "先週",     "来週", "本月", "先月", "来月"});
+
+/// Whether one of them begins with the byte.
+constexpr auto kBeginsTimePart = [] {
+  std::array<bool, 256> begins{};
+  for (const std::string_view part : kTimeParts) {
+    begins[static_cast<unsigned char>(part.front())] = true;
+  }
+  return begins;
+}();
+
+bool has_time_part(std::string_view text) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (!kBeginsTimePart[static_cast<unsigned char>(text[at])]) continue;
+    const std::string_view rest = text.substr(at);
+    const auto begins = [&](std::string_view part) { return rest.starts_with(part); };
+    if (std::ranges::any_of(kTimeParts, begins)) return true;
+  }
+  return false;
+}
 
 /// The phrases that begin with a byte: from `begin` to before `end`.
 struct TimeWordRange {
@@ -64,13 +97,33 @@ constexpr auto kWordBytes = [] {
   return bytes;
 }();
 
+/// The character at the beginning, as in kWordBytes: spaces and marks beyond ASCII part words, and a
+/// typographic apostrophe is an apostrophe.
+struct WordByte {
+  char value = 0;
+  std::size_t bytes = 1;
+};
+WordByte word_byte(std::string_view text) {
+  if (text.starts_with("\xE2\x80") && text.size() > 2) {  // U+2000 to U+203F
+    return {.value = text[2] == '\x99' ? '\'' : '\0', .bytes = 3};
+  }
+  for (const std::string_view mark : {"\u00A0", "¿", "¡", "«", "»"}) {
+    if (text.starts_with(mark)) return {.value = '\0', .bytes = mark.size()};
+  }
+  return {.value = kWordBytes[static_cast<unsigned char>(text.front())], .bytes = 1};
+}
+
 /// Lower case, with one space between words and after the last.
 std::string spaced(std::string_view text) {
   std::string words;
   words.resize_and_overwrite(text.size() + 1, [&](char* out, std::size_t /*size*/) {
     std::size_t size = 0;
-    for (const char c : text) {
-      const char word = kWordBytes[static_cast<unsigned char>(c)];
+    for (std::size_t at = 0; at < text.size();) {
+      const bool is_plain = !ascii::is_beyond(text[at]);
+      const WordByte read = is_plain ? WordByte{kWordBytes[static_cast<unsigned char>(text[at])], 1}
+                                     : word_byte(text.substr(at));
+      at += read.bytes;
+      const char word = read.value;
       if (word != '\0') {
         out[size++] = word;
       } else if (size > 0 && out[size - 1] != ' ') {
@@ -100,9 +153,7 @@ std::string_view to_string(ReuseLimit limit) {
 }
 
 bool depends_on_time(std::string_view question) {
-  const bool has_part = std::ranges::any_of(
-      kTimeParts, [&](std::string_view part) { return question.contains(part); });
-  if (has_part) return true;
+  if (has_time_part(question)) return true;
   const std::string words = spaced(question);
   // One pass over the question's words, however many phrases there are.
   std::string_view rest = words;

@@ -40,16 +40,36 @@ TEST(Eligibility, Cases) {
 
 TEST(Eligibility, AQuestionThatSpeaksOfTimeHasNoSimilarOnes) {
   const SamplingFacts greedy{.temperature = 0.0};
-  for (const char* asked :
-       {"What is the weather today?", "Who is the CURRENT president?", "now?",
-        "What's new this week", "What time is it", "the latest release, please",
-        "How old is the mayor?", "What's the date?", "Wie ist das Wetter heute in Rom?",
-        "Qui est au pouvoir aujourd'hui ?", "¿Qué tiempo hará mañana?", "Che ore sono adesso?",
-        "今天几号？", "明日の天気は？"}) {
+  for (const char* asked : {"What is the weather today?",
+                            "Who is the CURRENT president?",
+                            "now?",
+                            "What's new this week",
+                            "What time is it",
+                            "the latest release, please",
+                            "How old is the mayor?",
+                            "What's the date?",
+                            "Wie ist das Wetter heute in Rom?",
+                            "Qui est au pouvoir aujourd'hui ?",
+                            "¿Qué tiempo hará mañana?",
+                            "Che ore sono adesso?",
+                            "今天几号？",
+                            "明日の天気は？",
+                            "Welches Datum haben wir?",
+                            "Quelle est la date\u00A0?",
+                            "Quel temps fait-il aujourd\u2019hui\u202F?",
+                            "\u00ABMaintenant\u00BB",
+                            "¿Qué fecha es?",
+                            "¿Qué hora es?",
+                            "What\u2019s today\u2019s date",
+                            "日期是什么",
+                            "日付は？",
+                            "今は何時ですか",
+                            "現在の首相は誰ですか"}) {
     EXPECT_EQ(eligibility(greedy, asked).limit, ReuseLimit::kExact) << asked;
   }
-  for (const char* asked :
-       {"Do you know the car?", "Whether it rains", "How tall is the mayor?", "snow", ""}) {
+  for (const char* asked : {"Do you know the car?", "Whether it rains", "How tall is the mayor?",
+                            "snow", "", "Beschreibe den Strom im Widerstand", "L\u2019actualité",
+                            "¿De qué color es?", "描述电阻", "抵抗器の電流", "\xE2\x80", "\xE4"}) {
     EXPECT_EQ(eligibility(greedy, asked).limit, ReuseLimit::kSimilarity) << asked;
   }
 }

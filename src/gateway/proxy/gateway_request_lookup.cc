@@ -220,6 +220,9 @@ void GatewayRequest::explain_miss() {
       decision_.ladder, gateway_.history().find(*asked_.question), gateway_.parts().clock.now());
   decision_.miss = reason;
   decision_.why = std::move(why);
+  if (!terms_->only_exact.empty()) {
+    decision_.why += "; only exact matches may serve it: " + std::string(terms_->only_exact);
+  }
 }
 
 std::optional<GatewayRequest::Stop> GatewayRequest::identify_request() {

@@ -136,6 +136,9 @@ std::expected<ServingTerms, Bypass> serving_terms(const RequestSubject& asked,
   // Canonical forms fold how people word questions; they say nothing of a prompt to complete.
   const bool is_exact = eligible.limit == ReuseLimit::kExact || unset ||
                         api.operation != ApiOperation::kChat || api.question.empty();
+  std::string_view only_exact;
+  if (eligible.limit == ReuseLimit::kExact && loosest > MatchLevel::kExact)
+    only_exact = eligible.why;
   if (is_exact) loosest = MatchLevel::kExact;
   // Who allows exact matches only wants no looser ones.
   const bool similarity = loosest > MatchLevel::kExact && asked.tenant.similarity &&
@@ -144,7 +147,8 @@ std::expected<ServingTerms, Bypass> serving_terms(const RequestSubject& asked,
                                 .watch = loosest,
                                 .max_age = shorter(asked.directives.max_age, live_of(settings)),
                                 .min_fresh = asked.directives.min_fresh},
-                      .similarity = similarity};
+                      .similarity = similarity,
+                      .only_exact = only_exact};
 }
 
 DrawRules draw_rules(const RequestSubject& asked, const Settings& settings) {

@@ -49,6 +49,9 @@ struct ServingTerms {
   bool similarity = false;  // also answers to similar questions
   /// It is sampled: draws of this very request serve it, and its answer is one (gateway/draws).
   bool draws = false;
+  /// Why looser matches, which the settings allow, may not serve it; empty: they may, or the
+  /// settings do not allow them.
+  std::string_view only_exact = {};
 };
 /// The request is neither looked up nor stored.
 struct Bypass {
