@@ -15,6 +15,7 @@
 #include "foundation/text/data_url.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/request.h"
+#include "gateway/openai/testing/fed_recorder.h"
 
 namespace afterimage {
 namespace {
@@ -143,7 +144,7 @@ void BM_ParseAndBody(benchmark::State& state) {
 BENCHMARK(BM_ParseAndBody)->Arg(500)->Arg(50'000);
 
 void BM_ParseAndEvents(benchmark::State& state) {
-  StreamRecorder recorder(ApiOperation::kChat);
+  testing::FedRecorder recorder(ApiOperation::kChat);
   recorder.feed(stream_of(state.range(0)));
   const std::string bytes = recorder.finish().value().serialize();
   std::size_t said = 0;
@@ -162,7 +163,7 @@ BENCHMARK(BM_ParseAndEvents)->Arg(20)->Arg(500);
 void BM_RecordEvent(benchmark::State& state) {
   const std::string stream = stream_of(500);
   for (auto _ : state) {
-    StreamRecorder recorder(ApiOperation::kChat);
+    testing::FedRecorder recorder(ApiOperation::kChat);
     recorder.feed(stream);
     AFI_CHECK(recorder.done());
   }

@@ -9,6 +9,7 @@
 
 #include "afterimage/result.h"
 #include "gateway/openai/record.h"
+#include "gateway/openai/testing/fed_recorder.h"
 #include "json_check.h"
 
 using namespace afterimage;
@@ -38,7 +39,7 @@ void check_good(ApiOperation operation, const ApiRecord& record) {
     AFI_CHECK(testing::is_json(record.body(kStamp)));
   }
   if (!record.can_be_streamed(true)) return;
-  StreamRecorder recorder(operation);
+  testing::FedRecorder recorder(operation);
   recorder.feed(record.events(kStamp, true));
   const auto again = recorder.finish();
   AFI_CHECK(again.has_value() && again->finish_reason() == record.finish_reason());
@@ -46,9 +47,9 @@ void check_good(ApiOperation operation, const ApiRecord& record) {
 }
 
 void check_stream(ApiOperation operation, std::string_view bytes) {
-  StreamRecorder once(operation);
+  testing::FedRecorder once(operation);
   once.feed(bytes);
-  StreamRecorder twice(operation);
+  testing::FedRecorder twice(operation);
   twice.feed(bytes.substr(0, bytes.size() / 3));
   twice.feed(bytes.substr(bytes.size() / 3));
   const auto record = once.finish();

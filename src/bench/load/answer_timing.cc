@@ -34,48 +34,29 @@ std::string error_text(const JsonValue& error) {
 
 void AnswerTiming::feed(std::string_view bytes, Duration now) {
   if (!failure_.empty()) return;
-  if (!is_stream_) {
-    if (rest_.size() + bytes.size() > kMostWhole) {
-      failure_ = fmt::format("the response has more than {} bytes", kMostWhole);
-      return;
+  if (is_stream_) {
+    stream_.feed(bytes, [&](std::string_view /*name*/, std::string_view data) {
+      if (failure_.empty()) take_data(data, now);
+    });
+    if (stream_.is_cut() && failure_.empty()) {
+      failure_ = fmt::format("an event has more than {} bytes", kMostEvent);
     }
-    rest_ += bytes;
-    last_ = now;
     return;
   }
-  while (!bytes.empty() && failure_.empty()) {
-    const std::size_t end = bytes.find('\n');
-    const std::string_view piece = bytes.substr(0, end);
-    if (rest_.size() + piece.size() > kMostEvent) {
-      failure_ = fmt::format("an event has more than {} bytes", kMostEvent);
-      return;
-    }
-    if (end == std::string_view::npos) {
-      rest_ += piece;
-      return;
-    }
-    if (rest_.empty()) {
-      take_line(piece, now);
-    } else {
-      rest_ += piece;
-      take_line(rest_, now);
-      rest_.clear();
-    }
-    bytes.remove_prefix(end + 1);
+  if (whole_.size() + bytes.size() > kMostWhole) {
+    failure_ = fmt::format("the response has more than {} bytes", kMostWhole);
+    return;
   }
+  whole_ += bytes;
+  last_ = now;
 }
 
-void AnswerTiming::take_line(std::string_view line, Duration now) {
-  constexpr std::string_view kData = "data:";
-  if (!line.starts_with(kData)) return;  // comments, event names, blank lines
-  line.remove_prefix(kData.size());
-  if (line.starts_with(' ')) line.remove_prefix(1);
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  if (line == "[DONE]") {
+void AnswerTiming::take_data(std::string_view data, Duration now) {
+  if (data == "[DONE]") {
     done_ = true;
-    return;
+  } else {
+    take_json(data, now);
   }
-  take_json(line, now);
 }
 
 void AnswerTiming::take_json(std::string_view text, Duration now) {
@@ -107,8 +88,8 @@ void AnswerTiming::take_json(std::string_view text, Duration now) {
 bool AnswerTiming::end() {
   if (!failure_.empty()) return false;
   if (!is_stream_) {
-    take_json(rest_, last_.value_or(Duration(0)));
-  } else if (!done_) {
+    take_json(whole_, last_.value_or(Duration(0)));
+  } else if (!done_ && stream_.unfinished_data() != "[DONE]") {
     failure_ = "the stream ended before its [DONE]";
   }
   return failure_.empty();

@@ -10,6 +10,7 @@
 
 #include "afterimage/units.h"
 #include "foundation/json/json_text.h"
+#include "foundation/text/event_stream.h"
 
 namespace afterimage {
 
@@ -40,12 +41,13 @@ class AnswerTiming {
   [[nodiscard]] const std::string& failure() const { return failure_; }
 
  private:
-  void take_line(std::string_view line, Duration now);
+  void take_data(std::string_view data, Duration now);
   void take_json(std::string_view text, Duration now);
 
   const bool is_stream_;
   JsonReader reader_;
-  std::string rest_;  // of a line, or of the whole response
+  EventStreamReader stream_{kMostEvent};
+  std::string whole_;
   bool done_ = false;
   std::string failure_;
   std::uint64_t events_ = 0;

@@ -11,6 +11,11 @@ bool same_header(std::string_view one, std::string_view other) {
   return std::ranges::equal(one, other, {}, lower, lower);
 }
 
+bool has_media_type(const HttpHeaders& headers, std::string_view type) {
+  const std::string_view found = headers.find("content-type").value_or("");
+  return same_header(found.substr(0, type.size()), type);
+}
+
 void HttpHeaders::add(std::string name, std::string value) {
   fields_.emplace_back(std::move(name), std::move(value));
 }

@@ -42,5 +42,7 @@ class HttpHeaders {
 
 /// Whether two header names are equal, ignoring case.
 [[nodiscard]] bool same_header(std::string_view one, std::string_view other);
+/// Whether the Content-Type is this one, with parameters or without.
+[[nodiscard]] bool has_media_type(const HttpHeaders& headers, std::string_view type);
 
 }  // namespace afterimage

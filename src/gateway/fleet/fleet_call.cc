@@ -165,7 +165,7 @@ class FleetCall::Attempt final : public BackendListener,
   void begin() {
     if (std::exchange(begun_, true)) return;
     call_->note_begun();
-    streamed_ = headers_.find("content-type").value_or("").starts_with("text/event-stream");
+    streamed_ = has_media_type(headers_, "text/event-stream");
     if (!is_error_ && status_ < 300) call_->host_->fleet().began(claim_, streamed_);
   }
   /// What was kept back.

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gateway/openai/testing/fed_recorder.h"
+
 namespace afterimage {
 namespace {
 
@@ -18,7 +20,7 @@ const ResponseStamp kStamp{.id = "chatcmpl-1", .created = 5};
 Result<ApiRecord> recorded(ApiOperation operation, const std::vector<std::string>& pieces,
                            bool include_usage) {
   LiveEvents live(operation, kStamp, "m");
-  StreamRecorder recorder(operation);
+  testing::FedRecorder recorder(operation);
   for (const std::string& piece : pieces) recorder.feed(live.add({.content = piece}).text());
   recorder.feed(live.end(kAnswer, TokenCount(0), include_usage));
   return recorder.finish();
@@ -45,7 +47,7 @@ TEST(LiveEvents, RecordWhatARecorderReads) {
       answer.text.clear();
       for (const std::string& piece : pieces) answer.text += piece;
       LiveEvents live(operation, kStamp, "a \"model\"");
-      StreamRecorder recorder(operation);
+      testing::FedRecorder recorder(operation);
       for (const std::string& piece : pieces) recorder.feed(live.add({.content = piece}).text());
       recorder.feed(live.end(answer, TokenCount(0), true));
       const auto read = recorder.finish();
@@ -65,7 +67,7 @@ TokenLogprobs token_of(const std::string& bytes) {
 
 /// The record that parsing the events gives must be the one that was made without parsing.
 void expect_the_record_of_a_reader(LiveEvents& live, const OpenEvents& events) {
-  StreamRecorder recorder(ApiOperation::kChat);
+  testing::FedRecorder recorder(ApiOperation::kChat);
   recorder.feed(events.text() + live.end(kAnswer, TokenCount(0), true));
   const auto read = recorder.finish();
   ASSERT_TRUE(read.has_value()) << to_string(read.error());
@@ -104,7 +106,7 @@ TEST(LiveEvents, RecordLogProbabilitiesOfACompletionAsARecorderReads) {
   LiveEvents live(ApiOperation::kCompletion, kStamp, "m");
   OpenEvents events = live.add({.content = "two", .logprobs = two});
   events += live.add({.content = "!", .logprobs = std::vector{token_of("!")}});
-  StreamRecorder recorder(ApiOperation::kCompletion);
+  testing::FedRecorder recorder(ApiOperation::kCompletion);
   recorder.feed(events.text() + live.end(kAnswer, TokenCount(0), true));
   const auto read = recorder.finish();
   ASSERT_TRUE(read.has_value()) << to_string(read.error());

@@ -14,6 +14,8 @@
 #include "afterimage/result.h"
 #include "afterimage/units.h"
 #include "foundation/platform/mutex.h"
+#include "foundation/text/event_stream.h"
+#include "gateway/openai/api_event.h"
 #include "gateway/openai/request.h"
 
 namespace afterimage {
@@ -132,8 +134,8 @@ class SharedRecords {
       AFI_GUARDED_BY(mutex_);
 };
 
-/// Records an event stream while it is forwarded to the client, fed in pieces of any size, and
-/// makes a record of it if it ended properly.
+/// Hears the events of a stream while it is forwarded to the client, and makes a record of it if it
+/// ended properly.
 ///
 /// Threads  One at a time.
 class StreamRecorder {
@@ -145,12 +147,13 @@ class StreamRecorder {
   StreamRecorder& operator=(StreamRecorder&&) noexcept;
 
   /// Never fails: errors in the stream are remembered and reported by finish().
-  void feed(std::string_view bytes);
+  void add(ApiEvent& event);
   /// True once "data: [DONE]" was seen.
   [[nodiscard]] bool done() const;
   /// kInvalidArgument: malformed events, an error event, events of two answers, or a stream without
   /// [DONE] or without a finish reason for every choice. kLimitExceeded: larger than the limit.
-  [[nodiscard]] Result<ApiRecord> finish();
+  /// `stream` is what read the events.
+  [[nodiscard]] Result<ApiRecord> finish(const EventStreamReader& stream);
 
  private:
   struct State;

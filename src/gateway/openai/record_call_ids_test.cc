@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "gateway/openai/testing/fed_recorder.h"
+
 namespace afterimage {
 namespace {
 
@@ -40,7 +42,7 @@ TEST(FreshCallIds, ReplaceThoseThatTheConversationHas) {
 }
 
 TEST(FreshCallIds, ReplaceThemInStreamsToo) {
-  StreamRecorder recorder(ApiOperation::kChat);
+  testing::FedRecorder recorder(ApiOperation::kChat);
   const auto event = [](const std::string& delta, const std::string& finish) {
     return "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\","
            "\"choices\":[{\"index\":0,\"delta\":" +

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "gateway/openai/testing/fed_recorder.h"
 #include "gateway/openai/testing/samples.h"
 #include "testing/seeds.h"
 
@@ -33,7 +34,7 @@ json stamped_body(std::string_view body) {
 }
 
 ApiRecord refolded(const ApiRecord& record, ApiOperation operation) {
-  StreamRecorder recorder(operation);
+  testing::FedRecorder recorder(operation);
   recorder.feed(record.events(kNew, true));
   return recorder.finish().value();
 }
@@ -115,7 +116,7 @@ TEST(ApiRecord, PiecesOfAnySizeAreTheWhole) {
       EXPECT_EQ(in_pieces(record.events_text(kNew, false), most), record.events(kNew, false));
     }
     for (const AnswerSample& sample : sample_streams()) {
-      StreamRecorder recorder(sample.operation);
+      testing::FedRecorder recorder(sample.operation);
       recorder.feed(sample.text);
       const ApiRecord record = recorder.finish().value();
       for (const bool usage : {false, true}) {
@@ -193,7 +194,7 @@ TEST(ApiRecord, StreamOfABodyFoldsToTheSameBody) {
 
 TEST(ApiRecord, BodyOfAStreamSurvivesAnotherRoundTrip) {
   for (const AnswerSample& sample : sample_streams()) {
-    StreamRecorder recorder(sample.operation);
+    testing::FedRecorder recorder(sample.operation);
     recorder.feed(sample.text);
     const std::string body = recorder.finish().value().body(kNew);
     const ApiRecord record = ApiRecord::of_body(sample.operation, body).value();
@@ -271,7 +272,7 @@ std::vector<std::string> sample_records() {
     records.push_back(ApiRecord::of_body(sample.operation, sample.text).value().serialize());
   }
   for (const AnswerSample& sample : sample_streams()) {
-    StreamRecorder recorder(sample.operation);
+    testing::FedRecorder recorder(sample.operation);
     recorder.feed(sample.text);
     records.push_back(recorder.finish().value().serialize());
   }
@@ -279,7 +280,7 @@ std::vector<std::string> sample_records() {
 }
 
 TEST(ApiRecordFormat, MatchesTheSpecification) {
-  StreamRecorder recorder(ApiOperation::kChat);
+  testing::FedRecorder recorder(ApiOperation::kChat);
   recorder.feed(
       "data: {\"id\":\"a\",\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\n"
       "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"created\":4}\n\n"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/openai/record.h"
+#include "gateway/openai/testing/fed_recorder.h"
 #include "gateway/openai/testing/samples.h"
 #include "testing/seeds.h"
 
@@ -22,7 +22,7 @@ using testing::sse;
 const ResponseStamp kStamp{.id = "chatcmpl-new", .created = 1'800'000'000};
 
 Result<ApiRecord> recorded(std::string_view stream, ApiOperation operation = ApiOperation::kChat) {
-  StreamRecorder recorder(operation);
+  testing::FedRecorder recorder(operation);
   recorder.feed(stream);
   return recorder.finish();
 }
@@ -94,12 +94,12 @@ TEST(StreamRecorder, DoesNotDependOnHowBytesAreSplit) {
   for (const AnswerSample& sample : sample_streams()) {
     const std::string expected = recorded(sample.text, sample.operation).value().serialize();
     for (std::size_t cut = 0; cut <= sample.text.size(); ++cut) {
-      StreamRecorder recorder(sample.operation);
+      testing::FedRecorder recorder(sample.operation);
       recorder.feed(std::string_view(sample.text).substr(0, cut));
       recorder.feed(std::string_view(sample.text).substr(cut));
       ASSERT_EQ(recorder.finish().value().serialize(), expected) << sample.name << " at " << cut;
     }
-    StreamRecorder recorder(sample.operation);
+    testing::FedRecorder recorder(sample.operation);
     for (const char& byte : sample.text) recorder.feed({&byte, 1});
     EXPECT_EQ(recorder.finish().value().serialize(), expected) << sample.name;
   }
@@ -109,7 +109,7 @@ TEST(StreamRecorder, RefusesEveryPrefixOfAStream) {
   constexpr std::size_t kLineEnds = 2;  // the line ends after [DONE] may be missing
   for (const AnswerSample& sample : sample_streams()) {
     for (std::size_t size = 0; size < sample.text.size(); ++size) {
-      StreamRecorder recorder(sample.operation);
+      testing::FedRecorder recorder(sample.operation);
       recorder.feed(std::string_view(sample.text).substr(0, size));
       ASSERT_FALSE(recorder.done()) << sample.name << " at " << size;
       ASSERT_EQ(recorder.finish().has_value(), size + kLineEnds >= sample.text.size())
@@ -130,7 +130,7 @@ TEST(StreamRecorder, IgnoresLineEndsCommentsAndOtherFields) {
   };
   const std::string crlf = with("\n", "\r\n", plain);
   for (std::size_t cut = 0; cut <= crlf.size(); ++cut) {
-    StreamRecorder recorder(ApiOperation::kChat);
+    testing::FedRecorder recorder(ApiOperation::kChat);
     recorder.feed(std::string_view(crlf).substr(0, cut));
     recorder.feed(std::string_view(crlf).substr(cut));
     ASSERT_EQ(recorder.finish().value().serialize(), expected) << cut;
@@ -148,7 +148,7 @@ TEST(StreamRecorder, IgnoresLineEndsCommentsAndOtherFields) {
   const auto lines = recorded(with(R"(,"choices")", "\ndata: ,\"choices\"", plain));
   const std::string lines_of_crlf =
       with("\n", "\r\n", with(R"(,"choices")", "\ndata: ,\"choices\"", plain));
-  StreamRecorder recorder(ApiOperation::kChat);
+  testing::FedRecorder recorder(ApiOperation::kChat);
   for (const char& byte : lines_of_crlf) recorder.feed({&byte, 1});
   EXPECT_EQ(recorder.finish().value().serialize(), lines.value().serialize());
   EXPECT_EQ(events_in(lines.value().events(kStamp, true)), stamped(events_in(plain)));
@@ -157,7 +157,7 @@ TEST(StreamRecorder, IgnoresLineEndsCommentsAndOtherFields) {
 TEST(StreamRecorder, AcceptsAStreamWithoutItsLastLineEnd) {
   std::string stream = stream_of({R"({"role":"assistant","content":"x"})"});
   stream.resize(stream.size() - 2);
-  StreamRecorder recorder(ApiOperation::kChat);
+  testing::FedRecorder recorder(ApiOperation::kChat);
   recorder.feed(stream);
   EXPECT_FALSE(recorder.done());
   EXPECT_EQ(recorder.finish().value().text(), "x");
@@ -214,7 +214,7 @@ TEST(StreamRecorder, RefusesContradictoryFinishReasons) {
 }
 
 TEST(StreamRecorder, SeesDoneInAStreamThatCannotBeRecorded) {
-  StreamRecorder recorder(ApiOperation::kChat);
+  testing::FedRecorder recorder(ApiOperation::kChat);
   recorder.feed("data: nonsense\n\ndata: [DONE]\n\n");
   EXPECT_TRUE(recorder.done());
   EXPECT_FALSE(recorder.finish().has_value());
@@ -229,7 +229,7 @@ TEST(StreamRecorder, SeesTheEndOfAStreamAboveTheLimit) {
                                  stream_of({R"({"content":")" + std::string(9'000, 'x') + "\"}"})};
   for (const std::string& stream : streams) {
     for (std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{1'200}, stream.size()}) {
-      StreamRecorder recorder(ApiOperation::kChat, 1_KiB);
+      testing::FedRecorder recorder(ApiOperation::kChat, 1_KiB);
       for (std::size_t at = 0; at < stream.size(); at += piece) {
         ASSERT_FALSE(recorder.done());
         recorder.feed(std::string_view(stream).substr(at, piece));

@@ -50,7 +50,8 @@ Result<void> AnswerReader::feed(std::string_view bytes) {
   events_.feed(bytes, [&](std::string_view name, std::string_view data) {
     if (failed_.has_value() || is_done_) return;
     if (!name.empty() && name != "message" && name != "error") return;  // not of this API
-    auto read = read_event(data);
+    ApiEvent event(name, data, json_);
+    auto read = read_event(event);
     if (!read.has_value()) failed_ = std::move(read).error();
   });
   if (!failed_.has_value() && events_.is_cut()) {
@@ -71,13 +72,13 @@ Result<void> AnswerReader::end() {
   return std::unexpected(*failed_);
 }
 
-Result<void> AnswerReader::read_event(std::string_view data) {
-  if (data == "[DONE]") {
+Result<void> AnswerReader::read_event(ApiEvent& event) {
+  if (event.is_done()) {
     if (!is_finished_) return unreadable("it ends without a finish reason");
     is_done_ = true;
     return end_calls();
   }
-  const auto root = json_.read(data);
+  const Result<JsonValue>& root = event.json();
   if (!root.has_value()) return unreadable(root.error().message);
   if (!root->is(JsonKind::kObject)) return unreadable("an event is not an object");
   if (!(*root)["error"].is_none()) return said_failure((*root)["error"]);

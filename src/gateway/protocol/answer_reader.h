@@ -11,7 +11,8 @@
 
 #include "afterimage/result.h"
 #include "foundation/json/json_text.h"
-#include "gateway/openai/event_stream.h"
+#include "foundation/text/event_stream.h"
+#include "gateway/openai/api_event.h"
 
 namespace afterimage {
 
@@ -68,7 +69,7 @@ class AnswerReader {
   [[nodiscard]] bool is_done() const { return is_done_; }
 
  private:
-  Result<void> read_event(std::string_view data);
+  Result<void> read_event(ApiEvent& event);
   void begin(const JsonValue& root);
   Result<void> read_message(const JsonValue& message);
   Result<void> read_call(const AnswerCall& call);
@@ -79,7 +80,7 @@ class AnswerReader {
   void read_usage(const JsonValue& usage);
 
   AnswerListener& listener_;
-  EventStreamReader events_{std::size_t{16} << 20U};
+  EventStreamReader events_;
   JsonReader json_;
   bool has_begun_ = false;
   bool is_finished_ = false;  // a finish reason came

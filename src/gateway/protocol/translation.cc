@@ -101,10 +101,6 @@ std::string_view text_of(const HttpBody& body) {
   return shared != nullptr && *shared != nullptr ? std::string_view(**shared) : std::string_view();
 }
 
-bool is_event_stream(const HttpHeaders& headers) {
-  return headers.find("content-type").value_or("").starts_with("text/event-stream");
-}
-
 }  // namespace
 
 Result<std::string> Translation::whole(std::string_view body) {
@@ -165,7 +161,7 @@ HttpReply translated(HttpReply reply, const std::shared_ptr<Translation>& transl
     }
     return reply;
   }
-  const bool is_stream = is_event_stream(reply.headers);
+  const bool is_stream = has_media_type(reply.headers, "text/event-stream");
   reply.headers.set("Content-Type", translation->streams() ? "text/event-stream; charset=utf-8"
                                                            : "application/json");
   if (source != nullptr) {

@@ -14,70 +14,9 @@ constexpr std::size_t kReadAtOnce = 64 * 1024;
 constexpr std::size_t kUnread = 1024 * 1024;
 /// A larger response is passed on as it comes.
 constexpr std::size_t kGathered = 16 * 1024 * 1024;
-
-bool begins_with(const HttpHeaders& headers, std::string_view name, std::string_view value) {
-  const auto found = headers.find(name);
-  return found.has_value() && same_header(found->substr(0, value.size()), value);
-}
-
-/// Where the last whole event ends; npos: there is none.
-std::size_t end_of_events(std::string_view bytes) {
-  std::size_t end = std::string_view::npos;
-  for (const std::string_view mark : {"\n\n", "\r\n\r\n", "\r\r"}) {
-    const std::size_t at = bytes.rfind(mark);
-    if (at == std::string_view::npos) continue;
-    end = end == std::string_view::npos ? at + mark.size() : std::max(end, at + mark.size());
-  }
-  return end;
-}
-
-/// An estimate: a mark that lies across two pieces is not seen.
-std::uint64_t count_events(std::string_view bytes) {
-  constexpr std::string_view kMark = "data: {";
-  std::uint64_t count = 0;
-  for (std::size_t at = bytes.find(kMark); at != std::string_view::npos;
-       at = bytes.find(kMark, at + kMark.size())) {
-    ++count;
-  }
-  return count;
-}
-
-/// Where the event [DONE] begins; npos: there is none. No JSON has a line that begins like that.
-std::size_t done_event(std::string_view events) {
-  constexpr std::string_view kField = "data:";
-  for (std::size_t at = events.find("[DONE]"); at != std::string_view::npos;
-       at = events.find("[DONE]", at + 1)) {
-    std::string_view before = events.substr(0, at);
-    if (before.ends_with(' ')) before.remove_suffix(1);
-    if (!before.ends_with(kField)) continue;
-    before.remove_suffix(kField.size());
-    if (before.empty() || before.ends_with('\n') || before.ends_with('\r')) return before.size();
-  }
-  return std::string_view::npos;
-}
-
-/// What events of a chat or completion say of its end. Within texts quotes are escaped.
-struct EndOfAnswer {
-  bool is_said = false;     // by a finish reason or an error
-  bool is_awaited = false;  // a finish reason is null
-  bool is_error = false;
-};
-
-EndOfAnswer end_of_answer(std::string_view events) {
-  EndOfAnswer end;
-  for (const std::string_view name : {R"("finish_reason")", R"("error")"}) {
-    for (std::size_t at = events.find(name); at != std::string_view::npos;
-         at = events.find(name, at + 1)) {
-      const std::size_t value = events.find_first_not_of(" :", at + name.size());
-      if (value == std::string_view::npos) continue;
-      const bool is_null = events[value] == 'n';
-      end.is_said = end.is_said || !is_null;
-      end.is_awaited = end.is_awaited || (is_null && name == R"("finish_reason")");
-      end.is_error = end.is_error || (!is_null && name == R"("error")");
-    }
-  }
-  return end;
-}
+constexpr std::string_view kNoFinishReason = "the model's server ended it without a finish reason";
+constexpr std::string_view kEndedEarly =
+    "the model's server ended the response before the answer was complete";
 
 }  // namespace
 
@@ -91,19 +30,22 @@ std::optional<StreamRecorder> SharedResponse::recorder(const Options& options) {
 void SharedResponse::on_head(unsigned status, HttpHeaders headers) {
   status_ = status;
   headers_ = std::move(headers);
-  events_ = begins_with(headers_, "content-type", "text/event-stream");
+  events_ = has_media_type(headers_, "text/event-stream");
+  if (events_) {
+    stream_.emplace(std::max<std::size_t>(EventStreamReader::kLimit, options_.max_record.value()));
+  }
   std::size_t length = kGathered + 1;
   if (const auto said = headers_.find("content-length")) {
     std::from_chars(said->data(), said->data() + said->size(), length);
   }
-  gathers_ = !events_ &&
-             (length <= kGathered || begins_with(headers_, "content-type", "application/json"));
+  gathers_ = !events_ && (length <= kGathered || has_media_type(headers_, "application/json"));
   if (!gathers_) settle(State::kStreams);
 }
 
 void SharedResponse::on_recorded_head(unsigned status, HttpHeaders headers) {
   recorder_.reset();
   on_head(status, std::move(headers));
+  stream_.reset();
 }
 
 void SharedResponse::on_bounded() {
@@ -121,39 +63,27 @@ void SharedResponse::on_record(ApiRecord record) {
   finish_record();
 }
 
-std::size_t SharedResponse::append(std::string_view bytes) {
-  if (cut_) return given_;  // the rest of what broke off is dropped
-  bytes_.append(bytes);
-  if (events_) {
-    // A mark may lie across two pieces; older bytes hold none that was not found before.
-    const std::size_t from = std::max(given_, base_) - base_;
-    const std::size_t end = end_of_events(std::string_view(bytes_).substr(from));
-    if (end == std::string_view::npos) return given_;
-    read_end(from + end);
-    if (!cut_) return base_ + from + end;
-  }
-  return base_ + bytes_.size();
-}
-
 void SharedResponse::on_bytes(std::string_view bytes) {
-  if (options_.counts_tokens) count_tokens(bytes);  // before `completed` asks how many
-  std::size_t readable = 0;
-  {
+  if (stream_.has_value()) {
+    stream_->feed(bytes, [this](std::string_view name, std::string_view data) {
+      hear(ApiEvent(name, data, json_));
+    });
+  } else if (options_.counts_tokens) {
     const MutexLock lock(mutex_);
-    readable = append(bytes);
+    scan_.feed(bytes);
   }
-  bool is_done = record_.has_value();
-  if (events_ && recorder_.has_value()) {
-    recorder_->feed(bytes);
-    is_done = recorder_->done();
-    // To a client [DONE] is the end: its next request finds this answer stored.
-    if (is_done) finish_record();
-  }
+  const bool is_recorded = recorder_.has_value() && recorder_->done();
+  // To a client [DONE] is the end: its next request finds this answer stored.
+  if (is_recorded) finish_record();
   bool pause = false;
   {
     const MutexLock lock(mutex_);
-    is_done_ = is_done;
-    given_ = readable;
+    is_done_ = is_recorded || record_.has_value();
+    if (!cut_) {  // the rest of what broke off is dropped
+      bytes_.append(bytes);
+      given_ = stream_.has_value() ? stream_->whole() : base_ + bytes_.size();
+      if (early_done_.has_value()) break_off(kNoFinishReason);
+    }
     pause = !options_.shared && !gathers_ && bytes_.size() > kUnread && !paused_;
     paused_ |= pause;
     if (pause && call_.has_value()) call_->pause();
@@ -168,12 +98,15 @@ void SharedResponse::on_bytes(std::string_view bytes) {
 }
 
 void SharedResponse::on_end() {
-  if (!gathers_) {
+  bool is_early = false;
+  if (stream_.has_value()) {
+    const std::string last = stream_->unfinished_data();
+    ApiEvent event("", last, json_);
+    hear_end(event);
     const MutexLock lock(mutex_);
-    read_end(bytes_.size());
-    if (must_say_end() && !has_ended_) {
-      break_off("the model's server ended the response before the answer was complete");
-    }
+    // SDKs take what came so far for the whole answer.
+    is_early = must_say_end() && !has_ended_;
+    failed_ = failed_ || is_early;
   }
   finish_record();
   if (gathers_) {
@@ -188,39 +121,22 @@ void SharedResponse::on_end() {
   {
     const MutexLock lock(mutex_);
     over_ = true;
+    if (is_early && !cut_) break_off(early_done_.has_value() ? kNoFinishReason : kEndedEarly);
     given_ = base_ + bytes_.size();
   }
   wake_readers();
 }
 
-// SDKs take what came so far for the whole answer.
-bool SharedResponse::must_say_end() const {
-  return events_ && options_.has_end && status_ == 200 && !cut_;
-}
-
-void SharedResponse::read_end(std::size_t end) {
-  if (!must_say_end() || has_ended_) return;
-  const std::size_t from = std::max(given_, base_) - base_;
-  const std::string_view events = std::string_view(bytes_).substr(from, end - from);
-  const std::size_t done = done_event(events);
-  const EndOfAnswer said = end_of_answer(events.substr(0, done));
-  has_ended_ = said.is_said;
-  failed_ = failed_ || said.is_error;
-  awaits_end_ = awaits_end_ || said.is_awaited;
-  if (has_ended_ || done == std::string_view::npos) return;
-  // Servers that never say a finish reason end so; of others the model has not finished.
-  has_ended_ = !awaits_end_;
-  if (has_ended_) return;
-  bytes_.resize(from + done);
-  break_off("the model's server ended it without a finish reason");
-}
-
 void SharedResponse::break_off(std::string_view why) {
-  cut_ = failed_ = true;
+  cut_ = true;
+  // What was left of a torn event is dropped: it would only break a client's parser before it reads
+  // what happened.
+  bytes_.resize(early_done_.value_or(given_) - base_);
   bytes_ +=
       "data: " +
       api_error("the answer broke off: " + std::string(why), "upstream_error", "answer_broke_off") +
       "\n\n";
+  given_ = base_ + bytes_.size();
 }
 
 void SharedResponse::on_failure(const HttpFailure& failure) {
@@ -237,17 +153,8 @@ void SharedResponse::on_failure(const HttpFailure& failure) {
     const MutexLock lock(mutex_);
     over_ = true;
     headless = state_ == State::kWaiting;
-    if (cut_) {
-      // An event has said so.
-    } else if (!headless && events_) {
-      // What was left of a torn event is dropped: it would only break a client's parser before it
-      // reads what happened.
-      bytes_.resize(given_ - base_);
-      break_off(error.message);
-      given_ = base_ + bytes_.size();
-    } else {
-      broken_ = !headless;
-    }
+    if (!headless && events_ && !cut_) break_off(error.message);
+    broken_ = !headless && !events_;
   }
   if (headless) failure_ = failure;
   settle(headless ? State::kFailed : State::kStreams);
@@ -267,7 +174,7 @@ Result<ApiRecord> SharedResponse::recorded() {
     if (record_->size() <= options_.max_record) return *record_;
     return fail(ErrorCode::kLimitExceeded, "it is larger than answers.max_answer");
   }
-  if (events_) return recorder_->finish();
+  if (events_) return recorder_->finish(*stream_);
   const MutexLock lock(mutex_);
   if (bytes_.size() > options_.max_record.value() || !gathers_) {
     return fail(ErrorCode::kLimitExceeded, "it is larger than answers.max_answer");
@@ -285,10 +192,27 @@ void SharedResponse::controlled_by(BackendCall call) {
   if (cancel) cancel();
 }
 
-void SharedResponse::count_tokens(std::string_view bytes) {
+void SharedResponse::hear(ApiEvent event) {
+  if (options_.counts_tokens) {
+    const MutexLock lock(mutex_);
+    scan_.feed(event.data());
+    if (event.data().starts_with('{')) ++usage_.events;
+  }
+  if (recorder_.has_value()) recorder_->add(event);
+  hear_end(event);
+}
+
+void SharedResponse::hear_end(ApiEvent& event) {
+  if (!must_say_end() || has_ended_ || early_done_.has_value()) return;
+  const ApiEvent::End end = event.end();
+  if (event.is_done() && awaits_end_) early_done_ = stream_->whole();
+  // Servers that never say a finish reason end with [DONE].
+  has_ended_ = event.is_done() ? !awaits_end_
+                               : end == ApiEvent::End::kFinished || end == ApiEvent::End::kFailed;
+  awaits_end_ = awaits_end_ || end == ApiEvent::End::kAwaited;
+  if (end != ApiEvent::End::kFailed && !early_done_.has_value()) return;
   const MutexLock lock(mutex_);
-  scan_.feed(bytes);
-  if (events_) usage_.events += count_events(bytes);
+  failed_ = true;
 }
 
 SharedResponse::Usage SharedResponse::usage() const {

@@ -13,7 +13,10 @@
 #include "afterimage/result.h"
 #include "foundation/http/caller.h"
 #include "foundation/http/message.h"
+#include "foundation/json/json_text.h"
 #include "foundation/platform/mutex.h"
+#include "foundation/text/event_stream.h"
+#include "gateway/openai/api_event.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/usage_scan.h"
 #include "gateway/proxy/backend.h"
@@ -139,14 +142,11 @@ class SharedResponse final : public BackendListener,
   /// Calls `completed`, once.
   void finish_record();
   Result<ApiRecord> recorded();
-  void count_tokens(std::string_view bytes);
-  /// Reads what the events up to there, in bytes_, say of the answer's end; [DONE] of one that is not
-  /// complete becomes an error.
-  void read_end(std::size_t end) AFI_REQUIRES(mutex_);
-  /// Keeps the bytes. Up to where they may be read once the answer is stored.
-  [[nodiscard]] std::size_t append(std::string_view bytes) AFI_REQUIRES(mutex_);
+  /// One event of a stream, for whatever listens to it here.
+  void hear(ApiEvent event);
+  void hear_end(ApiEvent& event);
   /// A stream that broke off unless its events say otherwise.
-  [[nodiscard]] bool must_say_end() const AFI_REQUIRES(mutex_);
+  [[nodiscard]] bool must_say_end() const { return options_.has_end && status_ == 200; }
   /// Of a stream: an event says why there is no more.
   void break_off(std::string_view why) AFI_REQUIRES(mutex_);
   void settle(State state);
@@ -154,6 +154,12 @@ class SharedResponse final : public BackendListener,
 
   Options options_;
   // The listener's alone:
+  /// nullopt: no stream, or one of which every piece is whole events.
+  std::optional<EventStreamReader> stream_;
+  JsonReader json_;
+  bool has_ended_ = false;                  // its events say that the answer is complete
+  bool awaits_end_ = false;                 // they have said that a finish reason is to come
+  std::optional<std::size_t> early_done_;   // where a [DONE] begins that came before that
   std::optional<StreamRecorder> recorder_;  // nullopt: not recorded, or by the backend
   std::optional<ApiRecord> record_;         // the backend's
 
@@ -162,12 +168,9 @@ class SharedResponse final : public BackendListener,
   std::uint64_t subscribers_ AFI_GUARDED_BY(mutex_) = 0;
   bool over_ AFI_GUARDED_BY(mutex_) = false;
   bool broken_ AFI_GUARDED_BY(mutex_) = false;
-  bool is_done_ AFI_GUARDED_BY(mutex_) = false;    // [DONE] came; the body's end may be to come
-  bool cut_ AFI_GUARDED_BY(mutex_) = false;        // an event of ours says that it broke off
-  bool failed_ AFI_GUARDED_BY(mutex_) = false;     // the backend failed
-  bool has_ended_ AFI_GUARDED_BY(mutex_) = false;  // its events say that the answer is complete
-  bool awaits_end_ AFI_GUARDED_BY(mutex_) =
-      false;  // they have said that a finish reason is to come
+  bool is_done_ AFI_GUARDED_BY(mutex_) = false;  // [DONE] came; the body's end may be to come
+  bool cut_ AFI_GUARDED_BY(mutex_) = false;      // an event of ours says that it broke off
+  bool failed_ AFI_GUARDED_BY(mutex_) = false;   // the backend failed
   bool paused_ AFI_GUARDED_BY(mutex_) = false;
   std::string bytes_ AFI_GUARDED_BY(mutex_);      // from base_ on
   std::size_t base_ AFI_GUARDED_BY(mutex_) = 0;   // bytes that were freed

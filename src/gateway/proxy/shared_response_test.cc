@@ -139,6 +139,18 @@ TEST(SharedResponse, ADoneWithoutAFinishReasonBreaksOffHoweverItIsCut) {
   }
 }
 
+// Regression: the error was on the line of the torn event, which no client could read.
+TEST(SharedResponse, AStreamThatEndsInOrderWithinAnEventDropsIt) {
+  const auto response = shared_response({.has_end = true});
+  Reader reader(response);
+  response->on_head(200, events());
+  response->on_bytes(std::string(kEvent) + "data: {\"id\":\"a\",\"cho");
+  response->on_end();
+  reader.read();
+  EXPECT_THAT(reader.text, StartsWith(std::string(kEvent) + "data: {\"error\""));
+  EXPECT_THAT(reader.text, HasSubstr("before the answer was complete"));
+}
+
 TEST(SharedResponse, IsRecordedBeforeAnybodyReadsTheEnd) {
   int completed = 0;
   std::string read_before;

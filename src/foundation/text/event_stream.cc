@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "gateway/openai/event_stream.h"
+#include "foundation/text/event_stream.h"
 
 #include <algorithm>
 
@@ -36,16 +36,21 @@ void EventStreamReader::feed(std::string_view bytes, const Listener& listener) {
     if (is_after_cr_ && bytes.front() == '\n') {
       bytes.remove_prefix(1);
       is_after_cr_ = false;
+      ++read_;
+      if (is_after_empty_line_) whole_ = read_;
       continue;
     }
     is_after_cr_ = false;
     const std::size_t end = end_of_line(bytes);
     if (end == bytes.size()) {
+      read_ += end;
       return keep(line_, bytes, is_line_cut_);
     }
     end_line(bytes.substr(0, end), listener);
     is_after_cr_ = bytes[end] == '\r';
     bytes.remove_prefix(end + 1);
+    read_ += end + 1;
+    if (is_after_empty_line_) whole_ = read_;
   }
 }
 
@@ -54,7 +59,7 @@ void EventStreamReader::end_line(std::string_view rest_of_line, const Listener& 
   keep(line_, rest_of_line, is_line_cut_);
   if (is_line_cut_) {
     is_event_cut_ = true;  // the dropped line may have been data
-    is_line_cut_ = false;
+    is_line_cut_ = is_after_empty_line_ = false;
   } else {
     read_line(line_, listener);
   }
@@ -75,6 +80,7 @@ void EventStreamReader::read_line(std::string_view line, const Listener& listene
     line.remove_prefix(kByteOrderMark.size());
   }
   is_first_line_ = false;
+  is_after_empty_line_ = line.empty();
   if (line.empty()) {
     if (has_data_ && !is_event_cut_) {
       RequestWork::add(request_work().event_parses);
