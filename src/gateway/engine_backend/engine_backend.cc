@@ -21,6 +21,7 @@
 #include "gateway/engine_backend/engine_helpers.h"
 #include "gateway/engine_backend/native_completion.h"
 #include "gateway/openai/engine_limits.h"
+#include "gateway/openai/generation_fields.h"
 #include "gateway/openai/live_events.h"
 #include "gateway/openai/record.h"
 
@@ -557,18 +558,8 @@ std::string EngineBackend::text_of_prompt(const Sequence& prompt) const {
 }
 
 bool EngineBackend::is_default(std::string_view field, double value) const {
-  const SamplingOptions sampling = engine_.default_options().sampling;
-  const std::pair<std::string_view, float> defaults[] = {
-      {"temperature", sampling.temperature},
-      {"top_k", static_cast<float>(sampling.top_k)},
-      {"top_p", sampling.top_p},
-      {"min_p", sampling.min_p},
-      {"repetition_penalty", sampling.repeat_penalty},
-      {"presence_penalty", sampling.presence_penalty},
-      {"frequency_penalty", sampling.frequency_penalty}};
-  const auto* const known =
-      std::ranges::find(defaults, field, &std::pair<std::string_view, float>::first);
-  return known != std::end(defaults) && static_cast<double>(known->second) == value;
+  const auto* const known = std::ranges::find(kSamplingNumbers, field, &SamplingNumber::name);
+  return known != kSamplingNumbers.end() && known->of(engine_.default_options().sampling) == value;
 }
 
 GenerateOptions EngineBackend::defaults() const {

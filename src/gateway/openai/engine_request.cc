@@ -20,9 +20,10 @@ class EngineRequest {
   Result<Request> build() && {
     for (const ScopeMessage& message : parsed_.scope.messages) {
       const std::size_t index = request_.messages.size();
-      Message& made = request_.messages.emplace_back(message.role);
       const auto& fields = parsed_.engine->messages;
-      if (index < fields.size()) add_fields(fields[index], made);
+      Message& made =
+          request_.messages.emplace_back(index < fields.size() ? fields[index] : Message());
+      made.role = message.role;
       for (const auto& part : message.parts) {
         AFI_TRY(ContentPart next,
                 std::visit([this](const auto& one) { return this->content_of(one); }, part));
@@ -36,12 +37,6 @@ class EngineRequest {
   }
 
  private:
-  static void add_fields(const ApiMessageFields& fields, Message& message) {
-    message.reasoning = fields.reasoning;
-    message.tool_calls = fields.tool_calls;
-    message.tool_call_id = fields.tool_call_id;
-    message.name = fields.name;
-  }
   [[nodiscard]] Result<ContentPart> content_of(const std::string& text) const {
     return ContentPart(text);
   }

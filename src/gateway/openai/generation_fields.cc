@@ -15,8 +15,7 @@ namespace {
 constexpr std::size_t kMaxStops = 64;
 constexpr std::uint32_t kMaxTop = 20;
 constexpr std::uint32_t kMaxChoices = 128;
-constexpr double kLargest = 1000;  // of a number without a range of its own: logits stay finite
-constexpr std::uint32_t kMaxPenaltyWindow = 1U << 20U;  // -1: the whole context
+constexpr double kMaxBias = 1000;
 
 std::unexpected<Error> bad_value(std::string_view field, std::string_view what) {
   return fail(ErrorCode::kInvalidArgument, std::string(field) + " " + std::string(what));
@@ -45,6 +44,18 @@ Result<std::optional<std::uint32_t>> whole_number(const JsonValue& value, std::s
     return bad_value(field, "must be a whole number");
   }
   return *read < 0 ? negative : static_cast<std::uint32_t>(*read);
+}
+
+Result<std::optional<double>> read_sampling(const JsonValue& value, const SamplingNumber& field) {
+  if (field.whole != nullptr) {
+    AFI_TRY(const auto count, whole_number(value, field.name, field.negative));
+    return count;
+  }
+  AFI_TRY(const auto number, number_of(value, field.name, field.least, field.most));
+  if (field.real == &SamplingOptions::repeat_penalty && number == 0.0F) {
+    return bad_value(field.name, "must be more than 0");
+  }
+  return number;
 }
 
 /// -1 is llama.cpp's spelling of "any seed".
@@ -85,7 +96,7 @@ Result<std::map<TokenId, float>> read_biases(const JsonValue& value) {
       return bad_value("logit_bias", "must name tokens by their ids");
     }
     const auto read = bias.number();
-    if (read.has_value() ? std::abs(*read) > kLargest : !bias.is(JsonKind::kFalse)) {
+    if (read.has_value() ? std::abs(*read) > kMaxBias : !bias.is(JsonKind::kFalse)) {
       return bad_value("logit_bias",
                        "must give each token a number from -1000 to 1000, or false to forbid it");
     }
@@ -270,24 +281,13 @@ Result<void> append_prompt(const JsonValue& part, std::string_view name, ApiProm
 
 Result<ApiGeneration> read_generation(ApiOperation operation, const JsonValue& root) {
   ApiGeneration read;
-  AFI_TRY(read.temperature, number_of(root["temperature"], "temperature", 0, kLargest));
-  AFI_TRY(read.top_k, whole_number(root["top_k"], "top_k", 0));
-  AFI_TRY(read.top_p, number_of(root["top_p"], "top_p", 0, 1));
-  AFI_TRY(read.min_p, number_of(root["min_p"], "min_p", 0, 1));
-  AFI_TRY(read.presence_penalty,
-          number_of(root["presence_penalty"], "presence_penalty", -kLargest, kLargest));
-  AFI_TRY(read.frequency_penalty,
-          number_of(root["frequency_penalty"], "frequency_penalty", -kLargest, kLargest));
-  // vLLM's name, and llama.cpp's.
-  const bool is_repetition = !root["repetition_penalty"].is_none();
-  if (is_repetition && !root["repeat_penalty"].is_none()) {
+  for (const SamplingNumber& field : kSamplingNumbers) {
+    AFI_TRY(const auto said, read_sampling(root[field.name], field));
+    if (said.has_value()) read.sampling[field.name] = *said;
+  }
+  if (read.sampling.contains("repetition_penalty") && read.sampling.contains("repeat_penalty")) {
     return bad_value("repeat_penalty", "is given beside repetition_penalty");
   }
-  const std::string_view penalty = is_repetition ? "repetition_penalty" : "repeat_penalty";
-  AFI_TRY(read.repeat_penalty, number_of(root[penalty], penalty, 0, kLargest));
-  if (read.repeat_penalty == 0.0F) return bad_value(penalty, "must be more than 0");
-  AFI_TRY(read.penalty_window,
-          whole_number(root["repeat_last_n"], "repeat_last_n", kMaxPenaltyWindow));
   AFI_TRY(read.seed, read_seed(root["seed"]));
   read.any_seed = root["seed"].number() == -1.0;
   AFI_TRY(read.logit_bias, read_biases(root["logit_bias"]));
@@ -308,8 +308,8 @@ Result<ApiPrompt> read_prompt(const JsonValue& prompt, std::string_view name) {
   return not_offered(name, "a prompt is a text, or a list of texts and tokens that is not empty");
 }
 
-Result<ApiMessageFields> read_message_fields(const JsonValue& message, const std::string& name) {
-  ApiMessageFields read;
+Result<Message> read_message_fields(const JsonValue& message, const std::string& name) {
+  Message read;
   // vLLM's name before 2026, and the name since.
   const JsonValue older = message["reasoning_content"];
   read.reasoning = older.is_empty() ? message["reasoning"].text() : older.text();
@@ -336,14 +336,15 @@ GenerateOptions generate_options(const ApiRequest& request, const GenerateOption
   GenerateOptions options = defaults;
   if (request.max_tokens.has_value()) options.max_tokens = TokenCount(*request.max_tokens);
   SamplingOptions& sampling = options.sampling;
-  sampling.temperature = asked.temperature.value_or(sampling.temperature);
-  sampling.top_k = asked.top_k.value_or(sampling.top_k);
-  sampling.top_p = asked.top_p.value_or(sampling.top_p);
-  sampling.min_p = asked.min_p.value_or(sampling.min_p);
-  sampling.repeat_penalty = asked.repeat_penalty.value_or(sampling.repeat_penalty);
-  sampling.presence_penalty = asked.presence_penalty.value_or(sampling.presence_penalty);
-  sampling.frequency_penalty = asked.frequency_penalty.value_or(sampling.frequency_penalty);
-  sampling.penalty_window = asked.penalty_window.value_or(sampling.penalty_window);
+  for (const SamplingNumber& field : kSamplingNumbers) {
+    const auto said = asked.sampling.find(field.name);
+    if (said == asked.sampling.end()) continue;
+    if (field.real != nullptr) {
+      sampling.*field.real = static_cast<float>(said->second);
+    } else {
+      sampling.*field.whole = static_cast<std::uint32_t>(said->second);
+    }
+  }
   if (asked.seed.has_value() || asked.any_seed) sampling.seed = asked.seed;
   sampling.logit_bias = asked.logit_bias;
   options.stop = asked.stop;

@@ -300,7 +300,7 @@ class Reading {
     }
     auto fields = read_message_fields(message, name);
     if (!fields.has_value()) note(std::unexpected(fields.error()));
-    engine_->messages.push_back(std::move(fields).value_or(ApiMessageFields()));
+    engine_->messages.push_back(std::move(fields).value_or(Message()));
   }
 
   /// Sets the role of `message`; true if it represents the role exactly.

@@ -56,17 +56,9 @@ struct ApiCacheDirectives {
   std::string name_space;                          // "namespace"
 };
 
-/// How a built-in engine is to generate an answer. Absent: as GenerateOptions, with the engine's
-/// defaults.
+/// How a built-in engine is to generate an answer. Absent fields take the engine's defaults.
 struct ApiGeneration {
-  std::optional<float> temperature;
-  std::optional<std::uint32_t> top_k;
-  std::optional<float> top_p;
-  std::optional<float> min_p;
-  std::optional<float> repeat_penalty;
-  std::optional<float> presence_penalty;
-  std::optional<float> frequency_penalty;
-  std::optional<std::uint32_t> penalty_window;
+  std::map<std::string_view, double> sampling;  // by SamplingNumber::name
   std::optional<std::uint64_t> seed;
   bool any_seed = false;  // the request wants another answer each time
   std::map<TokenId, float> logit_bias;
@@ -74,14 +66,6 @@ struct ApiGeneration {
   std::optional<std::uint32_t> top_logprobs;
   std::uint32_t choices = 1;
   AnswerRules rules;
-};
-
-/// What a message of a chat has besides its role and content; see Message.
-struct ApiMessageFields {
-  std::string reasoning;
-  std::vector<ToolCall> tool_calls;
-  std::string tool_call_id;
-  std::string name;
 };
 
 /// A text, or tokens as the client made them; embeddings and /completion take both in one prompt, in order.
@@ -99,7 +83,7 @@ struct ApiDetails {
 struct ApiEngineFields {
   ApiDetails details;
   ApiGeneration generation;
-  std::vector<ApiMessageFields> messages;  // one for each message of the scope
+  std::vector<Message> messages;  // one for each of the scope, which has its role and parts
   /// Of a completion or an embedding with a list of prompts, or with a prompt of tokens: each has
   /// choices, or a vector, of its own. Empty: the prompt is the question.
   std::vector<ApiPrompt> prompts;
