@@ -142,39 +142,33 @@ TenantId tenant_id(std::string_view kind, std::string_view name, std::string_vie
   return TenantId(fmt::format("{}:{}:{}:{}", kind, name.size(), name, name_space));
 }
 
-struct ListedTenant {
+/// What is the same for every request of a tenant.
+Tenant tenant_of(const std::string& name, const std::string& group) {
+  return {.name = name,
+          .cache_namespace = {},
+          .owner = group.empty() ? name : group,
+          .id = "tenant/" + name,
+          .shares = !group.empty()};
+}
+
+struct ListedTenant : Tenant {
   explicit ListedTenant(const TenantSettings& settings)
-      : name(settings.name),
-        kind(settings.group.empty() ? "tenant" : "group"),
-        cache_namespace(settings.group.empty() ? settings.name : settings.group),
-        max_bytes(settings.max_bytes),
-        max_entries(settings.max_entries),
-        match_level(settings.match_level),
-        sampled(settings.sampled),
-        similarity(settings.similarity) {
+      : Tenant(tenant_of(settings.name, settings.group)) {
+    max_bytes = settings.max_bytes;
+    max_entries = settings.max_entries;
+    match_level = settings.match_level;
+    sampled = settings.sampled;
+    similarity = settings.similarity;
     if (settings.requests_per_minute.has_value()) {
       quota = std::make_shared<RequestQuota>(*settings.requests_per_minute);
     }
   }
   explicit ListedTenant(const ManagedKey& key)
-      : name(key.name),
-        kind(key.group.empty() ? "tenant" : "group"),
-        cache_namespace(key.group.empty() ? key.name : key.group),
-        is_made_here(true),
-        disabled(key.disabled) {}
+      : Tenant(tenant_of(key.name, key.group)), disabled(key.disabled) {
+    key_is_ours = true;
+  }
 
-  std::string name;
-  std::string_view kind;
-  std::string cache_namespace;
-  std::optional<Bytes> max_bytes;
-  std::optional<std::uint64_t> max_entries;
-  std::optional<MatchLevel> match_level;
-  std::string sampled;
-  bool similarity = true;
-  bool is_made_here = false;
   bool disabled = false;
-  std::shared_ptr<RequestQuota> quota;
-  std::shared_ptr<Account> account;
 };
 
 /// A key of a tenant; the one before the last rotation holds for a while.
@@ -351,25 +345,15 @@ std::expected<Tenant, AccessDenied> Tenants::State::admit(const ListedKey& key,
     return refuse_key("this API key was replaced by a new one");
   }
   if (tenant.disabled) return refuse_key("this API key is disabled");
-  std::optional<WallTime> counted_at;
+  Tenant admitted = static_cast<const Tenant&>(tenant);
   if (counting == Counting::kCounts) {
-    counted_at = keys == nullptr ? WallTime() : keys->now();
-    if (auto denied = count(tenant, *counted_at)) return std::unexpected(*std::move(denied));
+    admitted.counted_at = keys == nullptr ? WallTime() : keys->now();
+    if (auto denied = count(tenant, *admitted.counted_at))
+      return std::unexpected(*std::move(denied));
   }
-  return Tenant{.name = tenant.name,
-                .cache_namespace = tenant_id(tenant.kind, tenant.cache_namespace, name_space),
-                .owner = tenant.cache_namespace,
-                .id = "tenant/" + tenant.name,
-                .max_bytes = tenant.max_bytes,
-                .max_entries = tenant.max_entries,
-                .match_level = tenant.match_level,
-                .sampled = tenant.sampled,
-                .similarity = tenant.similarity,
-                .shares = tenant.kind == "group",
-                .account = tenant.account,
-                .key_is_ours = tenant.is_made_here,
-                .quota = tenant.quota,
-                .counted_at = counted_at};
+  admitted.cache_namespace =
+      tenant_id(tenant.shares ? "group" : "tenant", tenant.owner, name_space);
+  return admitted;
 }
 
 Tenants::Tenants(std::unique_ptr<State> state) : state_(std::move(state)) {}
