@@ -26,15 +26,18 @@ bool ControlTokens::begins_one(std::string_view text) const {
   });
 }
 
-std::string ControlTokens::broken_by(std::string_view separator, std::string_view text) const {
+std::string ControlTokens::broken_by(std::string_view separator, std::string text) const {
+  const std::string_view whole = text;
   std::string broken;
-  broken.reserve(text.size());
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    broken += text[at];
+  std::size_t copied = 0;  // bytes of the text that are in `broken`
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    if (!begins_one(whole.substr(at))) continue;
     // After its first byte: occurrences that overlap are each broken by a separator of their own.
-    if (begins_one(text.substr(at))) broken += separator;
+    broken.append(whole, copied, at + 1 - copied).append(separator);
+    copied = at + 1;
   }
-  return broken;
+  if (copied == 0) return text;  // nearly always: a long chat is not copied
+  return broken.append(whole, copied);
 }
 
 std::vector<std::string_view> split_at(std::string_view separator, std::string_view text) {

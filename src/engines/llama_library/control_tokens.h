@@ -26,7 +26,7 @@ class ControlTokens {
   explicit ControlTokens(std::vector<std::string> spellings);
 
   /// `text` with `separator` inside every occurrence of a control token's spelling.
-  [[nodiscard]] std::string broken_by(std::string_view separator, std::string_view text) const;
+  [[nodiscard]] std::string broken_by(std::string_view separator, std::string text) const;
 
  private:
   [[nodiscard]] bool begins_one(std::string_view text) const;

@@ -131,13 +131,13 @@ struct LoadedModel::Parts {
   [[nodiscard]] Result<void> check_media() const;
   /// Whether the encoder makes one item of two frames.
   [[nodiscard]] Result<bool> merges_frames() const;
-  [[nodiscard]] Result<OwnedChunks> tokenize(const std::string& text,
+  [[nodiscard]] Result<OwnedChunks> tokenize(std::string_view text,
                                              std::span<const MediaInput> inputs,
                                              bool add_special = true) const;
   /// `first`: with the tokens that the model puts before every text.
   [[nodiscard]] Result<SpanText> text_tokens(std::string_view text, bool add_special,
                                              bool parse_special) const;
-  [[nodiscard]] Result<std::vector<PromptPiece>> pieces(const std::string& text,
+  [[nodiscard]] Result<std::vector<PromptPiece>> pieces(std::string_view text,
                                                         std::span<const MediaInput> inputs,
                                                         bool first) const;
 };

@@ -32,7 +32,7 @@ std::string text_of(const LoadedModel& model, const Message& message) {
     const auto* const words = std::get_if<std::string>(&part);
     text += words != nullptr ? *words : model.marker();
   }
-  return model.without_control_tokens(text);
+  return model.without_control_tokens(std::move(text));
 }
 
 common_chat_msg message_of(const LoadedModel& model, const Message& message) {
@@ -355,16 +355,16 @@ Result<RenderedChat> render_chat(const LoadedModel& model, const Request& reques
   }
   try {
     const auto inputs = inputs_of(model, request);
-    const auto params = common_chat_templates_apply(templates, inputs);
+    auto params = common_chat_templates_apply(templates, inputs);
     const bool offers_tools =
         !inputs.tools.empty() && inputs.tool_choice != COMMON_CHAT_TOOL_CHOICE_NONE;
     const bool lacks_tools =
         offers_tools && !common_chat_templates_get_caps(templates)["supports_tools"];
     const bool is_continued = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
-    return RenderedChat{
-        .prompt = params.prompt,
-        .format = format_of(model.parts().vocabulary, params, request.rules, is_continued),
-        .lacks_tools = lacks_tools};
+    auto format = format_of(model.parts().vocabulary, params, request.rules, is_continued);
+    return RenderedChat{.prompt = std::move(params.prompt),
+                        .format = std::move(format),
+                        .lacks_tools = lacks_tools};
   } catch (const std::exception& cause) {
     return refused(cause);
   }

@@ -263,7 +263,7 @@ Result<bool> LoadedModel::Parts::merges_frames() const {
   return count == 1;
 }
 
-Result<OwnedChunks> LoadedModel::Parts::tokenize(const std::string& text,
+Result<OwnedChunks> LoadedModel::Parts::tokenize(std::string_view text,
                                                  std::span<const MediaInput> inputs,
                                                  bool add_special) const {
   AFI_TRY_VOID(check_runs(text, word_split));
@@ -312,7 +312,7 @@ Result<std::vector<PromptPiece>> LoadedModel::tokenize(const std::string& text,
     for (std::size_t at = 0; (at = part.find(parts_->marker, at)) != std::string_view::npos; ++at) {
       ++here;
     }
-    AFI_TRY(auto more, parts_->pieces(std::string(part), media.subspan(items, here), first));
+    AFI_TRY(auto more, parts_->pieces(part, media.subspan(items, here), first));
     for (PromptPiece& piece : more) {
       if (piece.item != PromptPiece::kText) piece.item += items;
       pieces.push_back(std::move(piece));
@@ -341,7 +341,7 @@ Result<std::vector<TokenId>> LoadedModel::tokens_of(std::string_view text, bool 
   return parts_->text_tokens(text, add_special, parse_special);
 }
 
-Result<std::vector<PromptPiece>> LoadedModel::Parts::pieces(const std::string& text,
+Result<std::vector<PromptPiece>> LoadedModel::Parts::pieces(std::string_view text,
                                                             std::span<const MediaInput> inputs,
                                                             bool first) const {
   if (media != nullptr) {

@@ -352,8 +352,8 @@ Result<void> LoadedModel::Parts::adapt(llama_context* to) const {
 
 const ModelFacts& LoadedModel::facts() const { return parts_->facts; }
 const std::string& LoadedModel::marker() const { return parts_->marker; }
-std::string LoadedModel::without_control_tokens(std::string_view text) const {
-  return parts_->control_tokens.broken_by(parts_->separator, text);
+std::string LoadedModel::without_control_tokens(std::string text) const {
+  return parts_->control_tokens.broken_by(parts_->separator, std::move(text));
 }
 const std::string& LoadedModel::chat_template() const { return parts_->chat_template; }
 

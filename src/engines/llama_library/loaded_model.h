@@ -120,7 +120,7 @@ class LoadedModel {
   [[nodiscard]] const std::string& marker() const;
   /// A message's text so that no part of it becomes a control token: tokenize() understands the
   /// breaks. Text that spells none is returned as it is.
-  [[nodiscard]] std::string without_control_tokens(std::string_view text) const;
+  [[nodiscard]] std::string without_control_tokens(std::string text) const;
   /// The source text of the chat template: part of the model's identity.
   [[nodiscard]] const std::string& chat_template() const;
 
