@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "gateway/protocol/json_writer.h"
+#include "foundation/json/json_writer.h"
 
 namespace afterimage {
 namespace {

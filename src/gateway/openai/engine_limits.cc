@@ -101,11 +101,6 @@ bool names(const auto& list, std::string_view name) {
   return std::ranges::find(list, name) != list.end();
 }
 
-std::unexpected<Error> unsupported(std::string_view field, std::string_view instead) {
-  return fail(ErrorCode::kUnsupported, std::string(kThisEngine) + " does not support '" +
-                                           std::string(field) + "': " + std::string(instead));
-}
-
 bool is_neutral(const JsonValue& field) {
   const auto* const known = std::ranges::find(kNeutral, field.key(), &NeutralValue::name);
   if (known == kNeutral.end()) return false;
@@ -124,7 +119,7 @@ Result<void> check_members(const JsonValue& object, const std::string& name,
                            std::initializer_list<std::string_view> known) {
   for (const JsonValue member : object) {
     if (!member.is_none() && !names(known, member.key())) {
-      return unsupported(name + "." + std::string(member.key()), "leave it out");
+      return not_offered(name + "." + std::string(member.key()), "leave it out");
     }
   }
   return {};
@@ -132,28 +127,33 @@ Result<void> check_members(const JsonValue& object, const std::string& name,
 
 }  // namespace
 
+std::unexpected<Error> not_offered(std::string_view field, std::string_view instead) {
+  return fail(ErrorCode::kUnsupported, std::string(kThisEngine) + " does not support '" +
+                                           std::string(field) + "': " + std::string(instead));
+}
+
 Result<void> check_engine_takes_field(ApiOperation operation, const JsonValue& field) {
   const std::string_view name = field.key();
   if (operation == ApiOperation::kEmbedding) {
     if (field.is_none() || names(kTakenByEmbeddings, name)) return {};
-    return unsupported(name, "leave it out");
+    return not_offered(name, "leave it out");
   }
   if (field.is_none() || names(kTaken, name) || engine_ignores_field(field)) return {};
   if (std::ranges::find(kNeutral, name, &NeutralValue::name) != kNeutral.end()) {
-    return unsupported(name, "it has the neutral value only; leave it out");
+    return not_offered(name, "it has the neutral value only; leave it out");
   }
-  if (name == "verbosity") return unsupported(name, "only medium is supported");
-  if (name == "modalities") return unsupported(name, "it writes text only");
+  if (name == "verbosity") return not_offered(name, "only medium is supported");
+  if (name == "modalities") return not_offered(name, "it writes text only");
   if (name == "best_of") {
     if (field.number() == 1.0) return {};
-    return unsupported(name, "only 1 is supported");
+    return not_offered(name, "only 1 is supported");
   }
   if (name == "echo") {
     if (field.is(JsonKind::kFalse)) return {};
-    return unsupported(name, "leave it out");
+    return not_offered(name, "leave it out");
   }
   if (names(kEmptyOnly, name) && field.is_empty()) return {};
-  return unsupported(name, "leave it out");
+  return not_offered(name, "leave it out");
 }
 
 bool engine_ignores_field(const JsonValue& field) {
@@ -177,14 +177,14 @@ Result<void> check_engine_takes_prompts(std::string_view name, const JsonValue& 
   std::size_t count = 0;
   for ([[maybe_unused]] const JsonValue prompt : prompts) ++count;
   if (count <= kMaxPrompts) return {};
-  return unsupported(name, "it takes " + std::to_string(kMaxPrompts) + " at most");
+  return not_offered(name, "it takes " + std::to_string(kMaxPrompts) + " at most");
 }
 
 Result<void> check_engine_takes_message(const JsonValue& message, const std::string& name) {
   const std::string_view role = message["role"].text();
   if (role != "system" && role != "developer" && role != "assistant" && role != "user" &&
       role != "tool") {
-    return unsupported(name + ".role", "it supports system, developer, user, assistant and tool");
+    return not_offered(name + ".role", "it supports system, developer, user, assistant and tool");
   }
   for (const JsonValue field : message) {
     const std::string_view key = field.key();
@@ -195,7 +195,7 @@ Result<void> check_engine_takes_message(const JsonValue& message, const std::str
         (role == "tool" && (key == "tool_call_id" || key == "name")) || key == kCacheControl ||
         engine_ignores_member(role, field);
     if (!is_known && !field.is_empty()) {
-      return unsupported(name + "." + std::string(key), "leave it out");
+      return not_offered(name + "." + std::string(key), "leave it out");
     }
   }
   return {};
@@ -209,12 +209,12 @@ Result<void> check_engine_takes_part(const JsonValue& part, const std::string& n
     return check_members(part["file"], name + ".file", {"file_data", "filename"});
   }
   if (type != "image_url" && type != "video_url" && type != "audio_url" && type != "input_audio") {
-    return unsupported(name,
+    return not_offered(name,
                        "it supports text, image_url, video_url, audio_url, input_audio and file");
   }
   AFI_TRY_VOID(check_members(part, name, {"type", type, kCacheControl}));
   const JsonValue value = part[type];
-  if (value.is_none()) return unsupported(name, "give a URL or the data");
+  if (value.is_none()) return not_offered(name, "give a URL or the data");
   const std::string inner = name + "." + std::string(type);
   return check_members(value, inner, {"url", "data", "format", "detail"});
 }

@@ -18,6 +18,8 @@ namespace afterimage {
 /// In messages: EngineBackend writes which engine it is.
 inline constexpr std::string_view kThisEngine = "this engine";
 
+/// kUnsupported: "this engine does not support 'field': `instead`".
+[[nodiscard]] std::unexpected<Error> not_offered(std::string_view field, std::string_view instead);
 /// A field of the request itself.
 [[nodiscard]] Result<void> check_engine_takes_field(ApiOperation operation, const JsonValue& field);
 /// Whether the field has no influence on an answer of these engines, as it is or with this value, and is

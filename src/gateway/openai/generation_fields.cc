@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "foundation/json/json_fields.h"
 #include "gateway/openai/engine_limits.h"
 
 namespace afterimage {
@@ -17,22 +18,13 @@ constexpr std::uint32_t kMaxTop = 20;
 constexpr std::uint32_t kMaxChoices = 128;
 constexpr double kMaxBias = 1000;
 
-std::unexpected<Error> bad_value(std::string_view field, std::string_view what) {
-  return fail(ErrorCode::kInvalidArgument, std::string(field) + " " + std::string(what));
-}
-
-std::unexpected<Error> not_offered(std::string_view field, std::string_view instead) {
-  return fail(ErrorCode::kUnsupported, std::string(kThisEngine) + " does not support '" +
-                                           std::string(field) + "': " + std::string(instead));
-}
-
 Result<std::optional<float>> number_of(const JsonValue& value, std::string_view field, double from,
                                        double to) {
   if (value.is_none()) return std::nullopt;
   const auto read = value.number();
   if (read.has_value() && *read >= from && *read <= to) return static_cast<float>(*read);
-  return bad_value(field, "must be a number from " + std::to_string(static_cast<int>(from)) +
-                              " to " + std::to_string(static_cast<int>(to)));
+  return wrong_field(field, "must be a number from " + std::to_string(static_cast<int>(from)) +
+                                " to " + std::to_string(static_cast<int>(to)));
 }
 
 /// A whole number; a negative one is `negative`.
@@ -41,7 +33,7 @@ Result<std::optional<std::uint32_t>> whole_number(const JsonValue& value, std::s
   if (value.is_none()) return std::nullopt;
   const auto read = value.number();
   if (!read.has_value() || *read != std::floor(*read) || *read > 1e9) {
-    return bad_value(field, "must be a whole number");
+    return wrong_field(field, "must be a whole number");
   }
   return *read < 0 ? negative : static_cast<std::uint32_t>(*read);
 }
@@ -53,7 +45,7 @@ Result<std::optional<double>> read_sampling(const JsonValue& value, const Sampli
   }
   AFI_TRY(const auto number, number_of(value, field.name, field.least, field.most));
   if (field.real == &SamplingOptions::repeat_penalty && number == 0.0F) {
-    return bad_value(field.name, "must be more than 0");
+    return wrong_field(field.name, "must be more than 0");
   }
   return number;
 }
@@ -68,21 +60,21 @@ Result<std::optional<std::uint64_t>> read_seed(const JsonValue& value) {
   if (parsed.ec == std::errc() && parsed.ptr == text.data() + text.size()) {
     return static_cast<std::uint64_t>(seed);
   }
-  return bad_value("seed", "must be a whole number");
+  return wrong_field("seed", "must be a whole number");
 }
 
 Result<std::vector<std::string>> read_stops(const JsonValue& value) {
   std::vector<std::string> stops;
   const auto add = [&](const JsonValue& stop) -> Result<void> {
     if (!stop.is(JsonKind::kString))
-      return bad_value("stop", "must be a string or a list of strings");
+      return wrong_field("stop", "must be a string or a list of strings");
     if (!stop.text().empty()) stops.emplace_back(stop.text());
     return {};
   };
   if (value.is_none()) return stops;
   if (!value.is(JsonKind::kArray)) AFI_TRY_VOID(add(value));
   for (const JsonValue stop : value) AFI_TRY_VOID(add(stop));
-  if (stops.size() > kMaxStops) return bad_value("stop", "must have at most 64 texts");
+  if (stops.size() > kMaxStops) return wrong_field("stop", "must have at most 64 texts");
   return stops;
 }
 
@@ -93,12 +85,12 @@ Result<std::map<TokenId, float>> read_biases(const JsonValue& value) {
     std::int32_t id = -1;
     const auto parsed = std::from_chars(token.data(), token.data() + token.size(), id);
     if (parsed.ec != std::errc() || parsed.ptr != token.data() + token.size() || id < 0) {
-      return bad_value("logit_bias", "must name tokens by their ids");
+      return wrong_field("logit_bias", "must name tokens by their ids");
     }
     const auto read = bias.number();
     if (read.has_value() ? std::abs(*read) > kMaxBias : !bias.is(JsonKind::kFalse)) {
-      return bad_value("logit_bias",
-                       "must give each token a number from -1000 to 1000, or false to forbid it");
+      return wrong_field("logit_bias",
+                         "must give each token a number from -1000 to 1000, or false to forbid it");
     }
     biases[TokenId(id)] =
         read.has_value() ? static_cast<float>(*read) : -std::numeric_limits<float>::infinity();
@@ -108,14 +100,14 @@ Result<std::map<TokenId, float>> read_biases(const JsonValue& value) {
     for (const JsonValue pair : value) {
       auto second = pair.begin();
       if (pair.is_empty() || ++second == pair.end()) {
-        return bad_value("logit_bias", "must be an object, or a list of pairs");
+        return wrong_field("logit_bias", "must be an object, or a list of pairs");
       }
       AFI_TRY_VOID(add(pair.front().text(), *second));
     }
     return biases;
   }
   if (!value.is_none() && !value.is(JsonKind::kObject)) {
-    return bad_value("logit_bias", "must be an object, or a list of pairs");
+    return wrong_field("logit_bias", "must be an object, or a list of pairs");
   }
   for (const JsonValue bias : value) AFI_TRY_VOID(add(bias.key(), bias));
   return biases;
@@ -128,23 +120,23 @@ Result<std::optional<std::uint32_t>> read_top_logprobs(ApiOperation operation,
   AFI_TRY(const auto top, whole_number(root["top_logprobs"], "top_logprobs", 0));
   const bool is_number = wanted.is(JsonKind::kNumber);
   if (is_number && operation == ApiOperation::kChat) {
-    return bad_value("logprobs", "must be true or false");
+    return wrong_field("logprobs", "must be true or false");
   }
   AFI_TRY(auto number, is_number ? whole_number(wanted, "logprobs", 0) : top);
   if (!is_number && !wanted.is(JsonKind::kTrue)) {
-    if (top.value_or(0) > 0) return bad_value("top_logprobs", "needs \"logprobs\": true");
+    if (top.value_or(0) > 0) return wrong_field("top_logprobs", "needs \"logprobs\": true");
     return std::nullopt;
   }
   number = number.value_or(0);
   if (*number > kMaxTop) {
-    return bad_value(is_number ? "logprobs" : "top_logprobs", "must be from 0 to 20");
+    return wrong_field(is_number ? "logprobs" : "top_logprobs", "must be from 0 to 20");
   }
   return number;
 }
 
 Result<std::string> read_tools(const JsonValue& tools) {
   if (tools.is_empty()) return "";
-  if (!tools.is(JsonKind::kArray)) return bad_value("tools", "must be a list of tools");
+  if (!tools.is(JsonKind::kArray)) return wrong_field("tools", "must be a list of tools");
   std::size_t index = 0;
   for (const JsonValue tool : tools) {
     const std::string name = "tools[" + std::to_string(index++) + "]";
@@ -152,7 +144,7 @@ Result<std::string> read_tools(const JsonValue& tools) {
       return not_offered(name + ".type", "only functions are supported");
     }
     if (!tool["function"]["name"].is(JsonKind::kString)) {
-      return bad_value(name + ".function.name", "must be a string");
+      return wrong_field(name + ".function.name", "must be a string");
     }
   }
   return canonical(tools);
@@ -162,14 +154,14 @@ Result<std::string> read_tools(const JsonValue& tools) {
 Result<std::string> read_template_values(const JsonValue& root) {
   const JsonValue values = root["chat_template_kwargs"];
   if (!values.is_none() && !values.is(JsonKind::kObject)) {
-    return bad_value("chat_template_kwargs", "must be an object");
+    return wrong_field("chat_template_kwargs", "must be an object");
   }
   std::string text = values.is_empty() ? "" : canonical(values);
   const JsonValue effort = root["reasoning_effort"];
   if (effort.is_none()) return text;
-  if (!effort.is(JsonKind::kString)) return bad_value("reasoning_effort", "must be a string");
+  if (!effort.is(JsonKind::kString)) return wrong_field("reasoning_effort", "must be a string");
   if (!values["reasoning_effort"].is_none()) {
-    return bad_value("reasoning_effort", "is given beside chat_template_kwargs.reasoning_effort");
+    return wrong_field("reasoning_effort", "is given beside chat_template_kwargs.reasoning_effort");
   }
   const std::string own = R"("reasoning_effort":)" + canonical(effort);
   return text.empty() ? "{" + own + "}" : "{" + own + "," + text.substr(1);
@@ -177,25 +169,21 @@ Result<std::string> read_template_values(const JsonValue& root) {
 
 /// The names of transformers and vLLM.
 Result<PromptEnd> read_prompt_end(const JsonValue& root) {
-  const auto read = [&](std::string_view name) -> Result<std::optional<bool>> {
-    const JsonValue value = root[name];
-    if (value.is_none()) return std::nullopt;
-    if (value.is(JsonKind::kTrue) || value.is(JsonKind::kFalse)) return value.is(JsonKind::kTrue);
-    return bad_value(name, "must be true or false");
-  };
-  AFI_TRY(const auto continues, read("continue_final_message"));
-  AFI_TRY(const auto starts, read("add_generation_prompt"));
-  if (!continues.value_or(false)) {
-    if (!starts.has_value()) return PromptEnd::kDefault;
-    return *starts ? PromptEnd::kNewAnswer : PromptEnd::kAfterMessages;
+  constexpr std::string_view kContinues = "continue_final_message";
+  constexpr std::string_view kStarts = "add_generation_prompt";
+  AFI_TRY(const bool continues, flag_field(root[kContinues], kContinues));
+  AFI_TRY(const bool starts, flag_field(root[kStarts], kStarts, !continues));
+  if (!continues) {
+    if (root[kStarts].is_none()) return PromptEnd::kDefault;
+    return starts ? PromptEnd::kNewAnswer : PromptEnd::kAfterMessages;
   }
-  if (!starts.value_or(false)) return PromptEnd::kInLastMessage;
-  return bad_value("continue_final_message", "cannot be true if add_generation_prompt is");
+  if (!starts) return PromptEnd::kInLastMessage;
+  return wrong_field("continue_final_message", "cannot be true if add_generation_prompt is");
 }
 
 Result<void> check_schema(const JsonValue& schema, std::string_view field) {
   if (schema.is_none() || schema.is(JsonKind::kObject)) return {};
-  return bad_value(field, "must be an object");
+  return wrong_field(field, "must be an object");
 }
 
 Result<AnswerRules> read_rules(const JsonValue& root) {
@@ -218,14 +206,14 @@ Result<AnswerRules> read_rules(const JsonValue& root) {
   }
   const JsonValue schema = root["json_schema"];  // llama-server's name for it
   if (!schema.is_none()) {
-    if (!format.is_none()) return bad_value("json_schema", "is given beside response_format");
+    if (!format.is_none()) return wrong_field("json_schema", "is given beside response_format");
     AFI_TRY_VOID(check_schema(schema, "json_schema"));
     rules.response_format =
         R"({"json_schema":{"schema":)" + canonical(schema) + R"(},"type":"json_schema"})";
   }
   const JsonValue grammar = root["grammar"];
   if (!grammar.is_none() && !grammar.is(JsonKind::kString)) {
-    return bad_value("grammar", "must be a string");
+    return wrong_field("grammar", "must be a string");
   }
   rules.grammar = grammar.text();
   AFI_TRY(rules.template_values, read_template_values(root));
@@ -262,14 +250,14 @@ Result<void> append_prompt(const JsonValue& part, std::string_view name, ApiProm
   }
   if (part.is(JsonKind::kArray)) {
     for (const JsonValue one : part) {
-      if (one.is(JsonKind::kArray)) return bad_value(name, "must not have lists in a prompt");
+      if (one.is(JsonKind::kArray)) return wrong_field(name, "must not have lists in a prompt");
       AFI_TRY_VOID(append_prompt(one, name, prompt));
     }
     return {};
   }
   const auto id = part.count();
   if (!id.has_value() || *id > std::numeric_limits<std::int32_t>::max()) {
-    return bad_value(name, "must be texts and tokens");
+    return wrong_field(name, "must be texts and tokens");
   }
   const bool continues = !prompt.empty() && prompt.back().index() == 1;
   if (!continues) prompt.emplace_back(std::vector<TokenId>());
@@ -286,7 +274,7 @@ Result<ApiGeneration> read_generation(ApiOperation operation, const JsonValue& r
     if (said.has_value()) read.sampling[field.name] = *said;
   }
   if (read.sampling.contains("repetition_penalty") && read.sampling.contains("repeat_penalty")) {
-    return bad_value("repeat_penalty", "is given beside repetition_penalty");
+    return wrong_field("repeat_penalty", "is given beside repetition_penalty");
   }
   AFI_TRY(read.seed, read_seed(root["seed"]));
   read.any_seed = root["seed"].number() == -1.0;
@@ -296,7 +284,7 @@ Result<ApiGeneration> read_generation(ApiOperation operation, const JsonValue& r
   AFI_TRY(const auto choices, whole_number(root["n"], "n", 0));
   read.choices = choices.value_or(1);
   if (read.choices == 0 || read.choices > kMaxChoices)
-    return bad_value("n", "must be from 1 to 128");
+    return wrong_field("n", "must be from 1 to 128");
   AFI_TRY(read.rules, read_rules(root));
   return read;
 }
@@ -320,9 +308,9 @@ Result<Message> read_message_fields(const JsonValue& message, const std::string&
     const std::string place = name + ".tool_calls[" + std::to_string(index++) + "].function";
     const JsonValue function = call["function"];
     if (!function["name"].is(JsonKind::kString))
-      return bad_value(place + ".name", "must be a string");
+      return wrong_field(place + ".name", "must be a string");
     if (!function["arguments"].is(JsonKind::kString)) {
-      return bad_value(place + ".arguments", "must be a string");
+      return wrong_field(place + ".arguments", "must be a string");
     }
     read.tool_calls.push_back({.id = std::string(call["id"].text()),
                                .name = std::string(function["name"].text()),

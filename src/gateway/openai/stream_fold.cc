@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "foundation/json/json_writer.h"
+
 namespace afterimage {
 namespace {
 
@@ -16,28 +18,15 @@ std::unexpected<Error> no_event(std::string_view why) {
   return fail(ErrorCode::kInvalidArgument, "an event of the stream " + std::string(why));
 }
 
-void append_member(std::string& out, std::string_view name, std::string_view json) {
-  if (!out.ends_with('{')) out.push_back(',');
-  append_json_string(out, name);
-  out.push_back(':');
-  out.append(json);
-}
-void append_text(std::string& out, std::string_view name, std::string_view text) {
-  std::string json;
-  append_json_string(json, text);
-  append_member(out, name, json);
+std::string function_json(std::string_view name, std::string_view arguments) {
+  return JsonObject().add_text("name", name).add_text("arguments", arguments).text();
 }
 
-void append_call(std::string& out, std::string_view id, std::string_view type,
-                 std::string_view name, std::string_view arguments) {
-  out.push_back('{');
-  if (!id.empty()) append_text(out, "id", id);
-  if (!type.empty()) append_text(out, "type", type);
-  std::string function = "{";
-  append_text(function, "name", name);
-  append_text(function, "arguments", arguments);
-  append_member(out, "function", function + "}");
-  out.push_back('}');
+std::string call_json(std::string_view id, std::string_view type, const std::string& function) {
+  JsonObject call;
+  if (!id.empty()) call.add_text("id", id);
+  if (!type.empty()) call.add_text("type", type);
+  return call.add("function", function).text();
 }
 
 }  // namespace
@@ -251,71 +240,68 @@ RecordFacts StreamFold::facts() const {
 
 std::optional<std::string> StreamFold::whole() const {
   if (!is_foldable_ || usage_.empty()) return std::nullopt;
-  std::string out = "{";
-  if (!id_.empty()) append_member(out, "id", std::string(1, kIdPlaceholder));
+  JsonObject out;
+  if (!id_.empty()) out.add("id", std::string_view(&kIdPlaceholder, 1));
   if (has_object_) {
-    append_text(out, "object",
-                operation_ == ApiOperation::kChat ? "chat.completion" : "text_completion");
+    out.add_text("object",
+                 operation_ == ApiOperation::kChat ? "chat.completion" : "text_completion");
   }
-  if (has_created_) append_member(out, "created", std::string(1, kCreatedPlaceholder));
-  if (model_) append_text(out, "model", *model_);
-  std::string choices = "[";
-  for (const auto& [index, choice] : choices_) {
-    if (choices.size() > 1) choices.push_back(',');
-    append_choice(choices, index, choice);
-  }
-  append_member(out, "choices", choices + "]");
-  append_member(out, "usage", usage_);
+  if (has_created_) out.add("created", std::string_view(&kCreatedPlaceholder, 1));
+  if (model_) out.add_text("model", *model_);
+  JsonArray choices;
+  for (const auto& [index, choice] : choices_) choices.add(choice_json(index, choice));
+  out.add("choices", choices.text()).add("usage", usage_);
   for (const auto* fields : {&latest_, &others_}) {
-    for (const auto& [name, field] : *fields) append_member(out, name, field.value);
+    for (const auto& [name, field] : *fields) out.add(name, field.value);
   }
-  return out + "}";
+  return out.text();
 }
 
-void StreamFold::append_choice(std::string& out, std::uint64_t index, const Choice& choice) const {
-  std::string json = "{";
-  append_member(json, "index", std::to_string(index));
+std::string StreamFold::choice_json(std::uint64_t index, const Choice& choice) const {
+  JsonObject json;
+  json.add_number("index", index);
   if (operation_ == ApiOperation::kChat) {
-    std::string message = "{";
-    append_text(message, "role", choice.role.empty() ? "assistant" : choice.role);
-    for (const std::string_view name : kMessageTexts) {
-      const auto text = choice.texts.find(name);
-      const bool is_said = text != choice.texts.end() && text->second.is_said;
-      if (is_said && text->second.value) {
-        append_text(message, name, *text->second.value);
-      } else if (is_said || name == "content") {
-        append_member(message, name, "null");
-      }
-    }
-    if (!choice.calls.empty()) {
-      std::string calls = "[";
-      for (const auto& [number, call] : choice.calls) {
-        if (calls.size() > 1) calls.push_back(',');
-        append_call(calls, call.id, call.type, call.name, call.arguments);
-      }
-      append_member(message, "tool_calls", calls + "]");
-    }
-    if (choice.function_call) {
-      std::string call = "{";
-      append_text(call, "name", choice.function_call->name);
-      append_text(call, "arguments", choice.function_call->arguments);
-      append_member(message, "function_call", call + "}");
-    }
-    append_member(json, "message", message + "}");
+    json.add("message", message_json(choice));
   } else {
     const auto text = choice.texts.find("text");
-    append_text(json, "text", text == choice.texts.end() ? "" : text->second.value.value_or(""));
+    json.add_text("text", text == choice.texts.end() ? "" : text->second.value.value_or(""));
   }
   if (choice.has_probabilities) {
-    std::string lists = "{";
+    JsonObject lists;
     for (const auto& [name, list] : choice.probabilities) {
-      append_member(lists, name, list ? "[" + *list + "]" : "null");
+      lists.add(name, list ? "[" + *list + "]" : "null");
     }
-    append_member(json, "logprobs", choice.probabilities.empty() ? "null" : lists + "}");
+    json.add("logprobs", lists.is_empty() ? "null" : lists.text());
   }
-  append_text(json, "finish_reason", choice.finish_reason);
-  for (const auto& [name, field] : choice.others) append_member(json, name, field.value);
-  out.append(json).append("}");
+  json.add_text("finish_reason", choice.finish_reason);
+  for (const auto& [name, field] : choice.others) json.add(name, field.value);
+  return json.text();
+}
+
+std::string StreamFold::message_json(const Choice& choice) {
+  JsonObject message;
+  message.add_text("role", choice.role.empty() ? "assistant" : choice.role);
+  for (const std::string_view name : kMessageTexts) {
+    const auto text = choice.texts.find(name);
+    const bool is_said = text != choice.texts.end() && text->second.is_said;
+    if (is_said && text->second.value) {
+      message.add_text(name, *text->second.value);
+    } else if (is_said || name == "content") {
+      message.add(name, "null");
+    }
+  }
+  if (!choice.calls.empty()) {
+    JsonArray calls;
+    for (const auto& [number, call] : choice.calls) {
+      calls.add(call_json(call.id, call.type, function_json(call.name, call.arguments)));
+    }
+    message.add("tool_calls", calls.text());
+  }
+  if (choice.function_call) {
+    message.add("function_call",
+                function_json(choice.function_call->name, choice.function_call->arguments));
+  }
+  return message.text();
 }
 
 }  // namespace afterimage

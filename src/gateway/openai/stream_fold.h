@@ -70,7 +70,8 @@ class StreamFold {
   void add_function(const JsonValue& function, Call& call);
   void set_once(const JsonValue& value, std::string& to);
   void add_probabilities(const JsonValue& probabilities, Choice& choice);
-  void append_choice(std::string& out, std::uint64_t index, const Choice& choice) const;
+  [[nodiscard]] std::string choice_json(std::uint64_t index, const Choice& choice) const;
+  [[nodiscard]] static std::string message_json(const Choice& choice);
 
   ApiOperation operation_;
   bool is_foldable_ = true;

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "foundation/json/json_writer.h"
+
 namespace afterimage {
 namespace {
 
@@ -16,36 +18,6 @@ constexpr std::array<std::string_view, 4> kSpoken{"content", "refusal", "reasoni
                                                   "reasoning"};
 
 bool is_spoken(std::string_view name) { return std::ranges::find(kSpoken, name) != kSpoken.end(); }
-
-/// Builds a JSON object member by member.
-class ObjectText {
- public:
-  ObjectText() = default;
-  /// Continues the text of an object without its closing brace.
-  explicit ObjectText(std::string begun) : text_(std::move(begun)), is_empty_(text_.size() == 1) {}
-
-  /// The next member's name; its value is appended.
-  ObjectText& begin(std::string_view name) {
-    if (!std::exchange(is_empty_, false)) text_.push_back(',');
-    append_json_string(text_, name);
-    text_.push_back(':');
-    return *this;
-  }
-  ObjectText& append(std::string_view json) {
-    text_.append(json);
-    return *this;
-  }
-  ObjectText& add(std::string_view name, std::string_view json) { return begin(name).append(json); }
-  ObjectText& add(const JsonValue& member) { return add(member.key(), member.source()); }
-  [[nodiscard]] bool is_empty() const { return is_empty_; }
-  [[nodiscard]] std::string text() const { return text_ + "}"; }
-  /// The text up to here; a later addition is another one.
-  [[nodiscard]] std::string cut() { return std::exchange(text_, {}); }
-
- private:
-  std::string text_ = "{";
-  bool is_empty_ = true;
-};
 
 /// One choice of an event, cut at its delta or text, as a record is.
 struct CutChoice {
@@ -84,7 +56,7 @@ class WholeEvents {
   CutChoice choice_text(const JsonValue& choice, std::string_view field, std::string_view json,
                         bool says_probabilities, bool is_last) const {
     CutChoice cut;
-    ObjectText text;
+    JsonObject text;
     const std::size_t position = choices_of_.size() - 1;
     const JsonValue index = choice["index"];
     text.add("index", index.is_none() ? std::to_string(position) : std::string(index.source()));
@@ -99,7 +71,7 @@ class WholeEvents {
       const std::string_view name = member.key();
       if (is_last && name != "index" && name != "message" && name != "text" && name != "logprobs" &&
           name != "finish_reason" && name != field) {
-        text.add(member);
+        text.add_member(member);
       }
     }
     cut.after = text.text();
@@ -109,18 +81,18 @@ class WholeEvents {
   void add_message(const JsonValue& choice) {
     choices_of_.push_back(choice);
     const JsonValue message = choice["message"];
-    ObjectText role;
-    ObjectText rest;
-    if (!message["role"].is_none()) role.add(message["role"]);
+    JsonObject role;
+    JsonObject rest;
+    if (!message["role"].is_none()) role.add_member(message["role"]);
     for (const JsonValue field : message) {
       if (is_spoken(field.key())) {
         const bool begins_empty = field.key() == "content" && field.is(JsonKind::kString);
         if (begins_empty || field.is_none()) role.add(field.key(), begins_empty ? "\"\"" : "null");
-        if (!field.is_none() && !(begins_empty && field.is_empty())) rest.add(field);
+        if (!field.is_none() && !(begins_empty && field.is_empty())) rest.add_member(field);
       } else if (field.key() == "tool_calls" && !field.is_empty()) {
         rest.add(field.key(), numbered(field));
       } else if (field.key() == "function_call" && !field.is_none()) {
-        rest.add(field);
+        rest.add_member(field);
       }
     }
     const bool has_probabilities = !choice["logprobs"].is_none();
@@ -140,10 +112,10 @@ class WholeEvents {
     std::string text = "[";
     std::size_t index = 0;
     for (const JsonValue call : calls) {
-      ObjectText numbered_call;
+      JsonObject numbered_call;
       numbered_call.add("index", std::to_string(index));
       for (const JsonValue field : call) {
-        if (field.key() != "index") numbered_call.add(field);
+        if (field.key() != "index") numbered_call.add_member(field);
       }
       text.append(index++ == 0 ? "" : ",").append(numbered_call.text());
     }
@@ -153,7 +125,7 @@ class WholeEvents {
   /// The members of every event, with placeholders, without the closing brace.
   [[nodiscard]] std::string envelope() const {
     const std::array<Gap, 2> gaps{id_gap(whole_), created_gap(whole_)};
-    ObjectText event;
+    JsonObject event;
     for (const JsonValue field : whole_) {
       if (field.key() == "object" && parts_->operation == ApiOperation::kChat) {
         event.add("object", "\"chat.completion.chunk\"");
@@ -168,21 +140,21 @@ class WholeEvents {
 
   void add_usage(const JsonValue& usage) {
     if (!usage.is(JsonKind::kObject)) return;
-    ObjectText event(envelope_);
-    event.add("choices", "[]").add(usage);
+    JsonObject event(envelope_);
+    event.add("choices", "[]").add_member(usage);
     parts_->add_event({.before = on_one_line(event.text()), .after = {}}, {}, /*is_usage=*/true);
     parts_->can_stream_usage = true;
   }
 
   void add_event(const CutChoice& choice, bool is_last) {
-    ObjectText event(envelope_);
+    JsonObject event(envelope_);
     EventFrame frame;
     frame.before = on_one_line(event.begin("choices").append("[").append(choice.before).cut());
     event.append(choice.after).append("]");
     for (const JsonValue field : whole_) {
       const std::string_view name = field.key();
       if (is_last && !is_shared(name) && name != "object" && name != "choices" && name != "usage") {
-        event.add(field);
+        event.add_member(field);
       }
     }
     frame.after = on_one_line(event.text());

@@ -5,9 +5,9 @@
 #include <array>
 #include <span>
 
+#include "foundation/json/json_writer.h"
 #include "foundation/text/data_url.h"
 #include "foundation/text/valid_text.h"
-#include "gateway/protocol/json_writer.h"
 
 namespace afterimage {
 namespace {

@@ -7,10 +7,6 @@
 
 namespace afterimage {
 
-std::unexpected<Error> wrong_field(std::string_view place, std::string_view what) {
-  return fail(ErrorCode::kInvalidArgument, std::string(place) + " " + std::string(what));
-}
-
 std::unexpected<Error> untranslatable(std::string_view place, std::string_view why) {
   return fail(ErrorCode::kUnsupported,
               std::string(place) + " is not supported: " + std::string(why));
@@ -27,17 +23,6 @@ Result<void> check_members(const JsonValue& object, std::string_view place,
                           "a chat completion has no such field; leave it out");
   }
   return {};
-}
-
-Result<std::string_view> text_field(const JsonValue& value, std::string_view place) {
-  if (!value.is(JsonKind::kString)) return wrong_field(place, "must be a string");
-  return value.text();
-}
-
-Result<bool> flag_field(const JsonValue& value, std::string_view place, bool otherwise) {
-  if (value.is_none()) return otherwise;
-  if (value.is(JsonKind::kTrue) || value.is(JsonKind::kFalse)) return value.is(JsonKind::kTrue);
-  return wrong_field(place, "must be true or false");
 }
 
 Result<void> check_number(const JsonValue& value, std::string_view place) {

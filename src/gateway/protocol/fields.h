@@ -9,13 +9,11 @@
 
 #include "afterimage/result.h"
 #include "foundation/http/message.h"
-#include "foundation/json/json_text.h"
-#include "gateway/protocol/json_writer.h"
+#include "foundation/json/json_fields.h"
+#include "foundation/json/json_writer.h"
 
 namespace afterimage {
 
-/// kInvalidArgument: "`place` `what`", such as "max_tokens must be a whole number".
-[[nodiscard]] std::unexpected<Error> wrong_field(std::string_view place, std::string_view what);
 /// kUnsupported: a chat completion has nothing that means the same as the field at `place`.
 [[nodiscard]] std::unexpected<Error> untranslatable(std::string_view place, std::string_view why);
 
@@ -23,11 +21,6 @@ namespace afterimage {
 /// object.
 [[nodiscard]] Result<void> check_members(const JsonValue& object, std::string_view place,
                                          std::initializer_list<std::string_view> known);
-/// A string; kInvalidArgument: anything else, or none.
-[[nodiscard]] Result<std::string_view> text_field(const JsonValue& value, std::string_view place);
-/// true or false; absent or null: `otherwise`.
-[[nodiscard]] Result<bool> flag_field(const JsonValue& value, std::string_view place,
-                                      bool otherwise = false);
 /// A number, or absent or null.
 [[nodiscard]] Result<void> check_number(const JsonValue& value, std::string_view place);
 /// A whole number, 1 or more.

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/protocol/json_writer.h"
+#include "foundation/json/json_writer.h"
 
 namespace afterimage {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "foundation/json/json_text.h"
+#include "foundation/json/json_writer.h"
 #include "gateway/protocol/fields.h"
-#include "gateway/protocol/json_writer.h"
 
 namespace afterimage {
 namespace {

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "foundation/json/json_writer.h"
 #include "gateway/files/file_store.h"
 #include "gateway/files/multipart.h"
-#include "gateway/protocol/json_writer.h"
 #include "gateway/proxy/route_reply.h"
 
 namespace afterimage {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "foundation/json/json_text.h"
-#include "gateway/protocol/json_writer.h"
+#include "foundation/json/json_writer.h"
 #include "gateway/proxy/route_reply.h"
 #include "gateway/responses/response_store.h"
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "foundation/json/json_text.h"
+#include "foundation/json/json_writer.h"
 #include "gateway/anthropic/messages_request.h"
 #include "gateway/anthropic/messages_translation.h"
-#include "gateway/protocol/json_writer.h"
 #include "gateway/proxy/retry_after.h"
 
 namespace afterimage {

@@ -10,7 +10,7 @@
 
 #include "afterimage/result.h"
 #include "foundation/json/json_text.h"
-#include "gateway/protocol/json_writer.h"
+#include "foundation/json/json_writer.h"
 
 namespace afterimage {
 

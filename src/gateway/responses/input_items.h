@@ -8,8 +8,8 @@
 
 #include "afterimage/result.h"
 #include "foundation/json/json_text.h"
+#include "foundation/json/json_writer.h"
 #include "gateway/protocol/chat_content.h"
-#include "gateway/protocol/json_writer.h"
 #include "gateway/responses/chat_tools.h"
 
 namespace afterimage {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/protocol/json_writer.h"
+#include "foundation/json/json_writer.h"
 #include "gateway/protocol/translation.h"
 #include "gateway/responses/response_store.h"
 #include "gateway/responses/responses_request.h"

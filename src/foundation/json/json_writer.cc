@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "gateway/protocol/json_writer.h"
+#include "foundation/json/json_writer.h"
 
 namespace afterimage {
 
@@ -10,16 +10,20 @@ std::string json_string(std::string_view text) {
   return json;
 }
 
-void JsonObject::begin(std::string_view name) {
-  if (text_.size() > 1) text_.push_back(',');
+JsonObject& JsonObject::begin(std::string_view name) {
+  if (!std::exchange(is_empty_, false)) text_.push_back(',');
   append_json_string(text_, name);
   text_.push_back(':');
+  return *this;
+}
+
+JsonObject& JsonObject::append(std::string_view json) {
+  text_.append(json);
+  return *this;
 }
 
 JsonObject& JsonObject::add(std::string_view name, std::string_view json) {
-  begin(name);
-  text_.append(json);
-  return *this;
+  return begin(name).append(json);
 }
 
 JsonObject& JsonObject::add_text(std::string_view name, std::string_view text) {
