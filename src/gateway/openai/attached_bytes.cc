@@ -70,4 +70,11 @@ void add_attached(const JsonValue& value, std::vector<ContentDigest>& found) {
   for (const JsonValue member : value) add_attached(member, found);
 }
 
+void add_attached_members(const JsonValue& object, std::initializer_list<std::string_view> without,
+                          std::vector<ContentDigest>& found) {
+  for (const JsonValue member : object) {
+    if (std::ranges::find(without, member.key()) == without.end()) add_attached(member, found);
+  }
+}
+
 }  // namespace afterimage

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <initializer_list>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,9 @@ namespace afterimage {
 ///
 /// Threads  Any.
 void add_attached(const JsonValue& value, std::vector<ContentDigest>& found);
+/// The same of the members of an object, but for these.
+void add_attached_members(const JsonValue& object, std::initializer_list<std::string_view> without,
+                          std::vector<ContentDigest>& found);
 /// The same of a text that people write: data URLs only.
 void add_data_urls(std::string_view text, std::vector<ContentDigest>& found);
 

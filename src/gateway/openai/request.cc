@@ -4,17 +4,15 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <utility>
 
 #include "afterimage/result.h"
 #include "caches/answers/eligibility.h"
-#include "foundation/documents/document_reader.h"
-#include "foundation/json/json_text.h"
-#include "foundation/text/data_url.h"
+#include "foundation/json/json_fields.h"
 #include "gateway/openai/attached_bytes.h"
+#include "gateway/openai/content_parts.h"
 #include "gateway/openai/engine_limits.h"
 #include "gateway/openai/generation_fields.h"
 #include "gateway/openai/identity_rules.h"
@@ -34,10 +32,6 @@ bool is_one_of(std::string_view name, const auto& names) {
   return std::ranges::find(names, name) != names.end();
 }
 
-std::unexpected<Error> wrong(std::string_view field, std::string_view what) {
-  return fail(ErrorCode::kInvalidArgument, std::string(field) + " " + std::string(what));
-}
-
 /// Escapes a field name as RFC 6901 does, so that two fields never share a pointer.
 std::string pointer_to(std::string_view field) {
   std::string pointer = "/";
@@ -51,17 +45,11 @@ std::string pointer_to(std::string_view field) {
   return pointer;
 }
 
-Result<bool> truth(const JsonValue& value, std::string_view field) {
-  if (value.is_none() || value.is(JsonKind::kFalse)) return false;
-  if (value.is(JsonKind::kTrue)) return true;
-  return wrong(field, "must be true or false");
-}
-
 Result<std::optional<double>> seconds(const JsonValue& value, std::string_view field) {
   if (value.is_none()) return std::nullopt;
   const std::optional<double> number = value.number();
   if (!number.has_value() || *number < 0)
-    return wrong(field, "must be a number of seconds, 0 or more");
+    return wrong_field(field, "must be a number of seconds, 0 or more");
   return number;
 }
 
@@ -69,7 +57,7 @@ Result<std::uint32_t> choices(const JsonValue& value, std::string_view field) {
   if (value.is_none()) return 1;
   const auto count = value.count();
   if (!count || *count == 0 || *count > std::numeric_limits<std::uint32_t>::max()) {
-    return wrong(field, "must be a whole number, 1 or more");
+    return wrong_field(field, "must be a whole number, 1 or more");
   }
   return static_cast<std::uint32_t>(*count);
 }
@@ -77,27 +65,17 @@ Result<std::uint32_t> choices(const JsonValue& value, std::string_view field) {
 Result<bool> asks_for_probabilities(const JsonValue& value, std::string_view field) {
   // In completions it is a number, and 0 asks for those of the chosen tokens.
   if (value.is(JsonKind::kNumber)) return true;
-  return truth(value, field);
+  return flag_field(value, field);
 }
 
 Result<std::optional<std::uint32_t>> limit(const JsonValue& value, std::string_view field) {
   if (value.is_none()) return std::nullopt;
-  if (!value.is(JsonKind::kNumber)) return wrong(field, "must be a number");
+  if (!value.is(JsonKind::kNumber)) return wrong_field(field, "must be a number");
   // Some servers accept -1 as no limit.
   const auto count = value.count();
   if (!count || *count > std::numeric_limits<std::uint32_t>::max()) return std::nullopt;
   return static_cast<std::uint32_t>(*count);
 }
-
-/// The field of a message part that holds a media item.
-struct MediaField {
-  std::string_view name;
-  Modality modality;
-};
-constexpr auto kMediaFields = std::to_array<MediaField>({{"image_url", Modality::kImage},
-                                                         {"video_url", Modality::kVideo},
-                                                         {"audio_url", Modality::kAudio},
-                                                         {"input_audio", Modality::kAudio}});
 
 class Reading {
  public:
@@ -112,12 +90,12 @@ class Reading {
     const JsonValue model = root_["model"];
     const bool is_named = model.is(JsonKind::kString) && !model.text().empty();
     if (!is_named && !(engine_ != nullptr && model.is_none())) {
-      return wrong("model", "must be a non-empty string");
+      return wrong_field("model", "must be a non-empty string");
     }
     request_.model = model.text();
     if (engine_ != nullptr) {
       for (const JsonValue field : root_) {
-        note(check_engine_takes_field(request_.operation, field));
+        engine_->note(check_engine_takes_field(request_.operation, field));
         if (engine_ignores_field(field)) engine_->ignored.emplace_back(field.key());
       }
     }
@@ -134,20 +112,6 @@ class Reading {
   }
 
  private:
-  /// The first thing that the built-in engine would not do is remembered.
-  void note(Result<void> taken) {
-    if (!taken.has_value() && !engine_->unsupported.has_value()) {
-      engine_->unsupported = std::move(taken).error();
-    }
-  }
-
-  void attach_members(const JsonValue& object, std::initializer_list<std::string_view> without) {
-    for (const JsonValue member : object) {
-      if (!is_one_of(member.key(), without)) add_attached(member, request_.attached);
-    }
-  }
-  void attach_text(std::string_view text) { add_data_urls(text, request_.attached); }
-
   std::string_view content_field() const {
     switch (request_.operation) {
       case ApiOperation::kChat:
@@ -165,16 +129,17 @@ class Reading {
     if (request_.operation == ApiOperation::kChat) return read_messages(content);
     if (content.is(JsonKind::kString)) {
       ScopeMessage& message = request_.scope.messages.emplace_back(Role::kUser);
-      attach_text(content.text());
+      add_data_urls(content.text(), request_.attached);
       message.parts.emplace_back(std::string(content.text()));
       take_question(message);
       return {};
     }
     const bool is_object = content.is(JsonKind::kObject) && engine_ != nullptr;
     if (!is_object && (!content.is(JsonKind::kArray) || content.is_empty())) {
-      return wrong(content_field(), "must be a string or a non-empty array of strings or tokens");
+      return wrong_field(content_field(),
+                         "must be a string or a non-empty array of strings or tokens");
     }
-    if (engine_ != nullptr) note(read_prompts(content));
+    if (engine_ != nullptr) engine_->note(read_prompts(content));
     add_attached(content, request_.attached);
     request_.scope.other[pointer_to(content_field())] = canonical(content);
     return {};
@@ -197,7 +162,7 @@ class Reading {
 
   Result<void> read_messages(const JsonValue& messages) {
     if (!messages.is(JsonKind::kArray) || messages.is_empty()) {
-      return wrong("messages", "must be a non-empty array of messages");
+      return wrong_field("messages", "must be a non-empty array of messages");
     }
     call_ids_ = CallIds(root_);
     for (const std::string_view id : call_ids_.ids()) request_.call_ids.emplace_back(id);
@@ -214,18 +179,18 @@ class Reading {
     const std::string place = "/messages/" + std::to_string(request_.scope.messages.size());
     const std::string name = "messages[" + std::to_string(request_.scope.messages.size()) + "]";
     const JsonValue role = message["role"];
-    if (!role.is(JsonKind::kString)) return wrong(name + ".role", "must be a string");
+    if (!role.is(JsonKind::kString)) return wrong_field(name + ".role", "must be a string");
     if (engine_ != nullptr) read_engine_fields(message, name);
     ScopeMessage& read = request_.scope.messages.emplace_back(Role::kUser);
     const bool is_known = place_role(role.text(), read);
     // Fields without a place of their own stay as canonical JSON.
     std::string rest = rest_of_message(message, is_known);
     if (rest != "{}") request_.scope.other[place] = std::move(rest);
-    attach_members(message, {"role", "content"});
+    add_attached_members(message, {"role", "content"}, request_.attached);
 
     const JsonValue content = message["content"];
     if (content.is(JsonKind::kString)) {
-      attach_text(content.text());
+      add_data_urls(content.text(), request_.attached);
       read.parts.emplace_back(std::string(content.text()));
       return {};
     }
@@ -236,13 +201,14 @@ class Reading {
       return {};
     }
     if (!content.is(JsonKind::kArray)) {
-      return wrong(name + ".content", "must be a string or an array of parts");
+      return wrong_field(name + ".content", "must be a string or an array of parts");
     }
     std::size_t index = 0;
     for (const JsonValue part : content) {
       parts.push_back(index == 0 ? '[' : ',');
       const std::string part_name = name + ".content[" + std::to_string(index++) + "]";
-      AFI_TRY(const std::string rest_of_part, read_part(part, part_name, read));
+      AFI_TRY(const std::string rest_of_part,
+              read_content_part(part, part_name, engine_.get(), request_, read));
       parts.append(rest_of_part);
     }
     parts.append(index == 0 ? "[]" : "]");
@@ -292,14 +258,14 @@ class Reading {
   }
 
   void read_engine_fields(const JsonValue& message, const std::string& name) {
-    note(check_engine_takes_message(message, name));
+    engine_->note(check_engine_takes_message(message, name));
     const std::string_view role = message["role"].text();
     for (const JsonValue member : message) {
       if (!engine_ignores_member(role, member)) continue;
       engine_->ignored.push_back(name + "." + std::string(member.key()));
     }
     auto fields = read_message_fields(message, name);
-    if (!fields.has_value()) note(std::unexpected(fields.error()));
+    if (!fields.has_value()) engine_->note(std::unexpected(fields.error()));
     engine_->messages.push_back(std::move(fields).value_or(Message()));
   }
 
@@ -319,168 +285,6 @@ class Reading {
     return false;
   }
 
-  /// Adds the part to `message` and returns its unknown fields as canonical JSON.
-  Result<std::string> read_part(const JsonValue& part, const std::string& name,
-                                ScopeMessage& message) {
-    if (engine_ != nullptr) note(check_engine_takes_part(part, name));
-    const JsonValue type = part["type"];
-    if (type.is(JsonKind::kString)) {
-      if (type.text() == "text") {
-        const JsonValue text = part["text"];
-        if (!text.is(JsonKind::kString)) return wrong(name + ".text", "must be a string");
-        attach_text(text.text());
-        attach_members(part, {"type", "text"});
-        message.parts.emplace_back(std::string(text.text()));
-        return canonical(part, {"type", "text", kCacheControl});
-      }
-      if (type.text() == "file") return read_file(part, name, message);
-      const auto* field = std::ranges::find(kMediaFields, type.text(), &MediaField::name);
-      if (field != kMediaFields.end() && !part[field->name].is_none()) {
-        return read_media(part, *field, name + "." + std::string(field->name), message);
-      }
-    } else if (!part.is(JsonKind::kString)) {  // some servers accept plain strings as parts
-      return wrong(name + ".type", "must be a string");
-    }
-    add_attached(part, request_.attached);
-    return canonical(part);
-  }
-
-  Result<std::string> read_media(const JsonValue& part, const MediaField& field,
-                                 const std::string& name, ScopeMessage& message) {
-    const bool is_input_audio = field.name == "input_audio";
-    const std::string_view url_field = is_input_audio ? "data" : "url";
-    const std::string_view option = is_input_audio ? "format" : "detail";
-    const JsonValue value = part[field.name];
-    const JsonValue url = value.is(JsonKind::kString) ? value : value[url_field];
-    const std::string url_name =
-        value.is(JsonKind::kString) ? name : name + "." + std::string(url_field);
-    if (!url.is(JsonKind::kString) || url.text().empty())
-      return wrong(url_name, "must be a non-empty string");
-
-    ApiMedia media{.modality = field.modality,
-                   .name = name,
-                   .begin = url.begin_offset(),
-                   .end = url.end_offset()};
-    const JsonValue asked = value[option];
-    const bool is_placed = asked.is(JsonKind::kString) || asked.is(JsonKind::kNull);
-    if (engine_ != nullptr && engine_ignores_media_option(option)) {
-      if (asked.is(JsonKind::kString) && asked.text() != "auto") {
-        engine_->ignored.push_back(name + "." + std::string(option));
-      }
-    } else if (asked.is(JsonKind::kString)) {
-      media.options[std::string(option)] = asked.text();
-    }
-    AFI_TRY_VOID(read_bytes(url.text(), is_input_audio, url_name, media));
-    add_media(std::move(media), message);
-
-    std::string rest = "[";
-    append_json_string(rest, field.name);
-    rest.push_back(',');
-    append_canonical(rest, part, {"type", field.name, kCacheControl});
-    rest.push_back(',');
-    attach_members(part, {"type", field.name});
-    if (!value.is(JsonKind::kString)) {
-      append_canonical(rest, value, {url_field, is_placed ? option : url_field});
-      attach_members(value, {url_field});
-    }
-    rest.push_back(']');
-    return rest;
-  }
-
-  Result<std::string> read_file(const JsonValue& part, const std::string& name,
-                                ScopeMessage& message) {
-    return engine_ != nullptr ? read_document(part, name, message)
-                              : read_upload(part, name, message);
-  }
-
-  /// A PDF file, of which the engine sees the pages.
-  Result<std::string> read_document(const JsonValue& part, const std::string& name,
-                                    ScopeMessage& message) {
-    const JsonValue data = part["file"]["file_data"];
-    ApiMedia media{.modality = Modality::kImage, .name = name + ".file"};
-    if (!data.is(JsonKind::kString) || !is_data_url(data.text())) {
-      note(fail(ErrorCode::kUnsupported, media.name +
-                                             ".file_data must be a data URL of a PDF file, for " +
-                                             std::string(kThisEngine)));
-      return canonical(part);
-    }
-    AFI_TRY_VOID(read_bytes(data.text(), false, media.name + ".file_data", media));
-    if (!is_document({.files = {media.bytes}})) {
-      note(fail(ErrorCode::kUnsupported, media.name + " is not a PDF file, the only kind that " +
-                                             std::string(kThisEngine) + " reads"));
-    }
-    // Another library may rasterise the same file to other pixels.
-    auto rasterizer = DocumentReader().rasterizer();
-    if (!rasterizer.has_value()) {
-      note(fail(ErrorCode::kUnsupported, media.name + ": " + rasterizer.error().message));
-    }
-    media.options["pages"] = std::move(rasterizer).value_or("");
-    add_media(std::move(media), message);
-    return std::string(R"(["file"])");
-  }
-
-  /// A file of any kind, which another server gets as it is, with its name.
-  Result<std::string> read_upload(const JsonValue& part, const std::string& name,
-                                  ScopeMessage& message) {
-    const JsonValue file = part["file"];
-    const JsonValue data = file["file_data"];
-    auto read = is_data_url(data.text()) ? decode_data_url(data.text()) : decode_bare(data.text());
-    if (!data.is(JsonKind::kString) || !read.has_value() || read->bytes.empty()) {
-      add_attached(part, request_.attached);
-      return canonical(part);
-    }
-    ApiMedia media{.modality = Modality::kImage,
-                   .bytes = std::make_shared<const std::vector<std::byte>>(std::move(read->bytes)),
-                   .name = name + ".file"};
-    media.options["mime"] = read->type;
-    add_media(std::move(media), message);
-    attach_members(part, {"type", "file"});
-    attach_members(file, {"file_data"});
-    std::string rest = R"(["file",)";
-    append_canonical(rest, part, {"type", "file"});
-    rest.push_back(',');
-    append_canonical(rest, file, {"file_data"});
-    rest.push_back(']');
-    return rest;
-  }
-
-  void add_media(ApiMedia media, ScopeMessage& message) {
-    message.parts.emplace_back(
-        ScopeMedia{.modality = media.modality, .content = {}, .options = media.options});
-    request_.media.push_back(std::move(media));
-  }
-
-  Result<void> read_bytes(std::string_view url, bool is_input_audio, const std::string& name,
-                          ApiMedia& media) const {
-    std::string joined;
-    if (engine_ != nullptr && url.find_first_of("\r\n") != std::string_view::npos) {
-      // Lines, as "base64" and MIME write them. Another server may not take these.
-      std::ranges::copy_if(url, std::back_inserter(joined),
-                           [](char c) { return !std::string_view(" \t\r\n").contains(c); });
-      url = joined;
-    }
-    if (!is_input_audio && !is_data_url(url)) {
-      // The bytes without their "data:…;base64,", which no address looks like: it has a colon.
-      const bool may_be_bare = engine_ != nullptr && !url.contains(':');
-      auto bare = may_be_bare ? decode_bare(url) : Result<DataUrl>(DataUrl());
-      if (bare.has_value() && !bare->bytes.empty()) {
-        media.bytes = std::make_shared<const std::vector<std::byte>>(std::move(bare->bytes));
-        return {};
-      }
-      media.address = url;
-      return {};
-    }
-    Result<DataUrl> data = is_data_url(url) ? decode_data_url(url) : decode_bare(url);
-    if (!data.has_value()) return wrong(name, "cannot be decoded: " + data.error().message);
-    if (is_data_url(url)) media.options["mime"] = data->type;
-    media.bytes = std::make_shared<const std::vector<std::byte>>(std::move(data->bytes));
-    return {};
-  }
-  static Result<DataUrl> decode_bare(std::string_view base64) {
-    AFI_TRY(std::vector<std::byte> bytes, decode_base64(base64));
-    return DataUrl{.type = {}, .bytes = std::move(bytes)};
-  }
-
   /// Moves the last text of the message to the question and leaves a slot in its place.
   void take_question(ScopeMessage& message) {
     const auto asked = std::find_if(message.parts.rbegin(), message.parts.rend(), [](auto& part) {
@@ -491,12 +295,12 @@ class Reading {
   }
 
   Result<void> read_stream() {
-    AFI_TRY(request_.stream, truth(root_["stream"], "stream"));
+    AFI_TRY(request_.stream, flag_field(root_["stream"], "stream"));
     const JsonValue options = root_["stream_options"];
     if (options.is_none()) return {};
-    if (!options.is(JsonKind::kObject)) return wrong("stream_options", "must be an object");
+    if (!options.is(JsonKind::kObject)) return wrong_field("stream_options", "must be an object");
     AFI_TRY(request_.include_usage,
-            truth(options["include_usage"], "stream_options.include_usage"));
+            flag_field(options["include_usage"], "stream_options.include_usage"));
     // Other options change the events, so they belong to the identity.
     std::string rest = canonical(options, {"include_usage", "include_obfuscation"});
     if (rest != "{}") request_.scope.other["/stream_options"] = std::move(rest);
@@ -506,15 +310,15 @@ class Reading {
   Result<void> read_cache() {
     const JsonValue cache = root_["cache"];
     if (cache.is_none()) return {};
-    if (!cache.is(JsonKind::kObject)) return wrong("cache", "must be an object");
+    if (!cache.is(JsonKind::kObject)) return wrong_field("cache", "must be an object");
     ApiCacheDirectives directives;
     AFI_TRY(directives.ttl_s, seconds(cache["ttl"], "cache.ttl"));
     AFI_TRY(directives.max_age_s, seconds(cache["s-maxage"], "cache.s-maxage"));
-    AFI_TRY(directives.no_cache, truth(cache["no-cache"], "cache.no-cache"));
-    AFI_TRY(directives.no_store, truth(cache["no-store"], "cache.no-store"));
+    AFI_TRY(directives.no_cache, flag_field(cache["no-cache"], "cache.no-cache"));
+    AFI_TRY(directives.no_store, flag_field(cache["no-store"], "cache.no-store"));
     const JsonValue name_space = cache["namespace"];
     if (!name_space.is_none() && !name_space.is(JsonKind::kString)) {
-      return wrong("cache.namespace", "must be a string");
+      return wrong_field("cache.namespace", "must be a string");
     }
     directives.name_space = name_space.text();
     request_.cache = std::move(directives);
@@ -539,15 +343,15 @@ class Reading {
   Result<void> read_encoding_format() {
     const JsonValue format = root_["encoding_format"];
     if (!format.is_none() && format.text() != "float" && format.text() != "base64") {
-      return wrong("encoding_format", "must be \"float\" or \"base64\"");
+      return wrong_field("encoding_format", "must be \"float\" or \"base64\"");
     }
     engine_->base64_vectors = format.text() == "base64";
     return {};
   }
 
   Result<void> read_details() {
-    AFI_TRY(engine_->details.prompt, truth(root_["verbose"], "verbose"));
-    AFI_TRY(engine_->details.timings, truth(root_["timings_per_token"], "timings_per_token"));
+    AFI_TRY(engine_->details.prompt, flag_field(root_["verbose"], "verbose"));
+    AFI_TRY(engine_->details.timings, flag_field(root_["timings_per_token"], "timings_per_token"));
     return {};
   }
 
@@ -556,21 +360,22 @@ class Reading {
     if (request_.operation == ApiOperation::kEmbedding) {
       // The same text has the same vector; similar text has another one.
       facts.seeded = true;
-      if (engine_ != nullptr) note(read_encoding_format());
+      if (engine_ != nullptr) engine_->note(read_encoding_format());
       return {};
     }
     if (engine_ != nullptr) {
-      note(read_details());
+      engine_->note(read_details());
       auto generation = read_generation(request_.operation, root_);
-      if (!generation.has_value()) note(std::unexpected(generation.error()));
+      if (!generation.has_value()) engine_->note(std::unexpected(generation.error()));
       engine_->generation = std::move(generation).value_or(ApiGeneration());
     }
     const JsonValue temperature = root_["temperature"];
     facts.temperature = temperature.number();
     if (!temperature.is_none() && !facts.temperature)
-      return wrong("temperature", "must be a number");
+      return wrong_field("temperature", "must be a number");
     const JsonValue seed = root_["seed"];
-    if (!seed.is_none() && !seed.is(JsonKind::kNumber)) return wrong("seed", "must be a number");
+    if (!seed.is_none() && !seed.is(JsonKind::kNumber))
+      return wrong_field("seed", "must be a number");
     facts.seeded = seed.is(JsonKind::kNumber) && seed.number() != -1.0;  // llama.cpp's "any seed"
     AFI_TRY(const std::uint32_t n, choices(root_["n"], "n"));
     AFI_TRY(const std::uint32_t best_of, choices(root_["best_of"], "best_of"));
@@ -653,8 +458,8 @@ Result<ApiRequest> read_api_request(ApiOperation operation, std::string_view bod
                                     ApiReader reader) {
   JsonReader json;
   const auto root = json.read(body);
-  if (!root.has_value()) return wrong("the body cannot be parsed:", root.error().message);
-  if (!root->is(JsonKind::kObject)) return wrong("the body", "must be a JSON object");
+  if (!root.has_value()) return wrong_field("the body cannot be parsed:", root.error().message);
+  if (!root->is(JsonKind::kObject)) return wrong_field("the body", "must be a JSON object");
   return Reading(operation, *root, reader).run();
 }
 

@@ -93,6 +93,9 @@ struct ApiEngineFields {
   /// The first field that the built-in engine does not support, as an error for the client. Other
   /// servers may support it.
   std::optional<Error> unsupported = std::nullopt;
+  void note(Result<void> taken) {
+    if (!taken.has_value() && !unsupported.has_value()) unsupported = std::move(taken).error();
+  }
 };
 
 /// A request, parsed as far as caching needs. Unknown fields become part of its identity; the
