@@ -16,6 +16,7 @@
 #include "gateway/openai/record.h"
 #include "gateway/openai/request.h"
 #include "gateway/openai/testing/fed_recorder.h"
+#include "gateway/openai/testing/record_of.h"
 
 namespace afterimage {
 namespace {
@@ -56,11 +57,11 @@ std::string request_with_picture() {
 /// An answer of that many bytes of text.
 std::string whole_answer(std::size_t size) {
   Rng rng(3);
-  return record_of(ApiOperation::kChat, {.text = words(rng, size),
-                                         .finish_reason = "stop",
-                                         .model = "gpt-4o-mini",
-                                         .prompt_tokens = TokenCount(100),
-                                         .output_tokens = TokenCount(100)})
+  return testing::record_of(ApiOperation::kChat, {.text = words(rng, size),
+                                                  .finish_reason = "stop",
+                                                  .model = "gpt-4o-mini",
+                                                  .prompt_tokens = TokenCount(100),
+                                                  .output_tokens = TokenCount(100)})
       .body(kStamp);
 }
 

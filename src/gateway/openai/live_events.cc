@@ -264,12 +264,4 @@ ApiRecord LiveEvents::record() const {
   return *std::move(record);
 }
 
-ApiRecord record_of(ApiOperation operation, const Answer& answer) {
-  AFI_CHECK(!answer.finish_reason.empty());
-  LiveEvents events(operation, {}, answer.model);
-  if (!answer.text.empty()) static_cast<void>(events.add({.content = answer.text}));
-  static_cast<void>(events.end(answer, TokenCount(0), false));
-  return events.record();
-}
-
 }  // namespace afterimage

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "gateway/openai/testing/fed_recorder.h"
+#include "gateway/openai/testing/record_of.h"
 
 namespace afterimage {
 namespace {
@@ -32,7 +33,7 @@ TEST(LiveEvents, FoldToTheCompleteResponse) {
              {"two words\n"}, {"two", " wor", "ds\n"}, {"t", "wo words", "\n"}}) {
       const auto record = recorded(operation, pieces, true);
       ASSERT_TRUE(record.has_value()) << to_string(record.error());
-      EXPECT_EQ(record->body(kStamp), record_of(operation, kAnswer).body(kStamp));
+      EXPECT_EQ(record->body(kStamp), testing::record_of(operation, kAnswer).body(kStamp));
       EXPECT_EQ(record->finish_reason(), "length");
     }
   }

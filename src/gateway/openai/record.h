@@ -160,10 +160,6 @@ class StreamRecorder {
   std::unique_ptr<State> state_;
 };
 
-/// The record of a chat or completion answer as a server of this API would send it. Preconditions:
-/// not an embedding, and a finish reason. Bytes of the text that are not UTF-8 are replaced.
-[[nodiscard]] ApiRecord record_of(ApiOperation operation, const Answer& answer);
-
 /// An error body of this API: {"error":{"message":…,"type":…,"param":null,"code":…}}.
 [[nodiscard]] std::string api_error(std::string_view message, std::string_view type,
                                     std::string_view code);

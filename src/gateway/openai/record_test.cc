@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "gateway/openai/testing/fed_recorder.h"
+#include "gateway/openai/testing/record_of.h"
 #include "gateway/openai/testing/samples.h"
 #include "testing/seeds.h"
 
@@ -40,11 +41,12 @@ ApiRecord refolded(const ApiRecord& record, ApiOperation operation) {
 }
 
 TEST(ApiRecord, FormatsAnEngineAnswerLikeAServer) {
-  const ApiRecord record = record_of(ApiOperation::kChat, {.text = "A \"cat\"\n",
-                                                           .finish_reason = "stop",
-                                                           .model = "reference",
-                                                           .prompt_tokens = TokenCount(7),
-                                                           .output_tokens = TokenCount(3)});
+  const ApiRecord record =
+      testing::record_of(ApiOperation::kChat, {.text = "A \"cat\"\n",
+                                               .finish_reason = "stop",
+                                               .model = "reference",
+                                               .prompt_tokens = TokenCount(7),
+                                               .output_tokens = TokenCount(3)});
   EXPECT_EQ(record.body({.id = "chatcmpl-9", .created = 1234}),
             R"({"id":"chatcmpl-9","object":"chat.completion","created":1234,"model":"reference",)"
             R"("choices":[{"index":0,"message":{"role":"assistant","content":"A \"cat\"\n",)"
@@ -77,7 +79,7 @@ TEST(ApiRecord, FormatsAnEngineAnswerLikeAServer) {
 }
 
 TEST(ApiRecord, FormatsAnEngineCompletionLikeAServer) {
-  const ApiRecord record = record_of(
+  const ApiRecord record = testing::record_of(
       ApiOperation::kCompletion, {.text = "x", .finish_reason = "length", .model = "reference"});
   EXPECT_EQ(json::parse(record.body(kNew))["choices"], json::parse(R"([
       {"index":0,"text":"x","logprobs":null,"finish_reason":"length"}])"));
@@ -86,8 +88,8 @@ TEST(ApiRecord, FormatsAnEngineCompletionLikeAServer) {
 }
 
 TEST(ApiRecord, ReplacesEngineBytesThatAreNotUtf8) {
-  const ApiRecord record =
-      record_of(ApiOperation::kChat, {.text = "a\xFFz", .finish_reason = "stop", .model = "m"});
+  const ApiRecord record = testing::record_of(
+      ApiOperation::kChat, {.text = "a\xFFz", .finish_reason = "stop", .model = "m"});
   EXPECT_EQ(record.text(), "a\xEF\xBF\xBDz");
 }
 
@@ -129,8 +131,9 @@ TEST(ApiRecord, PiecesOfAnySizeAreTheWhole) {
 
 TEST(SharedRecords, LargeRecordsWithTheSameBytesAreOneWhileTheyAreUsed) {
   const auto record_with = [](std::size_t size, char letter) {
-    return record_of(ApiOperation::kChat,
-                     {.text = std::string(size, letter), .finish_reason = "stop", .model = "m"});
+    return testing::record_of(
+        ApiOperation::kChat,
+        {.text = std::string(size, letter), .finish_reason = "stop", .model = "m"});
   };
   SharedRecords records;
   const ApiRecord first = records.share(record_with(100'000, 'a'));
@@ -142,7 +145,7 @@ TEST(SharedRecords, LargeRecordsWithTheSameBytesAreOneWhileTheyAreUsed) {
 
 TEST(SharedRecords, ATextIsReadOnceWhileItsRecordIsUsed) {
   const auto text = std::make_shared<const std::string>(
-      record_of(ApiOperation::kChat, {.text = "so", .finish_reason = "stop", .model = "m"})
+      testing::record_of(ApiOperation::kChat, {.text = "so", .finish_reason = "stop", .model = "m"})
           .serialize());
   SharedRecords records;
   std::optional<ApiRecord> first = records.parse(text).value();
@@ -374,7 +377,7 @@ TEST(ApiRecordFormat, AWholeThatIsDamagedCannotBeStreamed) {
 
 TEST(ApiRecordFormat, ChecksHeaderFields) {
   const std::string bytes =
-      record_of(ApiOperation::kChat, {.text = "hi", .finish_reason = "stop"}).serialize();
+      testing::record_of(ApiOperation::kChat, {.text = "hi", .finish_reason = "stop"}).serialize();
   const auto with = [&](std::size_t at, char value) {
     std::string changed = bytes;
     changed[at] = value;
