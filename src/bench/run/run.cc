@@ -8,6 +8,7 @@
 
 #include "afterimage/secret.h"
 #include "bench/run/trace_recorder.h"
+#include "foundation/text/ascii.h"
 
 namespace afterimage {
 namespace {
@@ -35,13 +36,6 @@ void count(const Served& served, PassReport& report) {
   report.prefilled += served.completion.prefilled.value();
   report.encoding += served.encoding;
   report.ttft.push_back(served.time_to_first_token);
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const auto first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
 bool same(const Served& a, const Served& b) {
@@ -86,7 +80,9 @@ struct Outcome {
 
 void judge(const std::string& expected, const Outcome& outcome, RunReport& report) {
   const auto right = [&](const Served& served) {
-    return trimmed(served.completion.text) == trimmed(expected) ? 1U : 0U;
+    constexpr std::string_view kSpace = " \t\r\n";
+    return ascii::trimmed(served.completion.text, kSpace) == ascii::trimmed(expected, kSpace) ? 1U
+                                                                                              : 0U;
   };
   report.judged += 1;
   report.cold.right += right(*outcome.cold);

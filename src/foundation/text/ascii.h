@@ -24,6 +24,12 @@ inline std::string lowered(std::string_view text) {
   return lower;
 }
 
+/// Without the `spaces` at both ends.
+constexpr std::string_view trimmed(std::string_view text, std::string_view spaces = " \t") {
+  text.remove_prefix(std::min(text.find_first_not_of(spaces), text.size()));
+  return text.substr(0, text.find_last_not_of(spaces) + 1);
+}
+
 /// Whether `text` contains `words`, ignoring ASCII case. `words` is in lower case.
 inline bool says(std::string_view text, std::string_view words) {
   const auto same = [](char said, char wanted) {

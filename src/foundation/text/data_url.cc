@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 
+#include "foundation/text/ascii.h"
 #include "foundation/text/base64_avx2.h"
 #include "foundation/types/request_work.h"
 
@@ -129,6 +130,14 @@ std::string encode_base64(std::span<const std::byte> bytes) {
     }
   }
   return text;
+}
+
+bool is_media_type(std::string_view type) {
+  const std::size_t slash = std::min(type.find('/'), type.size());
+  return slash > 0 && slash + 1 < type.size() && std::ranges::all_of(type, [](char c) {
+           return ascii::is_letter(c) || ascii::is_digit(c) ||
+                  std::string_view("/-+._").contains(c);
+         });
 }
 
 bool is_data_url(std::string_view url) { return equal_ignoring_case(url.substr(0, 5), "data:"); }

@@ -25,6 +25,9 @@ struct DataUrl {
   std::vector<std::byte> bytes;
 };
 
+/// "image/png", and nothing that would end the type within a data URL.
+[[nodiscard]] bool is_media_type(std::string_view type);
+
 /// Whether the URL starts with "data:", in either case.
 [[nodiscard]] bool is_data_url(std::string_view url);
 /// Decodes a data URL.

@@ -34,16 +34,10 @@ std::unexpected<Error> invalid_header(std::string_view header, std::string_view 
               fmt::format("{}: '{}' is not {}", header, value.substr(0, kMaxNameLength), expected));
 }
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = std::min(text.find_first_not_of(" \t"), text.size());
-  text.remove_prefix(first);
-  return text.substr(0, text.find_last_not_of(" \t") + 1);
-}
-
 /// Removes and returns the next item of a list without quoted strings.
 std::string_view take_item(std::string_view& list) {
   const std::size_t comma = std::min(list.find(','), list.size());
-  const std::string_view item = trimmed(list.substr(0, comma));
+  const std::string_view item = ascii::trimmed(list.substr(0, comma));
   list.remove_prefix(std::min(comma + 1, list.size()));
   return item;
 }
@@ -149,7 +143,7 @@ std::optional<Directive> take_directive(std::string_view& list) {
       while (at < list.size() && is_token_char(list[at])) argument += list[at++];
     }
   }
-  const std::string_view after = trimmed(list.substr(at, list.find(',', at) - at));
+  const std::string_view after = ascii::trimmed(list.substr(at, list.find(',', at) - at));
   if (!after.empty()) return rest_is_broken();
   list.remove_prefix(std::min(list.find(',', at), list.size()));
   return directive;
@@ -515,7 +509,7 @@ Result<CacheDirectives> cache_directives(const HttpHeaders& headers,
                                          const std::optional<ApiCacheDirectives>& body) {
   ParsedDirectives parsed;
   for (const auto& [name, value] : headers) {
-    AFI_TRY_VOID(read_header(name, trimmed(value), parsed));
+    AFI_TRY_VOID(read_header(name, ascii::trimmed(value), parsed));
   }
   apply_precedence(parsed, body);
   return std::move(parsed.directives);

@@ -2,10 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "gateway/anthropic/content_blocks.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "foundation/text/data_url.h"
 #include "gateway/protocol/fields.h"
 #include "gateway/protocol/volatile_blocks.h"
 
@@ -14,16 +14,6 @@ namespace {
 
 std::string message_of(std::string_view role, const ChatContent& content) {
   return JsonObject().add_text("role", role).add("content", content.json()).text();
-}
-
-/// "image/png", and nothing that would end the type within a data URL.
-bool is_media_type(std::string_view type) {
-  const std::size_t slash = type.find('/');
-  return slash != std::string_view::npos && slash > 0 && slash + 1 < type.size() &&
-         std::ranges::all_of(type, [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  std::string_view("/-+._").contains(c);
-         });
 }
 
 Result<UploadedFile> file_of(const JsonValue& source, const std::string& place,

@@ -8,6 +8,7 @@
 #include "afterimage/digest.h"
 #include "foundation/crypto/sha256.h"
 #include "foundation/media/probe.h"
+#include "foundation/text/data_url.h"
 #include "foundation/text/valid_text.h"
 
 namespace afterimage {
@@ -24,15 +25,6 @@ Bytes for_names(Bytes capacity) {
 std::unexpected<Error> not_found(std::string_view id) {
   return fail(ErrorCode::kNotFound, "there is no file '" + std::string(id) +
                                         "': it was not uploaded, or it has expired or was deleted");
-}
-
-bool is_media_type(std::string_view type) {
-  const std::size_t slash = type.find('/');
-  return slash != std::string_view::npos && slash > 0 && slash + 1 < type.size() &&
-         std::ranges::all_of(type, [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  std::string_view("/-+._").contains(c);
-         });
 }
 
 }  // namespace

@@ -20,12 +20,6 @@ std::unexpected<Error> bad_form(std::string_view what) {
   return fail(ErrorCode::kInvalidArgument, "the form cannot be read: " + std::string(what));
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
-  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
-  return text;
-}
-
 /// A header's value and its parameters: "form-data; name=\"a\"; filename=\"b;c\"".
 struct Parameters {
   std::string value;
@@ -42,7 +36,7 @@ Result<std::string> take_value(std::string_view& text) {
   std::string value;
   if (!text.starts_with('"')) {
     const std::size_t end = std::min(text.find(';'), text.size());
-    value = trimmed(text.substr(0, end));
+    value = ascii::trimmed(text.substr(0, end));
     text.remove_prefix(end);
     return value;
   }
@@ -65,20 +59,20 @@ Result<std::string> take_value(std::string_view& text) {
 Result<Parameters> parameters_of(std::string_view text) {
   Parameters read;
   const std::size_t end = std::min(text.find(';'), text.size());
-  read.value = ascii::lowered(trimmed(text.substr(0, end)));
+  read.value = ascii::lowered(ascii::trimmed(text.substr(0, end)));
   text.remove_prefix(end);
   while (!text.empty()) {
     if (text.front() != ';') return bad_form("a semicolon is missing in a header");
-    text = trimmed(text.substr(1));
+    text = ascii::trimmed(text.substr(1));
     if (text.empty()) break;
     const std::size_t equals = text.find('=');
     if (equals == std::string_view::npos) return bad_form("a parameter has no value");
-    const std::string name = ascii::lowered(trimmed(text.substr(0, equals)));
-    text = trimmed(text.substr(equals + 1));
+    const std::string name = ascii::lowered(ascii::trimmed(text.substr(0, equals)));
+    text = ascii::trimmed(text.substr(equals + 1));
     AFI_TRY(std::string value, take_value(text));
     if (read.find(name) != nullptr) return bad_form("a parameter is given twice");
     read.list.emplace_back(name, std::move(value));
-    text = trimmed(text);
+    text = ascii::trimmed(text);
   }
   return read;
 }
@@ -110,7 +104,7 @@ Result<void> check_name(const std::string& name, std::string_view what) {
 Result<void> read_header(std::string_view line, FormPart& part) {
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return bad_form("a part has a header without a colon");
-  const std::string name = ascii::lowered(trimmed(line.substr(0, colon)));
+  const std::string name = ascii::lowered(ascii::trimmed(line.substr(0, colon)));
   AFI_TRY(const Parameters value, parameters_of(line.substr(colon + 1)));
   if (name == "content-type") part.type = value.value;
   if (name == "content-transfer-encoding" && value.value != "binary" && value.value != "8bit" &&

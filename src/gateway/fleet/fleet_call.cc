@@ -153,12 +153,6 @@ class FleetCall::Attempt final : public BackendListener,
     if (failure.stage == HttpStage::kNotSent) return go_on(true);
     call_->check(replica(), go_on);
   }
-  // Replicas are other servers, which make no records.
-  void on_recorded_head(unsigned status, HttpHeaders headers) override {
-    on_head(status, std::move(headers));
-  }
-  void on_record(ApiRecord /*record*/) override {}
-  void on_bounded() override {}
 
  private:
   /// At the first byte.

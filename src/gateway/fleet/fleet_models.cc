@@ -118,11 +118,6 @@ class FleetModels::Gathering::Part final : public BackendListener {
   }
   void on_end() override { end(is_good_ ? entries_of(body_) : std::nullopt); }
   void on_error(const Error& /*error*/) override { end({}); }
-  void on_recorded_head(unsigned status, HttpHeaders headers) override {
-    on_head(status, std::move(headers));
-  }
-  void on_record(ApiRecord /*record*/) override {}
-  void on_bounded() override {}  // a list of models uses no KV
 
  private:
   void end(std::optional<std::vector<ModelsJson>> entries) {

@@ -55,11 +55,6 @@ class PromptReader::Listener final : public BackendListener {
   }
   void on_end() override { tell(is_too_long_ ? 0 : status_); }
   void on_error(const Error& /*error*/) override { tell(0); }
-  void on_recorded_head(unsigned status, HttpHeaders headers) override {
-    on_head(status, std::move(headers));
-  }
-  void on_record(ApiRecord /*record*/) override {}
-  void on_bounded() override {}
 
  private:
   void tell(unsigned status) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "afterimage/engine.h"
@@ -54,11 +55,13 @@ struct PrefetchCounts {
 class BackendListener : public HttpListener {
  public:
   /// Instead of on_head(): on_record() comes before the last bytes.
-  virtual void on_recorded_head(unsigned status, HttpHeaders headers) = 0;
-  virtual void on_record(ApiRecord record) = 0;
+  virtual void on_recorded_head(unsigned status, HttpHeaders headers) {
+    on_head(status, std::move(headers));
+  }
+  virtual void on_record(ApiRecord /*record*/) {}
   /// The answer is bounded, not exact (ReuseOptions::moved): it is never stored, and on_record() is not
   /// called. Before the head, unless only a later choice is bounded.
-  virtual void on_bounded() = 0;
+  virtual void on_bounded() {}
   /// Before the head or the error, from a backend of several replicas.
   virtual void on_route(const std::shared_ptr<const Route>& /*route*/) {}
 };

@@ -63,11 +63,6 @@ class TokenCountRequest final : public std::enable_shared_from_this<TokenCountRe
    public:
     explicit Gathering(std::shared_ptr<TokenCountRequest> request) : request_(std::move(request)) {}
     void on_head(unsigned status, HttpHeaders /*headers*/) override { status_ = status; }
-    void on_recorded_head(unsigned status, HttpHeaders headers) override {
-      on_head(status, std::move(headers));
-    }
-    void on_record(ApiRecord /*record*/) override {}
-    void on_bounded() override {}
     void on_bytes(std::string_view bytes) override {
       if (body_.size() + bytes.size() <= kLargestReply) body_.append(bytes);
     }

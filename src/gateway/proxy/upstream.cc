@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "foundation/text/ascii.h"
+
 namespace afterimage {
 namespace {
 
@@ -15,11 +17,8 @@ constexpr auto kOfOneConnection = std::to_array<std::string_view>(
 bool names(std::string_view list, std::string_view name) {
   while (!list.empty()) {
     const std::size_t end = std::min(list.find(','), list.size());
-    std::string_view one = list.substr(0, end);
+    if (same_header(ascii::trimmed(list.substr(0, end)), name)) return true;
     list.remove_prefix(std::min(end + 1, list.size()));
-    while (one.starts_with(' ') || one.starts_with('\t')) one.remove_prefix(1);
-    while (one.ends_with(' ') || one.ends_with('\t')) one.remove_suffix(1);
-    if (same_header(one, name)) return true;
   }
   return false;
 }

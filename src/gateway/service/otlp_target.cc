@@ -7,18 +7,13 @@
 #include <utility>
 
 #include "foundation/http/client.h"
+#include "foundation/text/ascii.h"
 
 namespace afterimage {
 namespace {
 
 constexpr std::string_view kTracesPath = "/v1/traces";
 constexpr Duration kPostDeadline = std::chrono::seconds(5);
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
 
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -62,12 +57,12 @@ Result<OtlpTarget> otlp_target(const std::string& endpoint, std::string_view hea
   if (!path.ends_with(kTracesPath)) path += kTracesPath;
   while (!headers.empty()) {
     const std::size_t end = std::min(headers.find(','), headers.size());
-    const std::string_view one = trimmed(headers.substr(0, end));
+    const std::string_view one = ascii::trimmed(headers.substr(0, end));
     headers.remove_prefix(std::min(end + 1, headers.size()));
     if (one.empty()) continue;
     const std::size_t equals = std::min(one.find('='), one.size());
-    const std::string_view name = trimmed(one.substr(0, equals));
-    const auto value = decoded(trimmed(one.substr(std::min(equals + 1, one.size()))));
+    const std::string_view name = ascii::trimmed(one.substr(0, equals));
+    const auto value = decoded(ascii::trimmed(one.substr(std::min(equals + 1, one.size()))));
     if (equals == one.size() || !is_header_name(name) || !value.has_value()) {
       return fail(ErrorCode::kInvalidArgument,
                   "telemetry.headers_env: the variable does not hold headers: write "
