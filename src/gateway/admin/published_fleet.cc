@@ -3,6 +3,7 @@
 #include <string>
 
 #include "gateway/admin/admin.h"
+#include "gateway/admin/published.h"
 
 namespace afterimage {
 namespace {
@@ -46,12 +47,9 @@ void write_events(MetricsWriter& out, const std::string& name, const KvSourceSta
             events.connected ? 1 : 0);
   out.counter("afterimage_replica_kv_events_total", "KV events that a replica published", labels,
               static_cast<double>(events.events));
-  const auto gaps = [&](const char* result, std::uint64_t count) {
-    out.counter("afterimage_replica_kv_gaps_total", "Gaps in a replica's KV events",
-                {{"replica", name}, {"result", result}}, static_cast<double>(count));
-  };
-  gaps("replayed", events.bridged);
-  gaps("lost", events.gaps - events.bridged);
+  count_by(out, "afterimage_replica_kv_gaps_total", "Gaps in a replica's KV events", "result",
+           {{"replayed", events.bridged}, {"lost", events.gaps - events.bridged}},
+           {{"replica", name}});
 }
 
 }  // namespace
@@ -63,25 +61,18 @@ void publish_fleet(Metrics& metrics, FleetBackend& fleet) {
     const FleetBackendStats stats = fleet.stats();
     out.gauge("afterimage_fleet_waiting", "Requests that wait for a replica", {},
               static_cast<double>(stats.waiting));
-    const auto total = [&](const char* metric, const char* help, const MetricLabels& labels,
-                           std::uint64_t count) {
-      out.counter(metric, help, labels, static_cast<double>(count));
-    };
-    total("afterimage_fleet_queued_total", "Requests that had to wait for a replica", {},
+    count(out, "afterimage_fleet_queued_total", "Requests that had to wait for a replica",
           stats.queued);
-    constexpr const char* kRefused = "afterimage_fleet_refused_total";
-    constexpr const char* kRefusedHelp = "Requests that no replica had room for, by reason";
-    total(kRefused, kRefusedHelp, {{"reason", "queue_full"}}, stats.refused_full);
-    total(kRefused, kRefusedHelp, {{"reason", "late"}}, stats.refused_late);
-    constexpr const char* kRetries = "afterimage_fleet_retries_total";
-    constexpr const char* kRetriesHelp = "Failed requests that could be sent to another replica";
-    total(kRetries, kRetriesHelp, {{"result", "sent"}}, stats.retries);
-    total(kRetries, kRetriesHelp, {{"result", "over_budget"}}, stats.retries_denied);
-    constexpr const char* kFatal = "afterimage_fleet_fatal_requests_total";
-    constexpr const char* kFatalHelp =
-        "Requests whose replica died while they ran, and requests refused because two replicas had";
-    total(kFatal, kFatalHelp, {{"result", "replica_died"}}, stats.fatal);
-    total(kFatal, kFatalHelp, {{"result", "refused"}}, stats.fatal_refused);
+    count_by(out, "afterimage_fleet_refused_total",
+             "Requests that no replica had room for, by reason", "reason",
+             {{"queue_full", stats.refused_full}, {"late", stats.refused_late}});
+    count_by(out, "afterimage_fleet_retries_total",
+             "Failed requests that could be sent to another replica", "result",
+             {{"sent", stats.retries}, {"over_budget", stats.retries_denied}});
+    count_by(
+        out, "afterimage_fleet_fatal_requests_total",
+        "Requests whose replica died while they ran, and requests refused because two replicas had",
+        "result", {{"replica_died", stats.fatal}, {"refused", stats.fatal_refused}});
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "foundation/telemetry/span_exporter.h"
 #include "gateway/admin/admin.h"
+#include "gateway/admin/published.h"
 #include "gateway/keys/key_store.h"
 
 namespace afterimage {
@@ -15,14 +16,13 @@ constexpr double kNanoOfOne = 1e9;
 void write_account(MetricsWriter& out, const std::string& name, const Account& account,
                    WallTime now) {
   const KeyUsage usage = account.state().total;
-  const auto tokens = [&](const char* kind, std::uint64_t count) {
-    out.counter("afterimage_tenant_tokens_total", "Tokens of a listed tenant's requests, by kind",
-                {{"tenant", name}, {"kind", kind}}, static_cast<double>(count));
-  };
-  tokens("prompt", usage.prompt_tokens);
-  tokens("output", usage.output_tokens);
-  tokens("saved_prompt", usage.saved_prompt_tokens);
-  tokens("saved_output", usage.saved_output_tokens);
+  count_by(out, "afterimage_tenant_tokens_total", "Tokens of a listed tenant's requests, by kind",
+           "kind",
+           {{"prompt", usage.prompt_tokens},
+            {"output", usage.output_tokens},
+            {"saved_prompt", usage.saved_prompt_tokens},
+            {"saved_output", usage.saved_output_tokens}},
+           {{"tenant", name}});
   out.counter("afterimage_tenant_cost_total",
               "What a listed tenant's requests cost by tenancy.prices, in its currency",
               {{"tenant", name}}, static_cast<double>(usage.cost_nano) / kNanoOfOne);
@@ -54,13 +54,9 @@ void publish_keys(Metrics& metrics, KeyStore& keys) {
 void publish_traces(Metrics& metrics, SpanExporter& traces) {
   metrics.on_scrape([&traces](MetricsWriter& out) {
     const SpanExporterStats stats = traces.stats();
-    const auto write = [&](const char* result, std::uint64_t count) {
-      out.counter("afterimage_trace_spans_total", "Spans of requests, by what became of them",
-                  {{"result", result}}, static_cast<double>(count));
-    };
-    write("sent", stats.sent);
-    write("dropped", stats.dropped);
-    write("failed", stats.failed);
+    count_by(out, "afterimage_trace_spans_total", "Spans of requests, by what became of them",
+             "result",
+             {{"sent", stats.sent}, {"dropped", stats.dropped}, {"failed", stats.failed}});
   });
 }
 

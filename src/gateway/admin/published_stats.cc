@@ -7,6 +7,7 @@
 #include "afterimage/reuse_stats.h"
 #include "gateway/admin/admin.h"
 #include "gateway/admin/admin_json.h"
+#include "gateway/admin/published.h"
 #include "gateway/proxy/durations.h"
 
 namespace afterimage {
@@ -17,37 +18,27 @@ double number(std::uint64_t value) { return static_cast<double>(value); }
 void write_answers(MetricsWriter& out, const AnswerCacheStats& answers) {
   for (const MatchLevel level : kMatchLevels) {
     const MatchLevelStats& of = answers.levels[static_cast<std::size_t>(level)];
-    const auto lookups = [&](const char* verdict, std::uint64_t count) {
-      out.counter("afterimage_answers_lookups_total", "Look-ups that reached a match level",
-                  {{"match_level", std::string(to_string(level))}, {"verdict", verdict}},
-                  number(count));
-    };
-    lookups("served", of.served);
-    lookups("matched_not_used", of.matched_not_used);
-    lookups("missed", of.missed);
+    count_by(
+        out, "afterimage_answers_lookups_total", "Look-ups that reached a match level", "verdict",
+        {{"served", of.served}, {"matched_not_used", of.matched_not_used}, {"missed", of.missed}},
+        {{"match_level", std::string(to_string(level))}});
   }
   out.gauge("afterimage_answers_entries", "Cached answers", {}, number(answers.entries.value()));
   out.gauge("afterimage_answers_bytes", "Bytes of cached answers, as charged to the budget", {},
             number(answers.resident.value()));
-  const auto total = [&](const char* name, const char* help, std::uint64_t count) {
-    out.counter(name, help, {}, number(count));
-  };
-  total("afterimage_answers_insertions_total", "Answers inserted", answers.insertions);
-  total("afterimage_answers_evictions_total", "Answers evicted for space", answers.evictions);
-  total("afterimage_answers_expired_total", "Answers removed at the end of their time to live",
+  count(out, "afterimage_answers_insertions_total", "Answers inserted", answers.insertions);
+  count(out, "afterimage_answers_evictions_total", "Answers evicted for space", answers.evictions);
+  count(out, "afterimage_answers_expired_total", "Answers removed at the end of their time to live",
         answers.expired);
-  total("afterimage_answers_erased_total", "Answers invalidated, or replaced by a newer one",
+  count(out, "afterimage_answers_erased_total", "Answers invalidated, or replaced by a newer one",
         answers.erased);
-  total("afterimage_answers_damaged_total", "Answers that failed their checksum and were removed",
-        answers.damaged);
-  const auto refused = [&](const char* reason, std::uint64_t count) {
-    out.counter("afterimage_answers_refused_total",
-                "Answers that the cache did not insert, by reason", {{"reason", reason}},
-                number(count));
-  };
-  refused("no_room", answers.refused_no_space);
-  refused("over_quota", answers.refused_over_quota);
-  refused("blocked", answers.blocked);
+  count(out, "afterimage_answers_damaged_total",
+        "Answers that failed their checksum and were removed", answers.damaged);
+  count_by(out, "afterimage_answers_refused_total",
+           "Answers that the cache did not insert, by reason", "reason",
+           {{"no_room", answers.refused_no_space},
+            {"over_quota", answers.refused_over_quota},
+            {"blocked", answers.blocked}});
 }
 
 void write_moved(MetricsWriter& out, const MovedMediaStats& moved) {
@@ -57,22 +48,15 @@ void write_moved(MetricsWriter& out, const MovedMediaStats& moved) {
             number(moved.entries));
   out.gauge("afterimage_moved_media_bytes", "Bytes of images' KV that is kept for other positions",
             {}, number(moved.used.value()));
-  const auto total = [&](const char* name, const char* help, std::uint64_t count) {
-    out.counter(name, help, {}, number(count));
-  };
-  total("afterimage_moved_media_answers_total", "Bounded answers, which used moved KV",
+  count(out, "afterimage_moved_media_answers_total", "Bounded answers, which used moved KV",
         moved.answers);
-  total("afterimage_moved_media_tokens_total",
+  count(out, "afterimage_moved_media_tokens_total",
         "Prompt tokens that were not computed for bounded answers", moved.tokens);
-  total("afterimage_moved_media_samples_total",
+  count(out, "afterimage_moved_media_samples_total",
         "Bounded answers that were computed again exactly and compared", moved.samples);
-  const auto compared = [&](const char* result, std::uint64_t count) {
-    out.counter("afterimage_moved_media_compared_tokens_total",
-                "Tokens of compared bounded answers, up to the first that differs",
-                {{"result", result}}, number(count));
-  };
-  compared("same", moved.same);
-  compared("other", moved.other);
+  count_by(out, "afterimage_moved_media_compared_tokens_total",
+           "Tokens of compared bounded answers, up to the first that differs", "result",
+           {{"same", moved.same}, {"other", moved.other}});
   out.gauge("afterimage_moved_media_loss_at_least",
             "Share of tokens that differ in bounded answers, at least, by the samples", {},
             moved.loss_at_least);
@@ -80,45 +64,34 @@ void write_moved(MetricsWriter& out, const MovedMediaStats& moved) {
 
 void write_similarity(MetricsWriter& out, const SimilarAnswersStats& stats) {
   const SimilarityStats& level = stats.level;
-  const auto lookups = [&](const char* verdict, std::uint64_t count) {
-    out.counter("afterimage_similarity_lookups_total", "Look-ups of similar questions, by result",
-                {{"verdict", verdict}}, number(count));
-  };
-  lookups("served", level.served);
-  lookups("matched_not_used", level.not_used);
-  lookups("missed", level.missed);
-  lookups("not_embedded", level.skipped + stats.not_embedded);
-  lookups("not_worth_it", stats.not_worth);
-  const auto evidence = [&](const char* verdict, std::uint64_t count) {
-    out.counter("afterimage_similarity_evidence_total",
-                "Answers to similar questions that were compared with the model's",
-                {{"verdict", verdict}}, number(count));
-  };
-  evidence("right", level.learned.right);
-  evidence("wrong", level.learned.wrong);
+  count_by(out, "afterimage_similarity_lookups_total", "Look-ups of similar questions, by result",
+           "verdict",
+           {{"served", level.served},
+            {"matched_not_used", level.not_used},
+            {"missed", level.missed},
+            {"not_embedded", level.skipped + stats.not_embedded},
+            {"not_worth_it", stats.not_worth}});
+  count_by(out, "afterimage_similarity_evidence_total",
+           "Answers to similar questions that were compared with the model's", "verdict",
+           {{"right", level.learned.right}, {"wrong", level.learned.wrong}});
   for (const Veto veto : kVetoes) {
     out.counter("afterimage_similarity_vetoes_total",
                 "Similar questions that were not used because their words differ, by reason",
                 {{"reason", std::string(to_string(veto))}},
                 number(level.vetoed[static_cast<std::size_t>(veto)]));
   }
-  const auto verified = [&](const char* verdict, std::uint64_t count) {
-    out.counter("afterimage_similarity_verifications_total",
-                "Look-ups whose similar questions the verifier read", {{"verdict", verdict}},
-                number(count));
-  };
-  verified("accepted", level.verified);
-  verified("refused", level.refused);
-  verified("unavailable", level.not_verified);
-  out.counter("afterimage_similarity_demotions_total",
-              "Served answers to similar questions that were wrong", {}, number(stats.demotions));
-  const auto stored = [&](const char* event, std::uint64_t count) {
-    out.counter("afterimage_similarity_archive_total", "Questions with their vectors in the tiers",
-                {{"event", event}}, number(count));
-  };
-  stored("kept", stats.archive.kept);
-  stored("restored", stats.archive.restored);
-  stored("failed", stats.archive.failed);
+  count_by(out, "afterimage_similarity_verifications_total",
+           "Look-ups whose similar questions the verifier read", "verdict",
+           {{"accepted", level.verified},
+            {"refused", level.refused},
+            {"unavailable", level.not_verified}});
+  count(out, "afterimage_similarity_demotions_total",
+        "Served answers to similar questions that were wrong", stats.demotions);
+  count_by(out, "afterimage_similarity_archive_total", "Questions with their vectors in the tiers",
+           "event",
+           {{"kept", stats.archive.kept},
+            {"restored", stats.archive.restored},
+            {"failed", stats.archive.failed}});
   out.gauge("afterimage_similarity_entries", "Questions that can be found by similarity", {},
             number(level.entries.value()));
   out.gauge("afterimage_similarity_bytes",
@@ -129,32 +102,30 @@ void write_similarity(MetricsWriter& out, const SimilarAnswersStats& stats) {
 
 void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,
                    const EncoderArchiveStats& archive) {
-  const auto total = [&](const char* name, const char* help, double count) {
-    out.counter(name, help, {}, count);
-  };
-  total("afterimage_encoder_hits_total", "Media items whose encoder output was found in memory",
-        number(encoder.hits));
-  total("afterimage_encoder_misses_total", "Media items whose encoder output was not in memory",
-        number(encoder.misses));
-  total("afterimage_encoder_covered_total",
+  count(out, "afterimage_encoder_hits_total",
+        "Media items whose encoder output was found in memory", encoder.hits);
+  count(out, "afterimage_encoder_misses_total",
+        "Media items whose encoder output was not in memory", encoder.misses);
+  count(out, "afterimage_encoder_covered_total",
         "Media items that were not looked up, because the prompt resumed from KV behind them, and "
         "whose encoder output was in memory",
-        number(encoder.covered));
-  total("afterimage_encoder_loaded_total",
+        encoder.covered);
+  count(out, "afterimage_encoder_loaded_total",
         "Encoder outputs that were not in memory and were loaded from a tier below",
-        number(archive.loaded));
-  total("afterimage_encoder_declined_total",
+        archive.loaded);
+  count(out, "afterimage_encoder_declined_total",
         "Encoder outputs that a tier below memory holds and that were encoded because that was "
         "expected to be faster",
-        number(archive.declined));
-  total("afterimage_encoder_unwritten_total",
+        archive.declined);
+  count(out, "afterimage_encoder_unwritten_total",
         "New encoder outputs that were not written to memory.disk, because almost none of the last "
         "ones was asked for again",
-        number(archive.unwritten));
-  total("afterimage_encoder_evictions_total", "Encoder outputs evicted for space",
-        number(encoder.evictions));
-  total("afterimage_encoder_saved_seconds_total", "Encoding time of the outputs that were found",
-        seconds(encoder.encode_time_saved));
+        archive.unwritten);
+  count(out, "afterimage_encoder_evictions_total", "Encoder outputs evicted for space",
+        encoder.evictions);
+  out.counter("afterimage_encoder_saved_seconds_total",
+              "Encoding time of the outputs that were found", {},
+              seconds(encoder.encode_time_saved));
   for (const auto& [name, value] : seed_named_stats(encoder)) {
     out.untyped(name, "A name of the first multimodal cache", {}, value);
   }
@@ -162,22 +133,20 @@ void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,
 
 void write_prefix(MetricsWriter& out, const PrefixCacheStats& prefix,
                   const PrefixArchiveStats& archive) {
-  const auto total = [&](const char* name, const char* help, std::uint64_t count) {
-    out.counter(name, help, {}, number(count));
-  };
-  total("afterimage_prefix_hits_total", "Prompts with a cached prefix", prefix.hits);
-  total("afterimage_prefix_misses_total", "Prompts without a cached prefix", prefix.misses);
-  total("afterimage_prefix_tokens_reused_total", "Tokens of the cached prefixes that were used",
-        prefix.tokens_reused);
-  total("afterimage_prefix_tokens_declined_total",
+  count(out, "afterimage_prefix_hits_total", "Prompts with a cached prefix", prefix.hits);
+  count(out, "afterimage_prefix_misses_total", "Prompts without a cached prefix", prefix.misses);
+  count(out, "afterimage_prefix_tokens_reused_total",
+        "Tokens of the cached prefixes that were used", prefix.tokens_reused);
+  count(out, "afterimage_prefix_tokens_declined_total",
         "Tokens whose KV a tier below memory holds and that were computed because that was "
         "expected to be faster",
         archive.tokens_declined);
-  total("afterimage_prefix_unwritten_total",
+  count(out, "afterimage_prefix_unwritten_total",
         "Prompts whose KV was not written to memory.disk, because almost none of the last ones was "
         "asked for again",
         archive.unwritten);
-  total("afterimage_prefix_evictions_total", "Prefix segments evicted for space", prefix.evictions);
+  count(out, "afterimage_prefix_evictions_total", "Prefix segments evicted for space",
+        prefix.evictions);
 }
 
 void write_memory(MetricsWriter& out, const ReuseStats& stats) {
@@ -212,39 +181,34 @@ void write_memory(MetricsWriter& out, const ReuseStats& stats) {
               "What others never take of a tenant's memory, now", {{"tenant", name}},
               number(tenant.share.value()));
   }
-  out.counter("afterimage_memory_idle_evicted_bytes_total",
-              "Bytes evicted because nobody used them for memory.idle_limit", {},
-              number(stats.governed.has_value() ? stats.governed->idle.value() : 0));
-  out.counter("afterimage_pressure_transitions_total", "Changes of the governor's mode", {},
-              number(stats.governed.has_value() ? stats.governed->transitions : 0));
+  count(out, "afterimage_memory_idle_evicted_bytes_total",
+        "Bytes evicted because nobody used them for memory.idle_limit",
+        stats.governed.has_value() ? stats.governed->idle.value() : 0);
+  count(out, "afterimage_pressure_transitions_total", "Changes of the governor's mode",
+        stats.governed.has_value() ? stats.governed->transitions : 0);
 }
 
 void write_engine(MetricsWriter& out, const EngineLoad& load) {
   out.gauge("afterimage_engine_lanes",
             "Requests that the engine of this process computes at a time", {}, load.lanes);
   out.gauge("afterimage_engine_lanes_busy", "Of those, computed now", {}, load.busy);
-  out.counter("afterimage_engine_batches_total", "Batches that computed next tokens of answers", {},
-              number(load.batches));
-  out.counter("afterimage_engine_generated_tokens_total", "Tokens computed in those batches", {},
-              number(load.generated));
+  count(out, "afterimage_engine_batches_total", "Batches that computed next tokens of answers",
+        load.batches);
+  count(out, "afterimage_engine_generated_tokens_total", "Tokens computed in those batches",
+        load.generated);
 }
 
 void write_prefetches(MetricsWriter& out, const PrefetchCounts& prefetched) {
-  const auto count = [&](const char* result, std::uint64_t value) {
-    out.counter("afterimage_prefetches_total",
-                "Next steps of clients' workflows that were looked up below memory",
-                {{"result", result}}, number(value));
-  };
-  count("useful", prefetched.useful);
-  count("useless", prefetched.useless);
-  count("nothing", prefetched.nothing);
-  count("declined", prefetched.declined);
-  out.counter("afterimage_prefetched_tokens_total",
-              "Positions whose KV was loaded for next steps of workflows", {},
-              number(prefetched.kv_tokens));
-  out.counter("afterimage_prefetched_encoder_outputs_total",
-              "Encoder outputs loaded for next steps of workflows", {},
-              number(prefetched.encoder_outputs));
+  count_by(out, "afterimage_prefetches_total",
+           "Next steps of clients' workflows that were looked up below memory", "result",
+           {{"useful", prefetched.useful},
+            {"useless", prefetched.useless},
+            {"nothing", prefetched.nothing},
+            {"declined", prefetched.declined}});
+  count(out, "afterimage_prefetched_tokens_total",
+        "Positions whose KV was loaded for next steps of workflows", prefetched.kv_tokens);
+  count(out, "afterimage_prefetched_encoder_outputs_total",
+        "Encoder outputs loaded for next steps of workflows", prefetched.encoder_outputs);
 }
 
 void write_server(MetricsWriter& out, const HttpServerStats& server) {
@@ -252,35 +216,31 @@ void write_server(MetricsWriter& out, const HttpServerStats& server) {
   out.gauge("afterimage_unread_bytes",
             "Bytes of responses that wait in memory for clients to read them", {},
             number(server.unread.value()));
-  const auto rejected = [&](const char* reason, std::uint64_t count) {
-    out.counter("afterimage_rejected_total",
-                "Requests rejected before they were read, and clients that were cut off",
-                {{"reason", reason}}, number(count));
-  };
-  rejected("body_too_large", server.large_bodies);
-  rejected("headers_too_large", server.large_headers);
-  rejected("connections", server.refused_connections);
-  rejected("overloaded", server.overloaded);
-  rejected("timeout", server.slow);
-  rejected("unread", server.unread_cut);
-  rejected("no_descriptors", server.no_descriptors);
-  rejected("malformed", server.malformed);
-  rejected("handshake", server.failed_handshakes);
+  count_by(out, "afterimage_rejected_total",
+           "Requests rejected before they were read, and clients that were cut off", "reason",
+           {{"body_too_large", server.large_bodies},
+            {"headers_too_large", server.large_headers},
+            {"connections", server.refused_connections},
+            {"overloaded", server.overloaded},
+            {"timeout", server.slow},
+            {"unread", server.unread_cut},
+            {"no_descriptors", server.no_descriptors},
+            {"malformed", server.malformed},
+            {"handshake", server.failed_handshakes}});
 }
 
 void write_requests(MetricsWriter& out, Gateway& gateway) {
   const Counts::Snapshot counts = gateway.counts().snapshot();
   out.gauge("afterimage_requests_in_flight", "Requests being answered", {},
             number(counts.in_flight));
-  out.counter("afterimage_coalesced_requests_total",
-              "Requests served by the answer to an identical request that was in flight, here or "
-              "at another gateway",
-              {}, number(counts.outcomes[static_cast<std::size_t>(Outcome::kJoined)]));
-  out.counter("afterimage_unsafe_checked_total",
-              "Served answers that were also sent to the model and compared", {},
-              number(counts.compared));
-  out.counter("afterimage_unsafe_wrong_total", "Served answers that were compared and differed", {},
-              number(counts.wrong));
+  count(out, "afterimage_coalesced_requests_total",
+        "Requests served by the answer to an identical request that was in flight, here or "
+        "at another gateway",
+        counts.outcomes[static_cast<std::size_t>(Outcome::kJoined)]);
+  count(out, "afterimage_unsafe_checked_total",
+        "Served answers that were also sent to the model and compared", counts.compared);
+  count(out, "afterimage_unsafe_wrong_total", "Served answers that were compared and differed",
+        counts.wrong);
   if (const auto bound = upper95(counts.wrong, counts.compared)) {
     out.gauge("afterimage_unsafe_rate_upper95",
               "Upper bound of the share of wrong answers, with 95 % confidence", {}, *bound);
@@ -299,9 +259,8 @@ void write_requests(MetricsWriter& out, Gateway& gateway) {
   out.gauge("afterimage_draining",
             "1 while the server finishes the requests it has and accepts no new ones", {},
             gateway.draining() ? 1 : 0);
-  out.counter("afterimage_log_lines_lost_total",
-              "Log lines dropped because the log could not keep up", {},
-              number(gateway.parts().log.lost()));
+  count(out, "afterimage_log_lines_lost_total",
+        "Log lines dropped because the log could not keep up", gateway.parts().log.lost());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "afterimage/shared_store.h"
 #include "caches/answers/answer_archive.h"
 #include "gateway/admin/admin.h"
+#include "gateway/admin/published.h"
 #include "storage/remote/redis_leases.h"
 #include "storage/remote/remote_tier.h"
 
@@ -13,8 +14,8 @@ namespace afterimage {
 namespace {
 
 void write_tier(MetricsWriter& out, const std::string& tier, const TierStats& stats) {
-  const auto total = [&](const char* name, const char* help, std::uint64_t count) {
-    out.counter(name, help, {{"tier", tier}}, static_cast<double>(count));
+  const auto total = [&](const char* name, const char* help, std::uint64_t value) {
+    count(out, name, help, value, {{"tier", tier}});
   };
   total("afterimage_tier_hits_total", "Entries that a tier below memory returned, verified",
         stats.hits);
@@ -33,57 +34,45 @@ void write_tier(MetricsWriter& out, const std::string& tier, const TierStats& st
 }
 
 void write_remote(MetricsWriter& out, const RemoteTierStats& stats, const RedisLeasesStats& turns) {
-  const auto total = [&](const char* name, const char* help, std::uint64_t count) {
-    out.counter(name, help, {}, static_cast<double>(count));
-  };
-  total("afterimage_remote_lost_total",
+  count(out, "afterimage_remote_lost_total",
         "Entries that the remote tier accepted and that did not arrive on a server", stats.lost);
-  total("afterimage_remote_incomplete_total",
+  count(out, "afterimage_remote_incomplete_total",
         "Entries on servers of which a chunk was missing, evicted for example", stats.incomplete);
-  total("afterimage_remote_circuit_rejected_total",
+  count(out, "afterimage_remote_circuit_rejected_total",
         "Entries that missed without a call, because the circuit breaker of their server was open",
         stats.circuit_rejected);
-  total("afterimage_remote_breaks_total", "Times that a circuit breaker of a server opened",
+  count(out, "afterimage_remote_breaks_total", "Times that a circuit breaker of a server opened",
         stats.cluster.times_opened);
-  total("afterimage_remote_redirected_total",
+  count(out, "afterimage_remote_redirected_total",
         "Commands that a cluster redirected to another server", stats.cluster.redirected);
-  const auto attempts = [&](const char* result, std::uint64_t count) {
-    out.counter("afterimage_lease_attempts_total",
-                "Attempts to take the lease to encode or prefill an item, by result",
-                {{"result", result}}, static_cast<double>(count));
-  };
-  attempts("acquired", turns.acquired);
-  attempts("elsewhere", turns.elsewhere);
-  attempts("unavailable", turns.unavailable);
-  attempts("expired", turns.expired);
+  count_by(out, "afterimage_lease_attempts_total",
+           "Attempts to take the lease to encode or prefill an item, by result", "result",
+           {{"acquired", turns.acquired},
+            {"elsewhere", turns.elsewhere},
+            {"unavailable", turns.unavailable},
+            {"expired", turns.expired}});
 }
 
 void write_archive(MetricsWriter& out, const AnswerArchiveStats& stats) {
-  const auto answers = [&](const char* outcome, std::uint64_t count) {
-    out.counter("afterimage_archive_answers_total",
-                "Answers put into or found in a tier below memory, by result",
-                {{"outcome", outcome}}, static_cast<double>(count));
-  };
-  answers("kept", stats.kept);
-  answers("refused", stats.refused);
-  answers("restored", stats.restored);
-  answers("erased", stats.erased);
-  answers("expired", stats.expired);
-  answers("failed", stats.failed);
-  const auto total = [&](const char* name, const char* help, std::uint64_t count) {
-    out.counter(name, help, {}, static_cast<double>(count));
-  };
+  count_by(out, "afterimage_archive_answers_total",
+           "Answers put into or found in a tier below memory, by result", "outcome",
+           {{"kept", stats.kept},
+            {"refused", stats.refused},
+            {"restored", stats.restored},
+            {"erased", stats.erased},
+            {"expired", stats.expired},
+            {"failed", stats.failed}});
   out.gauge("afterimage_shared_answers_known",
             "1 while answers are shared and this gateway knows all invalidations", {},
             stats.shared && stats.may_serve ? 1 : 0);
-  total("afterimage_shared_answers_without_lease_total",
+  count(out, "afterimage_shared_answers_without_lease_total",
         "Cached answers not served because this process had no lease to serve answers",
         stats.without_lease);
-  total("afterimage_invalidations_applied_total",
+  count(out, "afterimage_invalidations_applied_total",
         "Invalidations applied from the shared log, this gateway's own included", stats.applied);
-  total("afterimage_shared_answers_generations_total",
+  count(out, "afterimage_shared_answers_generations_total",
         "Generations of the shared list, 1 after the start", stats.generations);
-  total("afterimage_shared_answers_read_failures_total", "Failed reads of the shared list",
+  count(out, "afterimage_shared_answers_read_failures_total", "Failed reads of the shared list",
         stats.read_failures);
 }
 
