@@ -168,7 +168,7 @@ Result<ApiRecord> ApiRecord::parse(std::string_view bytes) {
   return of_bytes(std::make_shared<const std::string>(bytes));
 }
 
-std::string ApiRecord::serialize() const { return *content_->bytes; }
+const std::string& ApiRecord::serialize() const { return *content_->bytes; }
 Bytes ApiRecord::size() const { return Bytes(content_->bytes->size()); }
 
 bool ApiRecord::has_body() const { return content_->view.has_body; }

@@ -67,7 +67,7 @@ class ApiRecord {
   [[nodiscard]] static Result<ApiRecord> of_body(ApiOperation operation, std::string_view json);
   /// Reads the bytes that serialize() made. kCorruption: they are not a record.
   [[nodiscard]] static Result<ApiRecord> parse(std::string_view bytes);
-  [[nodiscard]] std::string serialize() const;
+  [[nodiscard]] const std::string& serialize() const;
   /// Of serialize().
   [[nodiscard]] Bytes size() const;
 
