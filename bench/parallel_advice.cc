@@ -2,11 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
 // How good is the advice on AMD's 27 published workloads, beside the seed's rule and no advice?
-#include "caches/scheduling/parallel_advice.h"
-
 #include <cstdio>
 
+#include "caches/scheduling/testing/parallel_rules.h"
+
 using namespace afterimage;
+using namespace afterimage::testing;
 
 namespace {
 

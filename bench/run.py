@@ -193,7 +193,6 @@ def rows_prefix():
         at = f"BM_PrefillOnceMatch/cached:{cached}/tokens:512/real_time/threads:"
         rows.append((f"two readers, 512 tokens of {cached:,} prompts", at + "2", at + "1", "one reader", None, False))
     rows.append(("keys of 2,048 blocks of 16 tokens", "BM_BlockKeys/16", "BM_FloorKeys/16", "bare XXH3-128", None, False))
-    rows.append(("blocks of 32,768 tokens, found and pinned", "BM_PoolMatch", "BM_FloorMatch", "bare block-hash map", None, False))
     return rows
 
 

@@ -146,26 +146,6 @@ ParallelAdvice advise_encoder_parallelism(const EncoderFacts& facts,
   return advice;
 }
 
-bool seed_rule(std::uint32_t images, std::uint32_t width, std::uint32_t height,
-               std::uint32_t depth) {
-  if (images >= 10 && width <= 256 && height <= 256) return false;
-  return images >= 2 || (width >= 512 && height >= 512) || depth >= 45;
-}
-
 std::span<const ParallelMeasurement> amd_parallel_measurements() { return kAmd; }
-
-ParallelRuleScore parallel_advice_regret(const ParallelRule& rule) {
-  ParallelRuleScore score{.workloads = kAmd.size()};
-  for (const ParallelMeasurement& cell : kAmd) {
-    const bool data = rule(cell);
-    const double gained = data ? cell.gain_percent : 0;
-    if (data == (cell.gain_percent > 0)) ++score.right;
-    score.gain += gained;
-    score.regret += std::max(0.0, cell.gain_percent) - gained;
-  }
-  score.gain /= static_cast<double>(kAmd.size());
-  score.regret /= static_cast<double>(kAmd.size());
-  return score;
-}
 
 }  // namespace afterimage

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -71,11 +70,6 @@ struct ParallelAdvice {
                                                         const EncoderWorkload& workload,
                                                         const EncoderDeployment& deployment);
 
-/// The rule of the original VisualKVCache, for comparison: whether it recommends data mode. It
-/// ignores the model's size and the deployment, and requires 512 pixels on both sides.
-[[nodiscard]] bool seed_rule(std::uint32_t images, std::uint32_t width, std::uint32_t height,
-                             std::uint32_t depth);
-
 /// One published measurement: square images, 8 devices, 64 requests in flight.
 struct ParallelMeasurement {
   std::string_view model;
@@ -88,15 +82,5 @@ struct ParallelMeasurement {
 
 /// AMD, 2 January 2026: three models, three sizes, three counts; 8 × MI300X, vLLM 0.11.2.
 [[nodiscard]] std::span<const ParallelMeasurement> amd_parallel_measurements();
-
-/// Score of a rule on the measurements. Gain and regret are means in percentage points.
-struct ParallelRuleScore {
-  std::size_t workloads = 0;
-  std::size_t right = 0;  // workloads for which it chose the faster mode
-  double gain = 0;        // over weights mode everywhere
-  double regret = 0;      // gain of an oracle minus this gain
-};
-using ParallelRule = std::function<bool(const ParallelMeasurement&)>;  // true: data mode
-[[nodiscard]] ParallelRuleScore parallel_advice_regret(const ParallelRule& rule);
 
 }  // namespace afterimage

@@ -7,8 +7,14 @@
 #include <cstdio>
 #include <limits>
 
+#include "caches/scheduling/testing/parallel_rules.h"
+
 namespace afterimage {
 namespace {
+
+using testing::parallel_advice_regret;
+using testing::ParallelRuleScore;
+using testing::seed_rule;
 
 constexpr EncoderFacts kSmallEncoder{
     .parameter_share = 0.002, .depth = 27, .weight_bytes = 800_MiB};
