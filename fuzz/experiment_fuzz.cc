@@ -8,11 +8,11 @@
 #include <string_view>
 
 #include "afterimage/result.h"
-#include "foundation/text/csv.h"
 #include "lab/datasets/answer_match.h"
 #include "lab/datasets/chunk_source.h"
 #include "lab/datasets/dataset.h"
 #include "lab/datasets/prompt.h"
+#include "lab/experiment/csv.h"
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/spec.h"
 

@@ -10,6 +10,7 @@
 
 #include "afterimage/result.h"
 #include "foundation/platform/files.h"
+#include "foundation/platform/testing/memory_files.h"
 #include "fuzz_input.h"
 #include "policy/pressure/linux_gauges.h"
 
@@ -43,7 +44,7 @@ void check(const Result<GaugeReading>& reading) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   testing::FuzzInput input(data, size);
-  MemoryFiles files;
+  testing::MemoryFiles files;
   for (const char* path : kPaths) {
     if (input.empty()) break;
     const std::string_view text = input.until('\0');

@@ -10,6 +10,7 @@
 
 #include "afterimage/result.h"
 #include "foundation/platform/files.h"
+#include "foundation/platform/testing/memory_files.h"
 #include "lab/experiment/experiment_report.h"
 #include "lab/experiment/sweep_page.h"
 
@@ -30,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   static const std::string kHeader = csv_record(sweep_columns());
   for (const bool with_header : {true, false}) {
-    MemoryFiles files;
+    testing::MemoryFiles files;
     const std::string content = with_header ? kHeader + std::string(text) : std::string(text);
     AFI_CHECK(files.replace("log.csv", std::as_bytes(std::span(content))).has_value());
     auto log = CsvLog::open("log.csv", sweep_columns(), files);

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "afterimage/result.h"
-#include "foundation/platform/wall_clocks.h"
+#include "foundation/platform/testing/manual_wall_clock.h"
 #include "foundation/telemetry/log.h"
 #include "foundation/telemetry/metrics.h"
 #include "foundation/text/valid_text.h"
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   std::string written;
   {
-    const ManualWallClock clock;
+    const testing::ManualWallClock clock;
     Log log({}, clock, [&](std::string_view line) {
       written += line;
       return true;

@@ -8,12 +8,13 @@
 #include "afterimage/result.h"
 #include "bench/workload/media_loader.h"
 #include "bench/workload/workload.h"
+#include "foundation/platform/testing/memory_files.h"
 
 using namespace afterimage;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view line(reinterpret_cast<const char*>(data), size);
-  const MemoryFiles no_files;
+  const testing::MemoryFiles no_files;
   auto loader = MediaLoader::open({.workload = "w.jsonl"}, no_files);
   AFI_CHECK(loader.has_value());
   // Data URLs are decoded; references to files become empty items.

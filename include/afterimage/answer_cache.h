@@ -146,11 +146,8 @@ class AnswerCache final : public BudgetClient {
                                                  AnswerEntryId after = {}) const;
   /// False: there is no such entry. kNoSpace: the limit on pinned answers would be exceeded.
   Result<bool> pin(AnswerEntryId entry, bool pinned);
-  /// What is cached for one owner; for every owner, by name.
-  [[nodiscard]] AnswerUsage owner_usage(const TenantId& owner) const;
+  /// What is cached for every owner, by name.
   [[nodiscard]] std::vector<AnswerUsage> owner_usages() const;
-  /// Removes all expired entries; returns their number.
-  EntryCount expire();
 
   /// Evicts until at least `wanted` bytes are free, expired entries first. Returns the bytes freed.
   Bytes evict_bytes(Bytes wanted) override;
@@ -171,7 +168,6 @@ class AnswerCache final : public BudgetClient {
   /// Calls `visit` with the state and each matching slot under the lock, a slice at a time.
   template <typename Visit>
   void visit(const AnswerFilter& filter, AnswerEntryId after, const Visit& visit) const;
-  [[nodiscard]] std::span<const std::byte> stored_bytes(Question& question) const;
 
   std::unique_ptr<Locked> locked_;
 };

@@ -12,6 +12,7 @@
 
 #include "afterimage/identity.h"
 #include "engines/reference/reference_engine.h"
+#include "engines/reference/testing/tiny_options.h"
 #include "runtime/engine_api/key_rotation.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
@@ -20,7 +21,7 @@ namespace afterimage {
 namespace {
 
 std::unique_ptr<ReferenceEngine> engine_of(std::size_t layers, bool mrope = true) {
-  ReferenceOptions options = ReferenceOptions::tiny_full();
+  ReferenceOptions options = testing::tiny_full();
   options.decoder.layers.assign(layers, FullAttention{});
   return ReferenceEngine::create(mrope ? options.with_mrope() : options).value();
 }

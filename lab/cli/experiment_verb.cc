@@ -14,16 +14,16 @@
 #include <vector>
 
 #include "cli/output.h"
-#include "foundation/platform/environment.h"
-#include "foundation/text/csv.h"
 #include "lab/cli/experiment_args.h"
 #include "lab/cli/experiment_engine.h"
 #include "lab/cli/verbs.h"
 #include "lab/datasets/picture_samples.h"
 #include "lab/experiment/answer_trial.h"
 #include "lab/experiment/cache_folder.h"
+#include "lab/experiment/csv.h"
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/experiment_report.h"
+#include "lab/experiment/sweep.h"
 
 namespace afterimage {
 namespace {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "cli/output.h"
-#include "foundation/platform/environment.h"
 #include "foundation/platform/terminal.h"
 #include "lab/cli/experiment_args.h"
 #include "lab/cli/experiment_engine.h"

@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 
+#include "foundation/platform/testing/memory_files.h"
 #include "lab/datasets/answer_match.h"
 #include "lab/datasets/chunk_source.h"
 #include "lab/datasets/image_roots.h"
@@ -95,7 +96,7 @@ TEST(Dataset, ReadsVideoFramesAsAList) {
 }
 
 TEST(Dataset, FindsTheFileOfAConfigurationAndItsShards) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   put(files, "gqa/val_balanced_questions.json", kGqa);
   DatasetOptions options{.data = "gqa", .max_samples = -1, .shuffle_seed = -1};
   EXPECT_EQ(load_dataset(options, files).value().samples.size(), 1U);
@@ -110,7 +111,7 @@ TEST(Dataset, FindsTheFileOfAConfigurationAndItsShards) {
 }
 
 TEST(Dataset, FetchesNothingAndSaysWhatToDo) {
-  const MemoryFiles files;
+  const testing::MemoryFiles files;
   const auto nowhere = load_dataset({}, files);
   ASSERT_FALSE(nowhere.has_value());
   EXPECT_NE(nowhere.error().message.find("--data"), std::string::npos);
@@ -120,7 +121,7 @@ TEST(Dataset, FetchesNothingAndSaysWhatToDo) {
 }
 
 TEST(Dataset, SplitsMayBeSliced) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   std::string text = "[";
   for (int i = 0; i < 10; ++i) {
     text += (i == 0 ? "" : ",") + std::string(R"({"id": ")") + std::to_string(i) +
@@ -147,7 +148,7 @@ TEST(Dataset, SplitsMayBeSliced) {
 }
 
 TEST(Dataset, ShuffleIsDeterministicForItsSeed) {
-  const MemoryFiles files;
+  const testing::MemoryFiles files;
   const auto ids = [&](std::int64_t seed) {
     std::string all;
     const auto read = load_dataset(
@@ -175,7 +176,7 @@ TEST(Dataset, TheSyntheticSetHasAPairForEachTechnique) {
 }
 
 TEST(PictureSamples, GqaRoundTrips) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   const std::vector<Sample> samples = pictures();
   ASSERT_GT(samples.size(), 100U);
   ASSERT_TRUE(write_gqa("out", samples, files).has_value());
@@ -305,7 +306,7 @@ TEST(Seed002, s23_MultiLineTemplatesAskTheQuestion) {
 
 // Regression: any path named by the data set was opened, however large.
 TEST(Seed002, s27_OpensImagesOnlyBelowTheRootsAndUpToALimit) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   const std::vector<Sample> samples = pictures(20);
   const std::string picture(reinterpret_cast<const char*>(samples[0].image->data()),
                             samples[0].image->size());
@@ -334,7 +335,7 @@ TEST(Seed002, s27_OpensImagesOnlyBelowTheRootsAndUpToALimit) {
 
 // Regression: missing images went unnoticed.
 TEST(Seed002, s24_CountsAndReportsMissingImages) {
-  const MemoryFiles files;
+  const testing::MemoryFiles files;
   std::vector<Sample> samples = pictures(40);
   const std::size_t all = samples.size();
   for (Sample& sample : samples) sample.image = nullptr;

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "foundation/platform/testing/memory_files.h"
 #include "lab/datasets/picture_samples.h"
 #include "testing/local_server.h"
 
@@ -44,7 +45,7 @@ TEST(EndpointEngine, AsksWithThePictureAndReadsTheAnswer) {
     return http_answer(
         R"({"model":"real","choices":[{"message":{"content":"a cat"},"finish_reason":"length"}]})");
   });
-  MemoryFiles files;
+  testing::MemoryFiles files;
   const ImageRoots images({}, files);
   std::vector<Sample> samples = about_a_picture();
   attach_images(samples, images);
@@ -67,7 +68,7 @@ TEST(EndpointEngine, AsksWithThePictureAndReadsTheAnswer) {
 TEST(EndpointEngine, SaysWhatIsWrong) {
   std::string reply = http_answer("no such model", 404);
   const LocalServer server([&](const std::string&, const std::string&) { return reply; });
-  MemoryFiles files;
+  testing::MemoryFiles files;
   const ImageRoots images({}, files);
   EndpointEngine engine = engine_at(server, images);
   const auto refused = engine.answer({}, "?");

@@ -8,6 +8,7 @@
 #include <map>
 #include <numbers>
 
+#include "foundation/platform/testing/memory_files.h"
 #include "lab/datasets/dataset.h"
 #include "lab/datasets/picture_samples.h"
 #include "lab/experiment/experiment.h"
@@ -65,7 +66,7 @@ class EngineStates : public ::testing::Test {
     return run(std::string(kStates) + settings).value().samples[1].source;
   }
 
-  MemoryFiles files;
+  testing::MemoryFiles files;
   ImageRoots roots{{}, files};
   ManualClock clock;
   DirectedEngine directed;

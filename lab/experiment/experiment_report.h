@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "foundation/text/csv.h"
+#include "lab/experiment/csv.h"
 #include "lab/experiment/experiment.h"
 
 namespace afterimage {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "caches/similarity/hashed_ngrams.h"
-#include "caches/similarity/picture_grid.h"
+#include "lab/experiment/picture_grid.h"
 #include "lab/experiment/plugin_hook.h"
 
 namespace afterimage {

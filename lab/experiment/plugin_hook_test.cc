@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "foundation/platform/testing/memory_files.h"
 #include "lab/experiment/experiment.h"
 
 namespace afterimage {
@@ -13,7 +14,7 @@ using ::testing::HasSubstr;
 constexpr const char* kLibrary = AFTERIMAGE_LETTERS_HOOK;
 
 Result<ExperimentReport> run_with(const std::string& layer, const std::string& hook) {
-  static const MemoryFiles files;
+  static const testing::MemoryFiles files;
   static const ImageRoots roots({}, files);
   const ManualClock clock;
   OracleEngine engine;

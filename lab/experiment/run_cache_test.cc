@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "foundation/platform/random.h"
+#include "foundation/platform/testing/memory_files.h"
 #include "lab/experiment/cache_folder.h"
 #include "lab/experiment/experiment.h"
 #include "testing/seeds.h"
@@ -44,7 +45,7 @@ struct Runs {
     return run_experiment(*spec, CacheMode::kLive, samples,
                           {roots, clock, engine, nullptr, &files});
   }
-  MemoryFiles files;
+  testing::MemoryFiles files;
   ImageRoots roots{{}, files};
   ManualClock clock;
   CountingOracle engine;

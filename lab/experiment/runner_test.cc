@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "foundation/platform/testing/memory_files.h"
 #include "lab/datasets/dataset.h"
 #include "lab/datasets/picture_samples.h"
 #include "lab/experiment/experiment.h"
@@ -40,7 +41,7 @@ struct Bench {
     asked = std::move(samples);
     return run_experiment(*spec, mode, asked, {roots, clock, engine});
   }
-  MemoryFiles files;
+  testing::MemoryFiles files;
   ImageRoots roots{{}, files};
   ManualClock clock;
   SlowEngine engine{clock};
@@ -350,7 +351,7 @@ TEST(ExperimentRunner, AModelsAnswersAreComparedByWhatTheySay) {
                                     about(1, "c", "What colour is it?", "red")};
   const auto spec = make_spec(R"({"name": "t", "model": "m"})").value();
   for (const CacheMode mode : {CacheMode::kDryRun, CacheMode::kLive}) {
-    MemoryFiles files;
+    testing::MemoryFiles files;
     const ImageRoots roots({}, files);
     const ManualClock clock;
     WordyEngine engine;
@@ -370,7 +371,7 @@ TEST(ExperimentRunner, AHitThatTheModelCannotConfirmIsWrong) {
   const std::vector<Sample> samples{about(1, "a", "What colour is it?", "red"),
                                     about(1, "b", "What colour is it?", "red")};
   const auto spec = make_spec(R"({"name": "t", "model": "m"})").value();
-  MemoryFiles files;
+  testing::MemoryFiles files;
   const ImageRoots roots({}, files);
   const ManualClock clock;
   WordyEngine engine;

@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "foundation/platform/wall_clocks.h"
 #include "lab/experiment/cache_folder.h"
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/experiment_report.h"
@@ -239,5 +240,7 @@ Result<SweepOutcome> run_sweep(std::span<const ExperimentSpec> specs, const Swee
   for (const ExperimentSpec& spec : specs) sweep.run(spec);
   return std::move(sweep).outcome(specs);
 }
+
+std::string utc_timestamp() { return rfc3339(SystemWallClock().now()).substr(0, 19) + "Z"; }
 
 }  // namespace afterimage

@@ -12,7 +12,7 @@
 #include "afterimage/clock.h"
 #include "afterimage/result.h"
 #include "foundation/platform/files.h"
-#include "foundation/text/csv.h"
+#include "lab/experiment/csv.h"
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/experiment_data.h"
 #include "lab/experiment/spec.h"
@@ -65,5 +65,8 @@ struct SweepOutcome {
 ///          experiment is reported and counted, and the others run.
 Result<SweepOutcome> run_sweep(std::span<const ExperimentSpec> specs, const SweepOptions& options,
                                Files& files, const Clock& clock, const SweepProgress& progress);
+
+/// The current UTC time, as rows have it: "2026-11-22T08:15:30Z".
+[[nodiscard]] std::string utc_timestamp();
 
 }  // namespace afterimage

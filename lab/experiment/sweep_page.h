@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "foundation/text/csv.h"
+#include "lab/experiment/csv.h"
 
 namespace afterimage {
 

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "foundation/platform/testing/memory_files.h"
 #include "lab/datasets/picture_samples.h"
 #include "lab/experiment/cache_folder.h"
 #include "lab/experiment/experiment_report.h"
@@ -94,7 +95,7 @@ struct SweepBench {
     return all;
   }
 
-  MemoryFiles files;
+  testing::MemoryFiles files;
   ManualClock clock;
   std::string said;
 };
@@ -123,7 +124,7 @@ TEST(Csv, DropsAPartialLastRow) {
 }
 
 TEST(CsvLog, AppendsToAnExistingLog) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   for (int i = 0; i < 3; ++i) {
     CsvLog log = CsvLog::open("x.csv", {"a", "b"}, files).value();
     EXPECT_EQ(log.rows().size(), static_cast<std::size_t>(i));

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "foundation/platform/testing/memory_files.h"
+
 namespace afterimage {
 namespace {
 
@@ -17,7 +19,7 @@ constexpr std::size_t kCanonical = 1;
 constexpr std::size_t kNear = 2;
 
 QuestionPairs read(std::string_view text) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   EXPECT_TRUE(
       files.replace("p.jsonl", std::as_bytes(std::span(text.data(), text.size()))).has_value());
   return read_pairs("p.jsonl", files).value();
@@ -73,7 +75,7 @@ TEST(Pairs, RejectsInvalidLinesByNumberAndReadsTheOthers) {
   EXPECT_THAT(pairs.rejected[0].error.message, HasSubstr("no text field \"b\""));
   EXPECT_EQ(pairs.rejected[2].number, 5U);
   EXPECT_THAT(pairs.rejected[3].error.message, HasSubstr("true or false"));
-  const MemoryFiles none;
+  const testing::MemoryFiles none;
   EXPECT_EQ(read_pairs("gone", none).error().code, ErrorCode::kNotFound);
 }
 

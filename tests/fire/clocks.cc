@@ -7,6 +7,7 @@
 #include "afterimage/tier.h"
 #include "caches/answers/testing/archive_machine.h"
 #include "fire/fire.h"
+#include "foundation/platform/testing/memory_files.h"
 
 namespace afterimage::fire {
 namespace {
@@ -55,7 +56,7 @@ class MixedUpTier final : public Tier {
 };
 
 /// Half a century after the clock's epoch, so that jumping ten years back does not underflow.
-struct Answers : testing::ArchiveMachine<MixedUpTier, MemoryFiles> {
+struct Answers : testing::ArchiveMachine<MixedUpTier, testing::MemoryFiles> {
   Answers() : ArchiveMachine(WallTime(24h * 365 * 50)) {}
   void give(const ScopeId& where, const std::string& words, const AnswerFacts& facts) const {
     static_cast<void>(put(where, words, "to " + words, facts));

@@ -8,6 +8,7 @@
 #include "afterimage/serve.h"
 #include "afterimage/tier.h"
 #include "engines/reference/reference_engine.h"
+#include "engines/reference/testing/tiny_options.h"
 #include "fire/fire.h"
 #include "testing/media_files.h"
 
@@ -179,7 +180,7 @@ Tally run_parts(const FireRun& run) {
     screenshots.push_back(about_screenshot(i));
   }
   Parts slices(run, tally, ReferenceOptions::tiny(), std::move(windows));
-  Parts tiles(run, tally, ReferenceOptions::tiny_tiled(), std::move(screenshots));
+  Parts tiles(run, tally, testing::tiny_tiled(), std::move(screenshots));
   const std::uint64_t rounds = run.of(400, 12);
   for (std::uint64_t i = 0; i < rounds; ++i) {
     (i % 2 == 0 ? slices : tiles).round();

@@ -12,7 +12,8 @@
 #include "afterimage/tier.h"
 #include "caches/answers/answer_archive.h"
 #include "fire/fire.h"
-#include "foundation/platform/wall_clocks.h"
+#include "foundation/platform/testing/manual_wall_clock.h"
+#include "foundation/platform/testing/memory_files.h"
 #include "storage/disk/segment_log.h"
 #include "testing/fake_block_folder.h"
 
@@ -78,8 +79,8 @@ class SimulatedStack {
   Rng rng_;
   testing::FakeDisk disk_;
   ManualClock clock_;
-  ManualWallClock wall_{WallTime(std::chrono::hours(24 * 365 * 50))};
-  MemoryFiles files_;
+  testing::ManualWallClock wall_{WallTime(std::chrono::hours(24 * 365 * 50))};
+  testing::MemoryFiles files_;
   MemoryBudget memory_{4_MiB};
   MemoryBudget room_{4_MiB};
   MemoryBudget answers_room_{1_MiB};

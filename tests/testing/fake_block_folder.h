@@ -316,7 +316,6 @@ class FakeBlockFolder final : public BlockFolder {
     return std::make_unique<FinishedTransfer>(std::size_t{0});
   }
   [[nodiscard]] std::string path() const override { return "fake"; }
-  [[nodiscard]] std::string backend() const override { return "memory"; }
 
  private:
   FakeDisk& disk_;

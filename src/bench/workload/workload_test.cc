@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bench/workload/media_loader.h"
+#include "foundation/platform/testing/memory_files.h"
 #include "testing/media_files.h"
 
 namespace afterimage {
@@ -95,7 +96,7 @@ TEST(WorkloadLine, NamesTheInvalidField) {
 }
 
 TEST(Workload, ReadsRightAnswers) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   const std::string text =
       R"({"id":"a","expected":"The circle is red.","messages":[{"role":"user","content":"?"}]})"
       "\n"
@@ -120,7 +121,7 @@ TEST(WorkloadLine, RejectsDeepNestingWithoutRecursion) {
 }
 
 TEST(Workload, RejectsBadLinesByNumberAndReadsTheOthers) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   const std::string text =
       "{\"id\":\"a\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}\n"
       "\n"
@@ -139,7 +140,7 @@ TEST(Workload, RejectsBadLinesByNumberAndReadsTheOthers) {
 }
 
 TEST(MediaLoader, ReadsEachFileOnce) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   const auto png = testing::make_png(testing::make_plain(4, 4, 1, 2, 3));
   ASSERT_TRUE(files.replace("w/a.png", png).has_value());
   MediaLoader loader = MediaLoader::open({.workload = "w/w.jsonl"}, files).value();
@@ -149,7 +150,7 @@ TEST(MediaLoader, ReadsEachFileOnce) {
 }
 
 TEST(MediaLoader, LoadsAFolderAsAVideo) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   for (const char* name : {"w/clip/1.png", "w/clip/0.png"}) {
     const auto png = testing::make_png(testing::make_plain(4, 4, name[7] == '0' ? 9 : 0, 0, 0));
     ASSERT_TRUE(files.replace(name, png).has_value());
@@ -168,7 +169,7 @@ TEST(MediaLoader, LoadsAFolderAsAVideo) {
 }
 
 TEST(MediaLoader, ChecksDataUrlsAgainstTheirBytes) {
-  const MemoryFiles files;
+  const testing::MemoryFiles files;
   MediaLoader loader = MediaLoader::open({.workload = "w.jsonl"}, files).value();
   const struct {
     const char* name;
@@ -191,7 +192,7 @@ TEST(MediaLoader, ChecksDataUrlsAgainstTheirBytes) {
 }
 
 TEST(MediaLoader, ReplacesImagesByPhotosInOrder) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   for (const char* name : {"photos/b.png", "photos/a.png"}) {
     const auto png = testing::make_png(testing::make_plain(4, 4, name[7] == 'a' ? 9 : 0, 0, 0));
     ASSERT_TRUE(files.replace(name, png).has_value());

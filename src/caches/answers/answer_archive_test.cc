@@ -14,6 +14,7 @@
 #include "caches/answers/testing/filters.h"
 #include "caches/identity/fields.h"
 #include "foundation/crypto/sha256.h"
+#include "foundation/platform/testing/memory_files.h"
 #include "testing/seeds.h"
 
 namespace afterimage {
@@ -101,7 +102,7 @@ class TroubledFiles final : public Files {
   bool refuses = false;
 
  private:
-  MemoryFiles kept_;
+  testing::MemoryFiles kept_;
 };
 
 using Machine = testing::ArchiveMachine<TroubledTier, TroubledFiles>;

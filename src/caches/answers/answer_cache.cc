@@ -175,14 +175,6 @@ bool AnswerCache::erase(Question& question) {
   return place.has_value();
 }
 
-EntryCount AnswerCache::expire() {
-  const MutexLock lock(locked_->mutex);
-  EntryCount expired;
-  for (const Duration now = locked_->clock.now(); locked_->state.expire_one(now);)
-    expired += EntryCount(1);
-  return expired;
-}
-
 Bytes AnswerCache::evict_bytes(Bytes wanted) {
   const MutexLock lock(locked_->mutex);
   const Bytes& resident = locked_->state.stats.resident;
@@ -222,15 +214,6 @@ std::optional<EvictionCandidate> AnswerCache::eviction_candidate() {
 void AnswerCache::block_admission(bool blocked) {
   const MutexLock lock(locked_->mutex);
   locked_->state.blocked = blocked;
-}
-
-std::span<const std::byte> AnswerCache::stored_bytes(Question& question) const {
-  const AnswerFormKey key = AnswerFormKey::exact(question);
-  const MutexLock lock(locked_->mutex);
-  return locked_->state.slots.at(locked_->state.forms.find(key).value())
-      .payload->tensors()
-      .front()
-      .bytes();
 }
 
 AnswerCacheStats AnswerCache::stats() const {

@@ -126,14 +126,6 @@ Result<bool> AnswerCache::pin(AnswerEntryId entry, bool pinned) {
   return true;
 }
 
-AnswerUsage AnswerCache::owner_usage(const TenantId& owner) const {
-  const MutexLock lock(locked_->mutex);
-  const auto found = locked_->state.owners.find(owner);
-  return found == locked_->state.owners.end()
-             ? AnswerUsage{.owner = owner, .kept = {}, .pinned = {}}
-             : usage_of(*found);
-}
-
 std::vector<AnswerUsage> AnswerCache::owner_usages() const {
   std::vector<AnswerUsage> usages;
   for (;; locked_->mutex.let_waiters_in()) {

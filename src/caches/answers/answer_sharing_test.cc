@@ -9,6 +9,7 @@
 #include "caches/answers/testing/answering_fleet.h"
 #include "caches/answers/testing/filters.h"
 #include "foundation/platform/periodic_task.h"
+#include "foundation/platform/testing/memory_files.h"
 #include "testing/leases_in_memory.h"
 
 namespace afterimage {
@@ -256,7 +257,7 @@ TEST(SharedAnswers, SwitchingToASharedListResetsTheFile) {
   SharedWorld world;
   MemoryBudget budget{1_MiB};
   MemoryBudget transfer{1_MiB};
-  MemoryFiles files;
+  testing::MemoryFiles files;
   const auto cache = AnswerCache::create({}, budget, world.clock).value();
   testing::SimulatedCell cell(world.servers);
   InvalidationLog list(cell, Secret{std::byte{7}});

@@ -13,7 +13,8 @@
 #include "caches/answers/testing/answering_fleet.h"
 #include "foundation/platform/mutex.h"
 #include "foundation/platform/random.h"
-#include "foundation/platform/wall_clocks.h"
+#include "foundation/platform/testing/manual_wall_clock.h"
+#include "foundation/platform/testing/memory_files.h"
 
 namespace afterimage {
 namespace {
@@ -92,7 +93,7 @@ struct CrowdedWorld {
   }
 
   ManualClock clock;
-  ManualWallClock wall{WallTime(std::chrono::seconds(1'000'000))};
+  testing::ManualWallClock wall{WallTime(std::chrono::seconds(1'000'000))};
   CrowdedTier tier;
   CrowdedCell cell;
   std::atomic<std::uint64_t> next = 1;
@@ -202,7 +203,7 @@ class CrowdedProcess {
   CrowdedWorld& world_;
   MemoryBudget budget_{1_MiB};
   MemoryBudget transfer_{1_MiB};
-  MemoryFiles files_;
+  testing::MemoryFiles files_;
   InvalidationLog list_{world_.cell, Secret{std::byte{7}}};
   std::unique_ptr<AnswerCache> cache_ = AnswerCache::create({}, budget_, world_.clock).value();
   std::unique_ptr<AnswerArchive> archive_;

@@ -61,12 +61,6 @@ double at_most(const Evidence& evidence, double doubt) {
   return 1.0 - at_least({.right = evidence.wrong, .wrong = evidence.right}, doubt);
 }
 
-std::string_view to_string(WordChange change) {
-  constexpr std::array<std::string_view, kWordChanges> kNames{"none", "reordered", "added",
-                                                              "replaced"};
-  return kNames[static_cast<std::size_t>(change)];
-}
-
 std::vector<std::string> content_words(std::string_view text) {
   std::vector<std::string> words;
   std::string word;
@@ -157,11 +151,6 @@ Evidence EvidenceTable::total() const {
 
 void EvidenceTable::forget_right() {
   for (Evidence& cell : cells_) cell.right = 0;
-}
-
-std::string_view to_string(Basis basis) {
-  constexpr std::array<std::string_view, 4> kNames{"nothing", "entry", "scope", "everything"};
-  return kNames[static_cast<std::size_t>(basis)];
 }
 
 Judgement judge(const AcceptanceOptions& options, const SimilarityKind& kind, const Evidence& entry,

@@ -37,8 +37,6 @@ enum class WordChange : unsigned char {
   kReplaced,   // each has words that the other lacks
 };
 inline constexpr std::size_t kWordChanges = 4;
-/// "none", "reordered", "added", "replaced".
-std::string_view to_string(WordChange change);
 [[nodiscard]] WordChange word_change(std::string_view a, std::string_view b);
 /// What it compares: the words without fillers and without plurals, in their order.
 [[nodiscard]] std::vector<std::string> content_words(std::string_view text);
@@ -83,8 +81,6 @@ class EvidenceTable {
 
 /// The evidence that decided a judgement.
 enum class Basis : unsigned char { kNothing, kEntry, kScope, kEverything };
-/// "nothing", "entry", "scope", "everything".
-std::string_view to_string(Basis basis);
 
 struct Judgement {
   bool serve = false;

@@ -9,10 +9,8 @@
 
 #include "caches/similarity/endpoint_embedder.h"
 #include "caches/similarity/hashed_ngrams.h"
-#include "caches/similarity/picture_grid.h"
 #include "testing/embedder_conformance.h"
 #include "testing/local_server.h"
-#include "testing/media_files.h"
 
 namespace afterimage {
 namespace {
@@ -54,19 +52,10 @@ class ServedEmbedder final : public Embedder {
   std::unique_ptr<EndpointEmbedder> asking_;
 };
 
-std::string png(std::uint32_t seed) {
-  const auto content = testing::make_png(testing::make_picture(64, 48, seed));
-  return {reinterpret_cast<const char*>(content.data()), content.size()};
-}
-
 std::vector<EmbedderFactory> embedders() {
   return {{"hashed_ngrams",
            [] { return std::make_unique<HashedNgrams>(HashedNgrams::create().value()); },
            {"a red car", "two brown dogs", "猫はどこ"}},
-          {"picture_grid",
-           [] { return std::make_unique<PictureGrid>(PictureGrid::create().value()); },
-           {png(1), png(2)},
-           true},
           {"endpoint", [] { return std::make_unique<ServedEmbedder>(); }, {"red", "a red car"}}};
 }
 

@@ -83,7 +83,6 @@ class BatchScheduler {
 
   /// Whether sequences may share a batch; true at first. False: each is computed alone.
   void share_batches(bool share) { share_batches_ = share; }
-  [[nodiscard]] bool shares_batches() const { return share_batches_; }
 
   /// How many calls of append() wait now.
   [[nodiscard]] std::size_t callers() const { return callers_; }

@@ -10,7 +10,7 @@
 #include "engines/reference/audio_parts.h"
 #include "engines/reference/kernel.h"
 #include "engines/reference/media_plan.h"
-#include "engines/reference/same_bits.h"
+#include "engines/reference/testing/same_bits.h"
 
 namespace afterimage {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "conformance/engine_conformance.h"
 #include "engines/reference/reference_engine.h"
+#include "engines/reference/testing/tiny_options.h"
 #include "testing/forwarding_engine.h"
 
 namespace afterimage::testing {
@@ -210,7 +211,7 @@ TEST(EngineConformanceKit, AcceptsTheEngineWithoutFaults) {
 }
 
 const Engine& tiled_engine() {
-  static const auto kEngine = ReferenceEngine::create(ReferenceOptions::tiny_tiled()).value();
+  static const auto kEngine = ReferenceEngine::create(testing::tiny_tiled()).value();
   return *kEngine;
 }
 

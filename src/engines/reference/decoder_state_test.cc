@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engines/reference/same_bits.h"
+#include "engines/reference/testing/same_bits.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

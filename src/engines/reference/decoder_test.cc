@@ -10,7 +10,7 @@
 #include <string>
 
 #include "engines/reference/kernel.h"
-#include "engines/reference/same_bits.h"
+#include "engines/reference/testing/same_bits.h"
 #include "engines/reference/tokenizer.h"
 #include "testing/seeds.h"
 

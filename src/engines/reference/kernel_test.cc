@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engines/reference/matrix.h"
-#include "engines/reference/same_bits.h"
+#include "engines/reference/testing/same_bits.h"
 #include "testing/seeds.h"
 
 namespace afterimage {

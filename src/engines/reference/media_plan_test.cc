@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "engines/reference/testing/tiny_options.h"
 #include "runtime/reuse/plan.h"
 #include "testing/seeds.h"
 
@@ -103,7 +104,7 @@ TEST(TileGridProperty, NoOtherGridIsNearer) {
 }
 
 TEST(MediaPlan, OfTilesCountsTheWholeOnceMore) {
-  const ReferenceOptions tiled = ReferenceOptions::tiny_tiled();  // 16 pixels, four embeddings
+  const ReferenceOptions tiled = testing::tiny_tiled();  // 16 pixels, four embeddings
   const auto embeddings = [&](std::uint32_t width, std::uint32_t height) {
     return plan_media(Modality::kImage, {.width = width, .height = height, .frames = 1}, tiled)
         ->embeddings.value();

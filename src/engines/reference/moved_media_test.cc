@@ -15,6 +15,7 @@
 #include "engines/reference/kernel.h"
 #include "engines/reference/kv_packing.h"
 #include "engines/reference/reference_engine.h"
+#include "engines/reference/testing/tiny_options.h"
 #include "engines/reference/tokenizer.h"
 #include "runtime/engine_api/key_rotation.h"
 #include "testing/media_files.h"
@@ -27,7 +28,7 @@ using testing::make_png;
 using testing::media_item;
 
 ReferenceOptions with_layers(std::size_t layers, bool mrope) {
-  ReferenceOptions options = ReferenceOptions::tiny_full();
+  ReferenceOptions options = testing::tiny_full();
   options.decoder.layers.assign(layers, FullAttention{});
   return mrope ? options.with_mrope() : options;
 }
@@ -246,7 +247,7 @@ INSTANTIATE_TEST_SUITE_P(Rotary, MovedMediaTest, ::testing::Bool(),
 TEST(MovedMediaEngine, RefusesWindowsAndRecurrentStates) {
   EXPECT_EQ(engine_of(ReferenceOptions::tiny())->key_rotation(), nullptr);
   EXPECT_EQ(engine_of(ReferenceOptions::small())->key_rotation(), nullptr);
-  const auto full = engine_of(ReferenceOptions::tiny_full());
+  const auto full = engine_of(testing::tiny_full());
   ASSERT_NE(full->key_rotation(), nullptr);
   const auto tiny = engine_of(ReferenceOptions::tiny());
   const Prompt prompt = prompt_of(*tiny, "Hi. ", {1});

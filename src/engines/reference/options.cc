@@ -149,13 +149,6 @@ ReferenceOptions ReferenceOptions::small() {
   return options;
 }
 
-ReferenceOptions ReferenceOptions::tiny_full() {
-  ReferenceOptions options = tiny();
-  options.name = "afterimage-reference-tiny-full";
-  options.decoder.layers.assign(2, FullAttention{});
-  return options;
-}
-
 ReferenceOptions ReferenceOptions::full() {
   ReferenceOptions options = small();
   options.name = "afterimage-reference-full";
@@ -167,15 +160,6 @@ ReferenceOptions ReferenceOptions::flat() {
   ReferenceOptions options = full();
   options.name = "afterimage-reference-flat";
   options.decoder.layers.assign(1, FullAttention{});
-  return options;
-}
-
-ReferenceOptions ReferenceOptions::tiny_tiled() {
-  ReferenceOptions options = tiny();
-  options.name = "afterimage-reference-tiny-tiled";
-  options.vision.max_cells = 2;
-  options.vision.max_tiles = 4;
-  options.audio.window_embeddings = 4;
   return options;
 }
 

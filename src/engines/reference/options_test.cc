@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "engines/reference/reference_engine.h"
+#include "engines/reference/testing/tiny_options.h"
 
 namespace afterimage {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 TEST(ReferenceOptions, PresetsAreValid) {
   EXPECT_TRUE(check_options(ReferenceOptions::tiny()).has_value());
   EXPECT_TRUE(check_options(ReferenceOptions::small()).has_value());
-  EXPECT_TRUE(check_options(ReferenceOptions::tiny_tiled()).has_value());
+  EXPECT_TRUE(check_options(testing::tiny_tiled()).has_value());
   EXPECT_TRUE(check_options(ReferenceOptions::tiled()).has_value());
   EXPECT_EQ(describe_decoder(ReferenceOptions::tiny().decoder),
             "w32-h2-kv1-d32-m64-full-sliding(8)-recurrent-shared(0)");

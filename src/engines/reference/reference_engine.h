@@ -112,15 +112,12 @@ struct ReferenceOptions {
   static ReferenceOptions tiny();
   /// For workloads: 6 million decoder, 8 million vision and 3 million audio weights.
   static ReferenceOptions small();
-  /// With full attention in every layer, so that KV of media can be used at other positions: two
-  /// layers of tiny's sizes, or four of small's. `flat` has one of small's: its keys and values
-  /// depend on nothing before a token, so that moving them changes only the last bits.
-  static ReferenceOptions tiny_full();
+  /// small() with full attention in its four layers, so that KV of media can be used at other
+  /// positions. `flat` has one: its keys and values depend on nothing before a token, so that moving
+  /// them changes only the last bits.
   static ReferenceOptions full();
   static ReferenceOptions flat();
-  /// With images of tiles and audio of windows: tiny's sizes, four tiles and windows of 320 ms, or small's,
-  /// twelve and 2 s.
-  static ReferenceOptions tiny_tiled();
+  /// small() with images of twelve tiles and audio of windows of 2 s.
   static ReferenceOptions tiled();
   /// These options with M-RoPE.
   [[nodiscard]] ReferenceOptions with_mrope() const;

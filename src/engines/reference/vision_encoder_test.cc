@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "engines/reference/kernel.h"
-#include "engines/reference/same_bits.h"
+#include "engines/reference/testing/same_bits.h"
 
 namespace afterimage {
 namespace {

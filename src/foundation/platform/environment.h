@@ -13,8 +13,4 @@ namespace afterimage {
 /// Sets a variable unless it is set. Call it before other threads read the environment.
 void set_environment_default(const std::string& name, const std::string& value);
 
-/// The current UTC time: "2026-11-22T08:15:30Z". For records only; code that measures takes a
-/// Clock.
-[[nodiscard]] std::string utc_timestamp();
-
 }  // namespace afterimage

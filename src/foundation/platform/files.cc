@@ -217,66 +217,6 @@ bool SystemFiles::is_folder(const std::string& path) const {
   return std::filesystem::is_directory(path, error);
 }
 
-Result<std::vector<std::byte>> MemoryFiles::read(const std::string& path, Bytes limit) const {
-  const auto it = files_.find(path);
-  if (it == files_.end()) return system_refused("read", path, ENOENT);
-  if (it->second.size() > limit.value()) return too_large(path, it->second.size(), limit);
-  return it->second;
-}
-
-Result<void> MemoryFiles::replace(const std::string& path, std::span<const std::byte> content) {
-  files_[path].assign(content.begin(), content.end());
-  return {};
-}
-
-Result<void> MemoryFiles::append(const std::string& path, std::span<const std::byte> content) {
-  files_[path].insert(files_[path].end(), content.begin(), content.end());
-  return {};
-}
-
-Result<void> MemoryFiles::cut(const std::string& path, Bytes size) {
-  const auto it = files_.find(path);
-  if (it == files_.end()) return system_refused("cut", path, ENOENT);
-  it->second.resize(std::min<std::size_t>(it->second.size(), size.value()));
-  return {};
-}
-
-Result<void> MemoryFiles::make_folder(const std::string& path) {
-  folders_.insert(path);
-  return {};
-}
-
-Result<void> MemoryFiles::empty_folder(const std::string& path, const std::string& kept) {
-  if (!is_folder(path)) return system_refused("empty", path, ENOENT);
-  std::erase_if(files_, [&](const auto& file) {
-    return file.first.starts_with(path + "/") && file.first != path + "/" + kept;
-  });
-  return {};
-}
-
-Result<void> MemoryFiles::check_replaceable(const std::string& path) const {
-  if (is_folder(path)) return system_refused("write", path, EISDIR);
-  return {};
-}
-
-Result<std::vector<std::string>> MemoryFiles::list(const std::string& folder) const {
-  if (!is_folder(folder)) return system_refused("list", folder, ENOENT);
-  std::vector<std::string> names;
-  const std::string prefix = folder + "/";
-  for (const auto& [path, content] : files_) {
-    if (path.starts_with(prefix) && path.find('/', prefix.size()) == std::string::npos) {
-      names.push_back(path.substr(prefix.size()));
-    }
-  }
-  return names;
-}
-
-bool MemoryFiles::is_folder(const std::string& path) const {
-  if (folders_.contains(path)) return true;
-  const auto it = files_.lower_bound(path + "/");
-  return it != files_.end() && it->first.starts_with(path + "/");
-}
-
 std::string path_beside(const std::string& base_file, const std::string& path) {
   return (std::filesystem::path(base_file).parent_path() / path).lexically_normal().string();
 }

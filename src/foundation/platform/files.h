@@ -4,8 +4,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <map>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,24 +61,6 @@ class SystemFiles final : public Files {
   Result<void> check_replaceable(const std::string& path) const override;
   Result<std::vector<std::string>> list(const std::string& folder) const override;
   [[nodiscard]] bool is_folder(const std::string& path) const override;
-};
-
-/// A file system in memory, for tests. Not thread-safe while being written.
-class MemoryFiles final : public Files {
- public:
-  Result<std::vector<std::byte>> read(const std::string& path, Bytes limit) const override;
-  Result<void> replace(const std::string& path, std::span<const std::byte> content) override;
-  Result<void> append(const std::string& path, std::span<const std::byte> content) override;
-  Result<void> cut(const std::string& path, Bytes size) override;
-  Result<void> make_folder(const std::string& path) override;
-  Result<void> empty_folder(const std::string& path, const std::string& kept) override;
-  Result<void> check_replaceable(const std::string& path) const override;
-  Result<std::vector<std::string>> list(const std::string& folder) const override;
-  [[nodiscard]] bool is_folder(const std::string& path) const override;
-
- private:
-  std::map<std::string, std::vector<std::byte>> files_;
-  std::set<std::string> folders_;  // created explicitly; others exist because they contain files
 };
 
 /// `path` relative to the folder that contains `base_file`; absolute paths are returned unchanged.

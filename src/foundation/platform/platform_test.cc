@@ -20,6 +20,8 @@
 #include "foundation/platform/files.h"
 #include "foundation/platform/open_files.h"
 #include "foundation/platform/random.h"
+#include "foundation/platform/testing/manual_wall_clock.h"
+#include "foundation/platform/testing/memory_files.h"
 #include "foundation/platform/wall_clocks.h"
 #include "testing/clock_conformance.h"
 #include "testing/temporary_folder.h"
@@ -68,7 +70,7 @@ TEST(Rfc3339, WritesEveryDigit) {
 
 TEST(ManualWallClock, ShowsWhatItWasSetTo) {
   using namespace std::chrono_literals;
-  ManualWallClock clock;
+  testing::ManualWallClock clock;
   EXPECT_EQ(clock.now(), WallTime());
   clock.set(WallTime(5s));
   EXPECT_EQ(clock.now(), WallTime(5s));
@@ -105,7 +107,7 @@ struct FilesUnderTest {
 
 template <typename T>
 class FilesContract : public ::testing::Test {};
-using FileSystems = ::testing::Types<SystemFiles, MemoryFiles>;
+using FileSystems = ::testing::Types<SystemFiles, testing::MemoryFiles>;
 TYPED_TEST_SUITE(FilesContract, FileSystems);
 
 TYPED_TEST(FilesContract, ReadsWhatWasWritten) {
@@ -197,11 +199,7 @@ TEST(SystemFiles, EmptyingAFolderDoesNotFollowLinks) {
   EXPECT_TRUE(files.read(outside.file("precious"), 1_KiB).has_value());
 }
 
-TEST(Environment, TimestampsAreInUtc) {
-  const std::string now = utc_timestamp();
-  ASSERT_EQ(now.size(), 20U) << now;
-  EXPECT_EQ(now[10], 'T');
-  EXPECT_EQ(now[19], 'Z');
+TEST(Environment, AVariableIsSetOrNot) {
   EXPECT_FALSE(environment("AFTERIMAGE_NOBODY_SETS_THIS").has_value());
   EXPECT_TRUE(environment("PATH").has_value());
 }

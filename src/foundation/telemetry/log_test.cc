@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "foundation/platform/mutex.h"
-#include "foundation/platform/wall_clocks.h"
+#include "foundation/platform/testing/manual_wall_clock.h"
 
 namespace afterimage {
 namespace {
@@ -53,7 +53,7 @@ struct LogUnderTest {
     return lines.kept;
   }
 
-  ManualWallClock clock{WallTime(1795507200s)};
+  testing::ManualWallClock clock{WallTime(1795507200s)};
   Lines lines;
   Log log;
 };
@@ -179,7 +179,7 @@ TEST(Log, RepeatsALossReportThatWasLost) {
   std::vector<bool> works = {false, true, false, true, true};  // a, b, the loss, c, the loss
   std::size_t next = 0;
   std::vector<std::string> kept;
-  const ManualWallClock clock;
+  const testing::ManualWallClock clock;
   {
     Log log({}, clock, [&](std::string_view line) {
       if (works.at(next)) kept.emplace_back(line);
@@ -199,7 +199,7 @@ TEST(Log, DropsTheQueueOfAStuckReaderAtExit) {
   std::atomic<bool> ending = false;
   std::atomic<std::size_t> tried = 0;
   {
-    const ManualWallClock clock;
+    const testing::ManualWallClock clock;
     Log log({.queue_lines = kLines}, clock, [&](std::string_view) {
       while (!ending) std::this_thread::yield();
       ++tried;
@@ -213,7 +213,7 @@ TEST(Log, DropsTheQueueOfAStuckReaderAtExit) {
 
 TEST(Log, FlushesTheQueueAtExit) {
   Lines lines;
-  const ManualWallClock clock;
+  const testing::ManualWallClock clock;
   {
     Log log({}, clock, lines.sink());
     lines.hold();
@@ -273,7 +273,7 @@ TEST(DescriptorSink, DoesNotBlockOnAStuckReader) {
 TEST(DescriptorSink, AClosedPipeDoesNotEndTheProcess) {
   Pipe pipe;
   ::close(std::exchange(pipe.ends[0], -1));
-  const ManualWallClock clock;
+  const testing::ManualWallClock clock;
   Log log({}, clock, descriptor_sink(pipe.ends[1]));
   log.info("request");
   log.flush();

@@ -12,7 +12,8 @@
 #include <thread>
 
 #include "caches/identity/fields.h"
-#include "foundation/platform/wall_clocks.h"
+#include "foundation/platform/testing/manual_wall_clock.h"
+#include "foundation/platform/testing/memory_files.h"
 #include "testing/seeds.h"
 
 namespace afterimage {
@@ -59,9 +60,9 @@ struct KeysFixture {
                                                Counting counting = Counting::kCounts) {
     return tenants->identify("Bearer " + key, std::nullopt, "", counting);
   }
-  MemoryFiles files;
+  testing::MemoryFiles files;
   ManualClock clock;
-  ManualWallClock wall{WallTime(Duration(1'795'564'800s))};  // a day begins
+  testing::ManualWallClock wall{WallTime(Duration(1'795'564'800s))};  // a day begins
   std::unique_ptr<KeyStore> store;
   std::unique_ptr<Tenants> tenants;
 };

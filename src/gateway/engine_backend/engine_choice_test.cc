@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "foundation/platform/wall_clocks.h"
+#include "foundation/platform/testing/manual_wall_clock.h"
 #include "gateway/openai/live_events.h"
 #include "gateway/openai/record.h"
 
@@ -29,7 +29,7 @@ class ShortFormat final : public AnswerFormat {
 
 /// The content of an answer in these pieces.
 std::string content_of(std::size_t most, std::initializer_list<std::string_view> pieces) {
-  const ManualWallClock clock;
+  const testing::ManualWallClock clock;
   IdGenerator ids(clock);
   LiveEvents events(ApiOperation::kChat, ids.answer(ApiOperation::kChat), "m", "f");
   EngineChoice choice(0, events, ids);

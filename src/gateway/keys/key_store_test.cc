@@ -8,7 +8,8 @@
 #include <span>
 #include <thread>
 
-#include "foundation/platform/wall_clocks.h"
+#include "foundation/platform/testing/manual_wall_clock.h"
+#include "foundation/platform/testing/memory_files.h"
 
 namespace afterimage {
 namespace {
@@ -51,7 +52,7 @@ class FragileFiles final : public Files {
     files.replace(path, std::as_bytes(std::span(text))).value();
   }
 
-  MemoryFiles files;
+  testing::MemoryFiles files;
   bool broken = false;
   std::atomic<int> writes = 0;
 };
@@ -64,7 +65,7 @@ struct KeyStoreFixture : ::testing::Test {
   }
 
   FragileFiles files;
-  ManualWallClock wall{WallTime(Duration(1'795'507'200s))};
+  testing::ManualWallClock wall{WallTime(Duration(1'795'507'200s))};
   std::unique_ptr<KeyStore> store;
 };
 using KeyStoreTest = KeyStoreFixture;

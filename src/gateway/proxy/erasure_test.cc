@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "foundation/platform/wall_clocks.h"
+#include "foundation/platform/testing/manual_wall_clock.h"
 
 namespace afterimage {
 namespace {
@@ -17,7 +17,8 @@ std::string heard(const EraseTarget& target) {
     return "before " + std::to_string(again->made_before->time_since_epoch().count());
   }
   const std::string by = again->tag.has_value() ? "a tag: " : "";
-  return again->everything ? "everything" : by + answer_filter(*again, ManualWallClock()).tag;
+  return again->everything ? "everything"
+                           : by + answer_filter(*again, testing::ManualWallClock()).tag;
 }
 
 TEST(Erasure, OtherGatewaysHearWhatIsErased) {
@@ -32,7 +33,7 @@ TEST(Erasure, OtherGatewaysHearWhatIsErased) {
 }
 
 TEST(Erasure, SelectsAnswersByTheDayTheyWereMade) {
-  const ManualWallClock wall(WallTime(std::chrono::days(20'000) + std::chrono::hours(6)));
+  const testing::ManualWallClock wall(WallTime(std::chrono::days(20'000) + std::chrono::hours(6)));
   EXPECT_EQ(first_day_kept(std::chrono::days(30), wall).time_since_epoch().count(), 19'971);
   const AnswerFilter filter =
       answer_filter({.made_before = first_day_kept(std::chrono::days(1), wall)}, wall);

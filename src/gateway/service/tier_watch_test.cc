@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "foundation/platform/wall_clocks.h"
+#include "foundation/platform/testing/manual_wall_clock.h"
 
 namespace afterimage {
 namespace {
@@ -23,7 +23,7 @@ struct Watched {
     return std::exchange(written, {});
   }
   ManualClock clock;
-  ManualWallClock wall{WallTime(1795507200s)};
+  testing::ManualWallClock wall{WallTime(1795507200s)};
   std::vector<std::string> written;
   Log log{{}, wall, [this](std::string_view line) {
             written.emplace_back(line);

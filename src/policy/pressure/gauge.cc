@@ -41,14 +41,6 @@ Result<void> take_reading(PressureGauge& gauge, const Clock& clock, GovernorInpu
   return {};
 }
 
-Result<GaugeReading> ScriptedGauge::read() {
-  if (readings_.empty()) return fail(ErrorCode::kUnavailable, "the scripted gauge has no readings");
-  const Result<GaugeReading> reading = readings_.front();
-  if (readings_.size() > 1) readings_.pop_front();
-  AFI_TRY(const GaugeReading shown, reading);
-  return checked(shown, name());
-}
-
 TightestGauge::TightestGauge(std::vector<std::shared_ptr<PressureGauge>> gauges)
     : gauges_(std::move(gauges)) {
   AFI_CHECK(!gauges_.empty());

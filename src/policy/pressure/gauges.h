@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,18 +17,6 @@ namespace afterimage {
 /// kCorruption: impossible numbers: no memory, more used than the total, or a stall that is not
 /// between 0 and 1.
 Result<GaugeReading> checked(const GaugeReading& reading, std::string_view gauge);
-
-/// Returns the given readings in order, and then repeats the last one; for tests and drills.
-class ScriptedGauge final : public PressureGauge {
- public:
-  explicit ScriptedGauge(std::deque<Result<GaugeReading>> readings)
-      : readings_(std::move(readings)) {}
-  [[nodiscard]] std::string_view name() const override { return "scripted"; }
-  Result<GaugeReading> read() override;
-
- private:
-  std::deque<Result<GaugeReading>> readings_;
-};
 
 /// Several gauges of memories in which the same bytes lie, as a machine and a control group: its
 /// reading is that of the memory with the least left.
@@ -88,22 +75,10 @@ class RocmGauge final : public PressureGauge {
   std::uint32_t device_;
 };
 
-/// Opens the gauge of the control group in a folder, version 1 or 2. kUnavailable: it is not a
-/// control group, or it has no limit.
-Result<std::unique_ptr<PressureGauge>> open_group_gauge(const std::string& folder);
-
 /// What an operator's list of gauges names.
 struct NamedGauges {
   std::shared_ptr<PressureGauge> host;    // nullptr: none of host memory
   std::shared_ptr<PressureGauge> device;  // nullptr: none of a GPU's memory
 };
-
-/// Opens a list such as "auto,nvml:0": "auto" (open_host_gauge), "host" (the machine), "cgroup" (the
-/// control group of this process with the smallest limit), a folder (open_group_gauge), "nvml:N" (an
-/// NVIDIA GPU). Of several for one kind of memory the tightest wins. Empty: no gauge.
-///
-/// Errors   kInvalidArgument: another word, also "rocm:N", since no entry lies in an AMD GPU's
-///          memory; kUnavailable: a gauge cannot be opened.
-Result<NamedGauges> open_gauges(std::string_view list);
 
 }  // namespace afterimage

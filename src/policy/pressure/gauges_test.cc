@@ -12,9 +12,11 @@
 #include <utility>
 
 #include "afterimage/pressure.h"
+#include "foundation/platform/testing/memory_files.h"
 #include "policy/pressure/governor.h"
 #include "policy/pressure/linux_gauges.h"
 #include "policy/pressure/testing/fake_gpu_memory.h"
+#include "policy/pressure/testing/scripted_gauge.h"
 #include "testing/gauge_conformance.h"
 
 namespace afterimage {
@@ -39,7 +41,7 @@ class OnFiles final : public PressureGauge {
   Result<GaugeReading> read() override { return gauge_.read(); }
 
  private:
-  MemoryFiles files_;
+  testing::MemoryFiles files_;
   Gauge gauge_;
 };
 
@@ -152,7 +154,7 @@ struct HostFiles {
     total = (*gauge)->read()->total;
     return std::string((*gauge)->name());
   }
-  MemoryFiles files;
+  testing::MemoryFiles files;
 };
 
 TEST(OpenHostGauge, ChoosesTheSmallestLimit) {
@@ -206,7 +208,7 @@ TEST(OpenHostGauge, ChoosesTheSmallestLimit) {
     EXPECT_EQ(host.opened(total), c.gauge) << c.name;
     EXPECT_EQ(total, c.total) << c.name;
   }
-  EXPECT_EQ(open_host_gauge(MemoryFiles(), "/r").error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(open_host_gauge(testing::MemoryFiles(), "/r").error().code, ErrorCode::kUnavailable);
 }
 
 TEST(OpenGroupGauge, NamesAFolderThatIsNotAGroup) {
@@ -246,7 +248,7 @@ TEST(OpenGauges, ReadAListAndTheTightestWins) {
 
 TEST(TightestGauge, ReportsTheMemoryWithTheLeastLeft) {
   const auto says = [](GaugeReading reading) {
-    return std::make_shared<ScriptedGauge>(std::deque<Result<GaugeReading>>{reading});
+    return std::make_shared<testing::ScriptedGauge>(std::deque<Result<GaugeReading>>{reading});
   };
   TightestGauge gauge({says({.total = 64_GiB, .used = 60_GiB, .stall = 0.2}),
                        says({.total = 8_GiB, .used = 3_GiB, .stall = 0.1})});
@@ -255,8 +257,9 @@ TEST(TightestGauge, ReportsTheMemoryWithTheLeastLeft) {
                        says({.total = 8_GiB, .used = 3_GiB, .stall = 0.1})});
   EXPECT_EQ(other.read()->used, 3_GiB);
   EXPECT_EQ(other.read()->stall, 0.2) << "the worst of all";
-  TightestGauge blind({says({.total = 64_GiB, .used = 60_GiB}),
-                       std::make_shared<ScriptedGauge>(std::deque<Result<GaugeReading>>{})});
+  TightestGauge blind(
+      {says({.total = 64_GiB, .used = 60_GiB}),
+       std::make_shared<testing::ScriptedGauge>(std::deque<Result<GaugeReading>>{})});
   EXPECT_EQ(blind.read().error().code, ErrorCode::kUnavailable) << "it may be the tightest";
 }
 
@@ -425,11 +428,11 @@ const GaugeFactory kNvmlFactory{
 const GaugeFactory kScriptedFactory{
     "scripted",
     [] {
-      return std::make_unique<ScriptedGauge>(
+      return std::make_unique<testing::ScriptedGauge>(
           std::deque<Result<GaugeReading>>{GaugeReading{.total = 4_GiB, .used = 1_GiB}});
     },
     [] {
-      return std::make_unique<ScriptedGauge>(
+      return std::make_unique<testing::ScriptedGauge>(
           std::deque<Result<GaugeReading>>{fail(ErrorCode::kUnavailable, "off")});
     }};
 INSTANTIATE_TEST_SUITE_P(Gauges, GaugeConformance,

@@ -226,22 +226,10 @@ Result<std::unique_ptr<PressureGauge>> open_own_group_gauge(const Files& files,
                              "no control group of this process has a memory limit: use host"));
 }
 
-namespace {
-
-const Files& system_files() {
+Result<std::unique_ptr<PressureGauge>> open_host_gauge() {
   static const SystemFiles kFiles;
-  return kFiles;
+  return open_host_gauge(kFiles);
 }
-
-}  // namespace
-
-Result<std::unique_ptr<PressureGauge>> open_host_gauge() { return open_host_gauge(system_files()); }
-
-Result<std::unique_ptr<PressureGauge>> open_group_gauge(const std::string& folder) {
-  return open_group_gauge(system_files(), folder);
-}
-
-Result<NamedGauges> open_gauges(std::string_view list) { return open_gauges(list, system_files()); }
 
 namespace {
 

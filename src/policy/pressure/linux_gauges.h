@@ -63,13 +63,19 @@ class CgroupV1Gauge final : public PressureGauge {
 /// open_host_gauge() that reads through `files`; `root` is prepended to all paths, for tests.
 Result<std::unique_ptr<PressureGauge>> open_host_gauge(const Files& files,
                                                        const std::string& root = "");
-/// open_gauges() that reads through `files`.
+/// Opens a list such as "auto,nvml:0", with paths below `root`: "auto" (open_host_gauge), "host" (the machine), "cgroup" (the
+/// control group of this process with the smallest limit), a folder (open_group_gauge), "nvml:N" (an
+/// NVIDIA GPU). Of several for one kind of memory the tightest wins. Empty: no gauge.
+///
+/// Errors   kInvalidArgument: another word, also "rocm:N", since no entry lies in an AMD GPU's
+///          memory; kUnavailable: a gauge cannot be opened.
 Result<NamedGauges> open_gauges(std::string_view list, const Files& files,
                                 const std::string& root = "");
 /// The gauge of this process's control group with the smallest limit. kUnavailable: none has one.
 Result<std::unique_ptr<PressureGauge>> open_own_group_gauge(const Files& files,
                                                             const std::string& root = "");
-/// open_group_gauge() that reads through `files`.
+/// The gauge of the control group in a folder, version 1 or 2. kUnavailable: it is not a control
+/// group, or it has no limit.
 Result<std::unique_ptr<PressureGauge>> open_group_gauge(const Files& files,
                                                         const std::string& folder);
 

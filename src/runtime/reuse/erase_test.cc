@@ -21,7 +21,7 @@
 #include "afterimage/tier.h"
 #include "engines/reference/reference_engine.h"
 #include "foundation/media/ppm.h"
-#include "foundation/platform/wall_clocks.h"
+#include "foundation/platform/testing/manual_wall_clock.h"
 #include "runtime/reuse/plan.h"
 #include "testing/media_files.h"
 #include "testing/temporary_folder.h"
@@ -116,7 +116,7 @@ class Erase : public ::testing::Test {
 
   SystemClock clock;
   ManualClock since_start;
-  ManualWallClock wall{WallTime(std::chrono::sys_days(std::chrono::days(20'000)))};
+  testing::ManualWallClock wall{WallTime(std::chrono::sys_days(std::chrono::days(20'000)))};
   testing::TemporaryFolder folder;
   MemoryBudget memory{64_MiB};
   MemoryBudget near{1_MiB};

@@ -18,6 +18,7 @@
 #include "afterimage/serve.h"
 #include "afterimage/tier.h"
 #include "engines/reference/reference_engine.h"
+#include "engines/reference/testing/tiny_options.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
 #include "testing/seeds.h"
@@ -32,7 +33,7 @@ class MovedServe : public ::testing::Test {
   MovedServe() { open(); }
 
   static std::unique_ptr<ReferenceEngine> make_engine(bool mrope = true) {
-    const ReferenceOptions options = ReferenceOptions::tiny_full();
+    const ReferenceOptions options = testing::tiny_full();
     return ReferenceEngine::create(mrope ? options.with_mrope() : options).value();
   }
   [[nodiscard]] MovedMediaOptions moving() const {

@@ -16,6 +16,7 @@
 #include "afterimage/serve.h"
 #include "afterimage/tier.h"
 #include "engines/reference/reference_engine.h"
+#include "engines/reference/testing/tiny_options.h"
 #include "runtime/reuse/split_memory.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
@@ -59,7 +60,7 @@ const ReferenceEngine& reference() {
 }
 
 const ReferenceEngine& tiled() {
-  static const auto kEngine = ReferenceEngine::create(ReferenceOptions::tiny_tiled()).value();
+  static const auto kEngine = ReferenceEngine::create(testing::tiny_tiled()).value();
   return *kEngine;
 }
 

@@ -78,8 +78,6 @@ class BlockFolder {
   virtual std::unique_ptr<Transfer> sync() = 0;
   /// For messages.
   [[nodiscard]] virtual std::string path() const = 0;
-  /// "io_uring, direct", "threads, buffered", …
-  [[nodiscard]] virtual std::string backend() const = 0;
 };
 
 /// Opens a folder on this machine. Creates it (mode 0700) if only its last part is missing, and

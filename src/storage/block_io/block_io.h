@@ -60,7 +60,6 @@ class BlockIo {
  public:
   virtual ~BlockIo() = default;
   virtual std::unique_ptr<Transfer> start(BlockOperation operation) = 0;
-  [[nodiscard]] virtual std::string name() const = 0;
 };
 
 std::shared_ptr<BlockIo> make_thread_io();

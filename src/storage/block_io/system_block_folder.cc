@@ -189,9 +189,6 @@ class SystemBlockFolder final : public BlockFolder {
     return limit.rlim_cur == RLIM_INFINITY ? ~std::uint64_t{0} : limit.rlim_cur;
   }
   [[nodiscard]] std::string path() const override { return folder_->path(); }
-  [[nodiscard]] std::string backend() const override {
-    return io_->name() + (direct_ ? ", direct" : ", buffered");
-  }
 
  private:
   Result<std::shared_ptr<const OpenFile>> open_file(const std::string& name, int flags) {

@@ -91,7 +91,6 @@ class ThreadIo final : public BlockIo {
     changed_.notify_all();
     return std::make_unique<ThreadTransfer>(job);
   }
-  [[nodiscard]] std::string name() const override { return "threads"; }
 
  private:
   void work() {

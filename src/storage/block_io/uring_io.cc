@@ -44,7 +44,6 @@ class UringIo final : public BlockIo, public std::enable_shared_from_this<UringI
     if (in_flight_ == 0) ::io_uring_queue_exit(&ring_);
   }
   [[nodiscard]] bool works() const { return works_; }
-  [[nodiscard]] std::string name() const override { return "io_uring"; }
 
   std::unique_ptr<Transfer> start(BlockOperation operation) override;
 

@@ -320,7 +320,6 @@ Result<std::unique_ptr<DeviceTier>> DeviceTier::open(const DeviceTierOptions& op
 DeviceTier::DeviceTier(std::unique_ptr<State> state) : state_(std::move(state)) {}
 DeviceTier::~DeviceTier() = default;
 
-const std::string& DeviceTier::device_name() const { return state_->device->name(); }
 Result<DeviceMemory> DeviceTier::device_memory() const { return state_->device->memory(); }
 
 Result<void> DeviceTier::put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) {

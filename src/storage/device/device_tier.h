@@ -108,7 +108,6 @@ class DeviceTier final : public Tier, public BudgetClient {
   void block_admission(bool blocked) override;
 
   /// Of the GPU, such as "NVIDIA H100".
-  [[nodiscard]] const std::string& device_name() const;
   [[nodiscard]] Result<DeviceMemory> device_memory() const;
 
  private:

@@ -257,7 +257,6 @@ std::optional<EntryMetadata> SegmentLog::metadata(const TierKey& key) const {
 }
 
 const DiskRecovery& SegmentLog::recovery() const { return state_->recovery; }
-std::string SegmentLog::backend() const { return state_->folder->backend(); }
 
 SegmentLogStats SegmentLog::stats() const {
   const MutexLock index_lock(state_->index_mutex);

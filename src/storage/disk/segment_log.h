@@ -98,7 +98,6 @@ class SegmentLog {
   [[nodiscard]] std::optional<EntryMetadata> metadata(const TierKey& key) const;
   [[nodiscard]] const DiskRecovery& recovery() const;
   [[nodiscard]] SegmentLogStats stats() const;
-  [[nodiscard]] std::string backend() const;
   /// Recounts everything; aborts if the counters disagree.
   void check_invariants() const;
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "foundation/platform/testing/memory_files.h"
+
 namespace afterimage {
 namespace {
 
@@ -18,7 +20,7 @@ EncryptionKeys key_of(char digit) {
 }
 
 TEST(EncryptedFiles, RoundTripAndStoreNoPlaintext) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   EncryptedFiles encrypted(files, key_of('1'));
   ASSERT_TRUE(encrypted.replace("folder/list", kContent).has_value());
   EXPECT_TRUE(
@@ -33,7 +35,7 @@ TEST(EncryptedFiles, RoundTripAndStoreNoPlaintext) {
 
 // A file under another key must not be reported as lost, or the caller would start a new one.
 TEST(EncryptedFiles, DistinguishAnotherKeyFromDamage) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   ASSERT_TRUE(EncryptedFiles(files, key_of('1')).replace("list", kContent).has_value());
   EXPECT_EQ(EncryptedFiles(files, key_of('2')).read("list", 1_KiB).error().code,
             ErrorCode::kUnavailable);
@@ -47,7 +49,7 @@ TEST(EncryptedFiles, DistinguishAnotherKeyFromDamage) {
 }
 
 TEST(EncryptedFiles, CannotBeSwapped) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   EncryptedFiles encrypted(files, key_of('1'));
   ASSERT_TRUE(encrypted.replace("a/one", kContent).has_value());
   ASSERT_TRUE(files.replace("a/two", files.read("a/one", 1_KiB).value()).has_value());

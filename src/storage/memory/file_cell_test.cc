@@ -8,13 +8,15 @@
 #include <string>
 #include <string_view>
 
+#include "foundation/platform/testing/memory_files.h"
+
 namespace afterimage {
 namespace {
 
 std::span<const std::byte> bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 TEST(FileCell, IsReplacedOnlyByWhoeverReadItsLastValue) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   FileCell cell(files, "cell");
   EXPECT_FALSE(cell.read().value().has_value());
   EXPECT_TRUE(cell.replace(std::nullopt, bytes("one")).value());
@@ -26,7 +28,7 @@ TEST(FileCell, IsReplacedOnlyByWhoeverReadItsLastValue) {
 }
 
 TEST(FileCell, AFileThatCannotBeReadIsNotReplaced) {
-  MemoryFiles files;
+  testing::MemoryFiles files;
   FileCell cell(files, "cell");
   const std::string large(FileCell::kMostBytes.value() + 1, 'x');
   ASSERT_TRUE(files.replace("cell", bytes(large)).has_value());

@@ -23,20 +23,6 @@ std::size_t place_of(const Tier& tier, const TierKey& key) {
 
 }  // namespace
 
-std::string_view to_string(LoadReason reason) {
-  switch (reason) {
-    case LoadReason::kQuicker:
-      return "quicker";
-    case LoadReason::kSlower:
-      return "slower";
-    case LoadReason::kUnmeasured:
-      return "unmeasured";
-    case LoadReason::kProbe:
-      return "probe";
-  }
-  return "unknown";
-}
-
 LoadOrCompute::LoadOrCompute(const Clock& clock, const LoadOrComputeOptions& options)
     : clock_(clock), options_(options) {
   for (Place& place : places_) place.credited_at = clock.now();

@@ -33,8 +33,6 @@ enum class LoadReason : unsigned char {
   kUnmeasured,  // too few loads, or no cost, to tell: load
   kProbe,       // computing is expected to be faster; load anyway to measure again
 };
-/// "quicker", "slower", "unmeasured", "probe".
-std::string_view to_string(LoadReason reason);
 
 /// What to load, and why.
 struct LoadChoice {

@@ -14,7 +14,8 @@
 #include "caches/answers/answer_archive.h"
 #include "caches/answers/testing/questions.h"
 #include "foundation/platform/files.h"
-#include "foundation/platform/wall_clocks.h"
+#include "foundation/platform/testing/manual_wall_clock.h"
+#include "foundation/platform/testing/memory_files.h"
 #include "testing/simulated_cell.h"
 
 /// Simulated processes that share answers, in one thread and on one manual clock.
@@ -59,7 +60,7 @@ struct SharedWorld {
     wall.set(wall.now() + time);
   }
   ManualClock clock;
-  ManualWallClock wall{WallTime(std::chrono::seconds(1'000'000))};
+  testing::ManualWallClock wall{WallTime(std::chrono::seconds(1'000'000))};
   MemoryBudget below{64_MiB};
   SharedTier tier{below};
   SimulatedServers servers;
@@ -133,7 +134,7 @@ class AnsweringProcess {
 
   std::function<void(Duration)> wait = [this](Duration time) { world_.pass(time); };
   std::vector<std::string> heard;  // tags that others invalidated
-  MemoryFiles files;
+  testing::MemoryFiles files;
   std::unique_ptr<SimulatedCell> cell;
   std::unique_ptr<AnswerCache> cache;
   std::unique_ptr<AnswerArchive> archive;

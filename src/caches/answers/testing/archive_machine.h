@@ -11,7 +11,7 @@
 #include "afterimage/memory_budget.h"
 #include "caches/answers/answer_archive.h"
 #include "caches/answers/testing/questions.h"
-#include "foundation/platform/wall_clocks.h"
+#include "foundation/platform/testing/manual_wall_clock.h"
 
 namespace afterimage::testing {
 
@@ -78,7 +78,7 @@ struct ArchiveMachine {
   MemoryBudget transfer{1_MiB};
   MemoryBudget budget{1_MiB};
   ManualClock clock;
-  ManualWallClock wall;
+  testing::ManualWallClock wall;
   TierUnder tier{below};
   FilesUnder files;
   std::unique_ptr<AnswerCache> cache;

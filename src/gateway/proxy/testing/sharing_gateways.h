@@ -13,7 +13,8 @@
 
 #include "afterimage/tier.h"
 #include "caches/invalidation/invalidation_log.h"
-#include "foundation/platform/wall_clocks.h"
+#include "foundation/platform/testing/manual_wall_clock.h"
+#include "foundation/platform/testing/memory_files.h"
 #include "gateway/proxy/gateway.h"
 #include "testing/leases_in_memory.h"
 #include "testing/running_gateway.h"
@@ -123,7 +124,7 @@ class SteppedTier final : public Tier {
 struct GatewayWorld {
   ManualClock clock;  // of requests
   ManualClock still;  // of what is kept and of leases
-  ManualWallClock wall{WallTime(std::chrono::seconds(1'000'000))};
+  testing::ManualWallClock wall{WallTime(std::chrono::seconds(1'000'000))};
   MemoryBudget below{16_MiB};
   SteppedTier tier{below};
   SimulatedServers servers;
@@ -205,7 +206,7 @@ class SharingGateway {
  private:
   static constexpr Secret kSecret{std::byte{7}};
   MemoryBudget transfer_{1_MiB};
-  MemoryFiles files_;
+  testing::MemoryFiles files_;
   Metrics metrics_;
   IdGenerator ids_;
   Log log_;

@@ -15,7 +15,7 @@ namespace afterimage {
 /// Shape    The largest square grid with three colour values per cell that fits into the
 ///          dimensions; the rest is zero.
 /// Errors   kUnsupported: a text. As decode_image() for undecodable or too large images.
-/// Source   src/caches/similarity/DESIGN.md.
+/// Source   lab/experiment/DESIGN.md.
 class PictureGrid final : public Embedder {
  public:
   /// kInvalidArgument: fewer than 12 or more than 65,536 dimensions.

@@ -7,7 +7,7 @@
 
 #include "engines/reference/matrix.h"
 
-// For tests: bytewise comparison, so that -0 differs from 0 and a NaN equals itself.
+// Bytewise comparison, so that -0 differs from 0 and a NaN equals itself.
 
 namespace afterimage {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "foundation/text/csv.h"
+#include "lab/experiment/csv.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/similarity/picture_grid.h"
+#include "lab/experiment/picture_grid.h"
 
 #include <array>
 #include <memory>

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "caches/similarity/picture_grid.h"
+#include "lab/experiment/picture_grid.h"
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
+
 #include "caches/similarity/dot.h"
+#include "testing/embedder_conformance.h"
 #include "testing/media_files.h"
 
 namespace afterimage {
 namespace {
+using testing::EmbedderConformance;
+using testing::EmbedderFactory;
 using testing::FileContent;
 
 float similarity(const FileContent& a, const FileContent& b) {
@@ -17,6 +23,20 @@ float similarity(const FileContent& a, const FileContent& b) {
   const Vector y = embedder.embed_one(std::span(b)).value();
   return dot_product()(x.data(), y.data(), x.size());
 }
+
+std::string png(std::uint32_t seed) {
+  const auto content = testing::make_png(testing::make_picture(64, 48, seed));
+  return {reinterpret_cast<const char*>(content.data()), content.size()};
+}
+
+INSTANTIATE_TEST_SUITE_P(PictureGrid, EmbedderConformance,
+                         ::testing::Values(EmbedderFactory{"picture_grid",
+                                                           [] {
+                                                             return std::make_unique<PictureGrid>(
+                                                                 PictureGrid::create().value());
+                                                           },
+                                                           {png(1), png(2)},
+                                                           true}));
 
 TEST(PictureGrid, OneImageInTwoFormatsIsSimilar) {
   const Image picture = testing::make_picture(64, 48);
