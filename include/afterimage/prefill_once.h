@@ -96,19 +96,15 @@ struct PrefillOnceOptions {
   /// A request waits for another if that saves it at least this many tokens, and at least half of
   /// what it would have to compute. At least 1.
   TokenCount worth_waiting{32};
-  /// The budget that other caches share and that they free memory in. nullptr: not shared.
-  SharedBudget* shared = nullptr;
 };
 
 struct PrefillOnceStats {
   std::uint64_t led = 0;       // prefills started that others could wait for
   std::uint64_t followed = 0;  // requests that got a waiter
   std::uint64_t left = 0;      // leaders dropped without a result
-  std::uint64_t blocked = 0;   // insertions rejected while admission was blocked
 };
 
-/// Thread-safe front of a PrefixCache with single flight: concurrent prompts that share a prefix
-/// prefill it once.
+/// Single flight in front of a prefix cache: concurrent prompts that share a prefix prefill it once.
 ///
 ///   Claim claim = front.claim(request);
 ///   // PrefillLeader: resume, prefill, commit. PrefillWaiter: wait.
@@ -117,18 +113,18 @@ struct PrefillOnceStats {
 ///           an encode publishes its result before it waits for anything. So prefix waiters wait
 ///           for prefills, prefills for encodes, and encodes for nobody.
 ///
-/// Errors   As PrefixCache says; kUnavailable: an insertion while admission is blocked.
-/// Threads  Any. One lock, held while the tree is walked and prompts in flight are compared
+/// Errors   As PrefixCache says.
+/// Threads  Any. One lock, taken before the cache's and held while prompts in flight are compared
 ///          (microseconds), never while KV is computed, copied or verified.
 /// Source   src/caches/prefix/DESIGN.md.
-class PrefillOnce final : public BudgetClient, private PrefixOwner {
+class PrefillOnce {
  public:
   using Claim = std::variant<PrefillLeader, PrefillWaiter>;
 
-  /// `cache` must outlive the front; nothing else may use it meanwhile.
+  /// `cache` outlives this object.
   explicit PrefillOnce(PrefixCache& cache, PrefillOnceOptions options = {});
-  /// Requires that no match, leader or waiter is alive.
-  ~PrefillOnce() override;
+  /// Requires that no leader is alive.
+  ~PrefillOnce();
   PrefillOnce(const PrefillOnce&) = delete;
   PrefillOnce& operator=(const PrefillOnce&) = delete;
 
@@ -144,28 +140,10 @@ class PrefillOnce final : public BudgetClient, private PrefixOwner {
   /// A match whose bytes passed verification, or a miss.
   [[nodiscard]] Result<PrefixMatch> match(const NamespaceId& space, const Sequence& prompt,
                                           const RequestFacts& facts = {});
-  /// Requires match.holds(). Bytes stay valid, unchanged and readable without a lock while `match`
-  /// lives.
-  [[nodiscard]] KvSlice kv(const PrefixMatch& match) const;
-  /// Copies in what is not cached yet. Concurrent insertions of the same KV store it once.
-  Result<PrefixInsertion> insert(const NamespaceId& space, const KvLayout& layout,
-                                 const Sequence& sequence, const KvSlice& kv,
-                                 PrefixMatch* from = nullptr, std::vector<LoadedKv> loaded = {});
 
-  [[nodiscard]] Result<PrefixExplanation> explain(const NamespaceId& space,
-                                                  const Sequence& prompt) const;
-  bool erase(const NamespaceId& space);
-  std::uint64_t erase_media(const ContentDigest& media);
-  std::uint64_t erase_spaces(const std::function<bool(const NamespaceId&)>& chosen);
-  void clear();
-  [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate() override;
-  Bytes evict_bytes(Bytes wanted) override;
-  Bytes trim_to_budget() override;
-  Bytes evict_idle(Duration since) override;
-  void block_admission(bool blocked) override;
-  [[nodiscard]] PrefixCacheStats cache_stats() const;
+  /// The cache in front of which it is: for everything besides prefilling.
+  [[nodiscard]] PrefixCache& cache() const;
   [[nodiscard]] PrefillOnceStats stats() const;
-  void check_invariants() const;
 
  private:
   friend class PrefillLeader;
@@ -173,8 +151,7 @@ class PrefillOnce final : public BudgetClient, private PrefixOwner {
 
   struct State;
 
-  void release(const PrefixOwner::Hold& hold, const RequestFacts* request) override;
-  bool drop_if_damaged(PrefixMatch& match, const std::vector<const Payload*>& payloads);
+  bool drop_if_damaged(PrefixMatch& match) const;
   Result<Claim> claim(const PrefillRequest& request, bool may_wait);
   void finish(PrefillFlight& flight);
 

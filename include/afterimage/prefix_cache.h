@@ -91,12 +91,6 @@ class [[nodiscard]] PrefixMatch {
   /// The policy has seen this use, or it does not count as one.
   void mark_reported() { unreported_ = false; }
 
-  /// The same pin, released through `owner`: for a thread-safe front of the cache.
-  [[nodiscard]] static PrefixMatch handed_over(PrefixMatch match, PrefixOwner& owner) {
-    if (match.owner_ != nullptr) match.owner_ = &owner;
-    return match;
-  }
-
  private:
   PrefixOwner* owner_ = nullptr;  // outlives every match; its destructor checks that none is alive
   PrefixOwner::Hold hold_{};
@@ -115,6 +109,8 @@ struct PrefixCacheOptions {
   /// Whose KV a namespace has, for tenants' shares of the memory. Empty: nobody's. Called when the
   /// namespace gets its first entry.
   std::function<EntryLabel(const NamespaceId&)> owner_of = {};
+  /// The budget that other caches share and that they free memory in. nullptr: not shared.
+  SharedBudget* shared = nullptr;
 };
 
 struct PrefixInsertion {
@@ -131,6 +127,7 @@ struct PrefixCacheStats {
   std::uint64_t tokens_reused = 0;
   std::uint64_t insertions = 0;
   std::uint64_t refused = 0;    // insertions that did not fit
+  std::uint64_t blocked = 0;    // insertions rejected while admission was blocked
   std::uint64_t evictions = 0;  // segments and snapshots
   std::uint64_t damaged = 0;    // failed verification and removed
   EntryCount sequences;         // leaf sequences resident now
@@ -171,18 +168,19 @@ struct LoadedKv {
 ///          and positions. The index itself (about 4 bytes a token) is not charged.
 /// Errors   kInvalidArgument: a sequence, layout or capture that contradicts itself, or a layout
 ///          other than the namespace's. kNoSpace: larger than the budget, or the rest is in use.
-///          kCorruption: bytes differ from what was stored. A call that fails changes nothing.
-/// Threads  Not thread-safe: one owner.
+///          kUnavailable: admission is blocked. A call that fails changes nothing.
+/// Threads  Any. One lock, held while the tree is walked (microseconds), not while KV is copied.
+///          PrefillOnce adds single flight.
 /// Cost     match: one pass over the prompt and one step per branching point on its path, however
 ///          many sequences are cached. insert: the same plus a copy of what is new.
 /// Source   src/caches/prefix/DESIGN.md.
-class PrefixCache final : public PrefixOwner {
+class PrefixCache final : public BudgetClient, private PrefixOwner {
  public:
   /// `budget` must outlive the cache. kInvalidArgument: max_sequences or max_tokens is 0.
   static Result<std::unique_ptr<PrefixCache>> create(PrefixCacheOptions options,
                                                      MemoryBudget& budget);
   /// Requires that no match is alive.
-  ~PrefixCache();
+  ~PrefixCache() override;
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
@@ -192,37 +190,23 @@ class PrefixCache final : public PrefixOwner {
                                           const RequestFacts& facts = {});
 
   /// The KV to restore: [0, match.resume()), each window without rows that resuming there does not
-  /// read. Bytes stay valid while `match` lives. Requires match.holds().
+  /// read. Bytes stay valid, unchanged and readable without a lock while `match` lives. Requires
+  /// match.holds().
   [[nodiscard]] KvSlice kv(const PrefixMatch& match) const;
   /// The payloads that kv() reads. Check them with Payload::intact before use; that needs no cache.
   [[nodiscard]] std::vector<const Payload*> payloads(const PrefixMatch& match) const;
-  /// Checks those payloads. kCorruption: damaged ones and all that extends them are removed.
-  Result<void> verify(const PrefixMatch& match);
-  /// Removes `payload`, one of payloads(match), because it is damaged.
+  /// Removes `payload`, one of payloads(match), because it is damaged, and all that extends it.
   void discard_damaged(const PrefixMatch& match, const Payload* payload);
 
   /// Copies in what is not cached yet of sequence[0, kv.end), evicting until it fits. Rows before
   /// kv.begin must be cached. Snapshots are at different positions, at most kv.end. `from` is the
   /// match of the same request, if any: the policy then sees one request, not two. What lies in
-  /// `loaded`, in order, is kept instead of copied if little else does.
+  /// `loaded`, in order, is kept instead of copied if little else does. Concurrent insertions of the
+  /// same KV store it once. kNotFound: the prefix that the KV extends was found damaged and removed
+  /// meanwhile.
   Result<PrefixInsertion> insert(const NamespaceId& space, const KvLayout& layout,
                                  const Sequence& sequence, const KvSlice& kv,
                                  PrefixMatch* from = nullptr, std::vector<LoadedKv> loaded = {});
-
-  /// insert() in four steps, so that a caller with a lock can copy outside it and let other caches
-  /// free memory in between. Step 1: determine what is missing.
-  class Draft;
-  [[nodiscard]] Result<Draft> draft(const NamespaceId& space, const KvLayout& layout,
-                                    const Sequence& sequence, const KvSlice& kv,
-                                    std::vector<LoadedKv> loaded = {});
-  /// Step 2: reserve memory for it, evicting if need be.
-  [[nodiscard]] Result<void> reserve(Draft& draft);
-  /// Step 3: copy the bytes. Touches no cache state.
-  static Result<void> fill(Draft& draft, const KvLayout& layout, const KvSlice& kv);
-  /// Step 4: add the entries. kNotFound: the prefix that the draft extends was found damaged and
-  /// removed meanwhile.
-  Result<PrefixInsertion> commit(Draft draft, const NamespaceId& space, const KvLayout& layout,
-                                 const Sequence& sequence, PrefixMatch* from = nullptr);
 
   /// Explains where `prompt` would resume and why: caches/prefix/prefix_explanation.h. Updates no
   /// counter and pins nothing.
@@ -239,14 +223,16 @@ class PrefixCache final : public PrefixOwner {
   std::uint64_t erase_spaces(const std::function<bool(const NamespaceId&)>& chosen);
   void clear();
   /// nullopt: everything is in use.
-  [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate();
+  [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate() override;
   /// Evicts until at least `wanted` bytes are free. Returns the bytes freed.
-  Bytes evict_bytes(Bytes wanted);
+  Bytes evict_bytes(Bytes wanted) override;
   /// Evicts until the budget's use is within its capacity, after the capacity was lowered.
-  Bytes trim_to_budget();
+  Bytes trim_to_budget() override;
   /// Evicts what was last used before `since`, if the policy keeps that order. Returns the bytes
   /// freed.
-  Bytes evict_idle(Duration since);
+  Bytes evict_idle(Duration since) override;
+  /// While admission is blocked, insert() fails with kUnavailable.
+  void block_admission(bool blocked) override;
 
   [[nodiscard]] PrefixCacheStats stats() const;
   /// Memory used by the index.
@@ -254,13 +240,14 @@ class PrefixCache final : public PrefixOwner {
   /// Recounts everything; aborts on any mismatch. O(n): for tests and fuzzers.
   void check_invariants() const;
 
+ private:
+  struct Draft;
+  struct State;
+  struct Locked;
+  explicit PrefixCache(std::unique_ptr<Locked> locked);
   void release(const PrefixOwner::Hold& hold, const RequestFacts* request) override;
 
- private:
-  struct State;
-  explicit PrefixCache(std::unique_ptr<State> state);
-
-  std::unique_ptr<State> state_;
+  std::unique_ptr<Locked> locked_;
 };
 
 }  // namespace afterimage

@@ -69,19 +69,19 @@ Result<StorePtr> open_store(const OpenArgs& args) {
   AFI_TRY(auto policy, make_governed_policy(
                            {.policy = args.policy, .keep_idle_order = args.budget.keeps_times()}));
   AFI_TRY(store->cache, PrefixCache::create({.max_sequences = EntryCount(args.max_sequences),
-                                             .policy = std::move(policy)},
+                                             .policy = std::move(policy),
+                                             .shared = args.budget.shared()},
                                             store->budget.pool->budget()));
   AFI_TRY(store->below, open_below(args.below, store->transfer.capacity()));
   if (store->below != nullptr) {
     store->archive = std::make_unique<PrefixArchive>(*store->below->tier, store->transfer);
   }
-  store->front = std::make_unique<PrefillOnce>(
-      *store->cache,
-      PrefillOnceOptions{.verify_hits = args.verify_hits, .shared = args.budget.shared()});
-  AFI_TRY(store->place, args.budget.join(*store->front));
+  store->front = std::make_unique<PrefillOnce>(*store->cache,
+                                               PrefillOnceOptions{.verify_hits = args.verify_hits});
+  AFI_TRY(store->place, args.budget.join(*store->cache));
   if (!args.erasable || store->below == nullptr) return store;
   const auto erase_memory = [it = store.get()](const NamespaceId* space) {
-    space == nullptr ? it->front->clear() : static_cast<void>(it->front->erase(*space));
+    space == nullptr ? it->cache->clear() : static_cast<void>(it->cache->erase(*space));
   };
   AFI_TRY(store->names, TierNames::open(store->below, "prefixes", args.secret, erase_memory));
   return store;
@@ -147,7 +147,7 @@ Result<void> load(Prefill& prefill, const NamespaceId& root) {
   const bool loaded = prefill.store->archive->promote(
       *prefill.archived, match.matched(), match.resume(),
       [&](const KvSlice& kv, std::vector<LoadedKv> memory) -> Result<void> {
-        AFI_TRY_VOID(prefill.store->front->insert(root, prefill.layout, prefill.prompt, kv, &own,
+        AFI_TRY_VOID(prefill.store->cache->insert(root, prefill.layout, prefill.prompt, kv, &own,
                                                   std::move(memory)));
         return {};
       });
@@ -155,7 +155,7 @@ Result<void> load(Prefill& prefill, const NamespaceId& root) {
   // Erased while it was loaded: this request may use it, later ones may not.
   const bool erased = prefill.store->root_below(root) != prefill.root_below;
   auto found = prefill.leader->look_again();
-  if (erased) prefill.store->front->erase(root);
+  if (erased) prefill.store->cache->erase(root);
   return found;
 }
 
@@ -193,7 +193,7 @@ class PyPrefillLeader {
   [[nodiscard]] nb::list kv() const {
     nb::list groups;
     if (!leader().match().holds()) return groups;
-    const KvSlice kv = prefill_->store->front->kv(leader().match());
+    const KvSlice kv = prefill_->store->cache->kv(leader().match());
     for (std::size_t g = 0; g < prefill_->layout.groups.size(); ++g) {
       const KvKind kind = prefill_->layout.groups[g].kind;
       const bool in_rows = kind == KvKind::kFull || kv.snapshots.empty();
@@ -329,14 +329,14 @@ class PyPrefixCache {
                                     std::vector<MediaSpan> spans) const {
     const StorePtr store = open();
     const Sequence prompt = prompt_of(tokens, std::move(spans));
-    return to_string(or_raise(without_gil([&] { return store->front->explain(space, prompt); })));
+    return to_string(or_raise(without_gil([&] { return store->cache->explain(space, prompt); })));
   }
 
   bool erase(const NamespaceId& space) {
     const StorePtr store = open();
     if (store->below != nullptr && store->names == nullptr) raise_not_erasable();
     return or_raise(without_gil([&]() -> Result<bool> {
-      const bool had = store->front->erase(space);
+      const bool had = store->cache->erase(space);
       if (store->names != nullptr) AFI_TRY_VOID(store->names->erase(&space));
       return had;
     }));
@@ -347,7 +347,7 @@ class PyPrefixCache {
     if (store->below != nullptr && store->names == nullptr) raise_not_erasable();
     or_raise(without_gil([&]() -> Result<void> {
       if (store->names != nullptr) return store->names->erase(nullptr);
-      store->front->clear();
+      store->cache->clear();
       return {};
     }));
   }
@@ -372,7 +372,7 @@ class PyPrefixCache {
 
   [[nodiscard]] nb::dict stats() const {
     const StorePtr store = open();
-    const PrefixCacheStats cache = store->front->cache_stats();
+    const PrefixCacheStats cache = store->cache->stats();
     nb::dict stats;
     stats["hits"] = cache.hits;
     stats["misses"] = cache.misses;

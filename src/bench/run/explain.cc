@@ -241,7 +241,7 @@ Result<RequestExplanation> explain_request(const Workload& workload, const Reque
   }
   AFI_TRY(const PlannedRequest prepared, prepare_request(*asked, engine, *reuse));
   explanation.evictions = reuse->stats().prefix.evictions;
-  AFI_TRY(explanation.prefix, reuse->prefix()->explain(prepared.root, prepared.prompt));
+  AFI_TRY(explanation.prefix, reuse->prefix()->cache().explain(prepared.root, prepared.prompt));
   AFI_TRY(const Served served, serve(*asked, engine, *reuse, one_token));
   explanation.resumed_from = served.completion.resumed_from;
   explanation.restore_failed = served.restore_failed;

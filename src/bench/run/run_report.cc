@@ -143,7 +143,7 @@ void add_disk(std::string& out, const RunReport& report) {
 
 /// Entries that were not cached, for any reason.
 std::uint64_t refused_total(const ReuseStats& stats) {
-  return stats.encodes.uncached + stats.prefix.refused + stats.prefills.blocked;
+  return stats.encodes.uncached + stats.prefix.refused + stats.prefix.blocked;
 }
 
 std::string governed(const ReuseStats& stats) {

@@ -37,7 +37,7 @@ struct Fixture : CacheFixture {
     Capture capture(space(1), layout, prompt, size, leader.match().resume().value(), snapshots);
     capture.kv.cost = Duration(10 * size);
     ASSERT_TRUE(leader.commit(capture.kv).has_value());
-    front.check_invariants();
+    front.cache().check_invariants();
   }
   void serve(const Sequence& prompt, const RequestFacts& facts = {}) {
     PrefillLeader leader = lead(prompt, facts);
@@ -135,7 +135,7 @@ TEST(PolicyUse, DoesNotReportADamagedMatch) {
   f.serve(kSecond);
   {
     const PrefixMatch match = f.front.match(space(1), kSecond).value();
-    const auto bytes = f.front.kv(match).rows[0].back().bytes;
+    const auto bytes = f.front.cache().kv(match).rows[0].back().bytes;
     const_cast<std::byte&>(bytes[0]) ^= std::byte{1};  // NOLINT: simulates a stray write
   }
   f.log->take();
@@ -171,7 +171,7 @@ TEST(PolicyUse, KeysDoNotDependOnWhereTheTreeSplits) {
   Fixture f;
   f.serve(kFirst);
   f.serve(kSecond);
-  f.front.clear();
+  f.front.cache().clear();
   f.serve(kThird);
   const auto& all = f.log->contains.at("c");
   EXPECT_EQ(all.size(), 5U) << "and the entry's own: 100 tokens have six steps";

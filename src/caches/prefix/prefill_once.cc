@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "afterimage/result.h"
-#include "caches/prefix/captured_kv.h"
-#include "caches/prefix/prefix_draft.h"
 #include "caches/prefix/prefix_explanation.h"
 #include "caches/prefix/resume_point.h"
 #include "foundation/platform/flight.h"
@@ -71,11 +69,9 @@ struct PrefillOnce::State {
 
   mutable Mutex mutex;
   const PrefillOnceOptions options;
-  PrefixCache& cache AFI_GUARDED_BY(mutex);
-  std::uint64_t held AFI_GUARDED_BY(mutex) = 0;
+  PrefixCache& cache;
   std::vector<std::shared_ptr<PrefillFlight>> flights AFI_GUARDED_BY(mutex);  // in starting order
   PrefillOnceStats stats AFI_GUARDED_BY(mutex);
-  bool blocked AFI_GUARDED_BY(mutex) = false;
 };
 
 void PrefillLeader::start_over() {
@@ -94,7 +90,8 @@ Result<void> PrefillLeader::look_again() {
 }
 
 Result<PrefixInsertion> PrefillLeader::commit(const KvSlice& kv) {
-  auto inserted = front_->insert(request_.space, *request_.layout, *request_.prompt, kv, &match_);
+  auto inserted =
+      front_->cache().insert(request_.space, *request_.layout, *request_.prompt, kv, &match_);
   finish();
   return inserted;
 }
@@ -118,7 +115,7 @@ PrefillOnce::PrefillOnce(PrefixCache& cache, PrefillOnceOptions options)
 
 PrefillOnce::~PrefillOnce() {
   const MutexLock lock(state_->mutex);
-  AFI_CHECK(state_->held == 0 && state_->flights.empty());
+  AFI_CHECK(state_->flights.empty());
 }
 
 Result<PrefillOnce::Claim> PrefillOnce::claim(const PrefillRequest& request) {
@@ -145,7 +142,6 @@ Result<PrefillOnce::Claim> PrefillOnce::claim(const PrefillRequest& request, boo
   AFI_TRY_VOID(check_sequence(*request.prompt));
   while (true) {
     std::optional<PrefillLeader> leader;
-    std::vector<const Payload*> payloads;
     {
       const MutexLock lock(state_->mutex);
       const State::InFlight found = state_->find_in_flight(request);
@@ -157,9 +153,8 @@ Result<PrefillOnce::Claim> PrefillOnce::claim(const PrefillRequest& request, boo
         }
       }
       AFI_TRY(leader, state_->begin(*this, request, found.branch_point));
-      if (state_->options.verify_hits) payloads = state_->cache.payloads(leader->match_);
     }
-    if (!drop_if_damaged(leader->match_, payloads)) return Claim(*std::move(leader));
+    if (!drop_if_damaged(leader->match_)) return Claim(*std::move(leader));
   }
 }
 
@@ -192,10 +187,6 @@ Result<bool> PrefillOnce::State::worth_waiting(const PrefillRequest& request,
 Result<PrefillLeader> PrefillOnce::State::begin(PrefillOnce& front, const PrefillRequest& request,
                                                 TokenCount branch_point) {
   AFI_TRY(PrefixMatch match, cache.match(request.space, *request.prompt, request.facts));
-  if (match.holds()) {
-    match = PrefixMatch::handed_over(std::move(match), front);
-    ++held;
-  }
   branch_point = std::max(branch_point, match.matched());
   auto snapshots =
       snapshot_positions(*request.layout, *request.prompt, branch_point, match.resume());
@@ -232,133 +223,26 @@ void PrefillOnce::State::leave(PrefillFlight& flight) {
 Result<PrefixMatch> PrefillOnce::match(const NamespaceId& space, const Sequence& prompt,
                                        const RequestFacts& facts) {
   while (true) {
-    std::optional<PrefixMatch> found;
-    std::vector<const Payload*> payloads;
-    {
-      const MutexLock lock(state_->mutex);
-      AFI_TRY(PrefixMatch match, state_->cache.match(space, prompt, facts));
-      if (!match.holds()) return match;
-      if (state_->options.verify_hits) payloads = state_->cache.payloads(match);
-      found = PrefixMatch::handed_over(std::move(match), *this);
-      ++state_->held;
-    }
-    if (!drop_if_damaged(*found, payloads)) return *std::move(found);
+    AFI_TRY(PrefixMatch found, state_->cache.match(space, prompt, facts));
+    if (!drop_if_damaged(found)) return found;
   }
 }
 
-bool PrefillOnce::drop_if_damaged(PrefixMatch& match, const std::vector<const Payload*>& payloads) {
+bool PrefillOnce::drop_if_damaged(PrefixMatch& match) const {
+  if (!state_->options.verify_hits) return false;
+  const auto payloads = state_->cache.payloads(match);
   const auto damaged = std::ranges::find_if_not(payloads, &Payload::intact);
   if (damaged == payloads.end()) return false;
-  const MutexLock lock(state_->mutex);
   state_->cache.discard_damaged(match, *damaged);
   match.mark_reported();  // the next match reports the request
   return true;
 }
 
-KvSlice PrefillOnce::kv(const PrefixMatch& match) const {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.kv(match);
-}
-
-Result<PrefixInsertion> PrefillOnce::insert(const NamespaceId& space, const KvLayout& layout,
-                                            const Sequence& sequence, const KvSlice& kv,
-                                            PrefixMatch* from, std::vector<LoadedKv> loaded) {
-  std::optional<PrefixCache::Draft> draft;
-  {
-    const MutexLock lock(state_->mutex);
-    if (state_->blocked) {
-      ++state_->stats.blocked;
-      return afterimage::fail(ErrorCode::kUnavailable, "admission is blocked: memory is short");
-    }
-    AFI_TRY(draft, state_->cache.draft(space, layout, sequence, kv, std::move(loaded)));
-  }
-  if (state_->options.shared != nullptr) state_->options.shared->make_room(draft->bytes());
-  Result<void> ready;
-  {
-    const MutexLock lock(state_->mutex);
-    ready = state_->cache.reserve(*draft);
-  }
-  if (ready.has_value()) ready = PrefixCache::fill(*draft, layout, kv);
-  const MutexLock lock(state_->mutex);
-  if (!ready.has_value()) {
-    draft.reset();  // under the lock: it unpins a prefix
-    return std::unexpected(ready.error());
-  }
-  PrefixCache::Draft full = std::move(*draft);
-  draft.reset();
-  return state_->cache.commit(std::move(full), space, layout, sequence, from);
-}
-
-Result<PrefixExplanation> PrefillOnce::explain(const NamespaceId& space,
-                                               const Sequence& prompt) const {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.explain(space, prompt);
-}
-
-bool PrefillOnce::erase(const NamespaceId& space) {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.erase(space);
-}
-
-std::uint64_t PrefillOnce::erase_media(const ContentDigest& media) {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.erase_media(media);
-}
-
-std::uint64_t PrefillOnce::erase_spaces(const std::function<bool(const NamespaceId&)>& chosen) {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.erase_spaces(chosen);
-}
-
-void PrefillOnce::clear() {
-  const MutexLock lock(state_->mutex);
-  state_->cache.clear();
-}
-
-std::optional<EvictionCandidate> PrefillOnce::eviction_candidate() {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.eviction_candidate();
-}
-
-Bytes PrefillOnce::evict_bytes(Bytes wanted) {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.evict_bytes(wanted);
-}
-
-Bytes PrefillOnce::trim_to_budget() {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.trim_to_budget();
-}
-
-Bytes PrefillOnce::evict_idle(Duration since) {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.evict_idle(since);
-}
-
-void PrefillOnce::block_admission(bool blocked) {
-  const MutexLock lock(state_->mutex);
-  state_->blocked = blocked;
-}
-
-PrefixCacheStats PrefillOnce::cache_stats() const {
-  const MutexLock lock(state_->mutex);
-  return state_->cache.stats();
-}
+PrefixCache& PrefillOnce::cache() const { return state_->cache; }
 
 PrefillOnceStats PrefillOnce::stats() const {
   const MutexLock lock(state_->mutex);
   return state_->stats;
-}
-
-void PrefillOnce::check_invariants() const {
-  const MutexLock lock(state_->mutex);
-  state_->cache.check_invariants();
-}
-
-void PrefillOnce::release(const PrefixOwner::Hold& hold, const RequestFacts* request) {
-  const MutexLock lock(state_->mutex);
-  --state_->held;
-  state_->cache.release(hold, request);
 }
 
 }  // namespace afterimage

@@ -23,17 +23,17 @@ TEST(PrefillOnce, ADamagedHitIsAMissAndIsRemoved) {
   PrefillOnce front(*f.cache);
   const Sequence prompt = text_of(300);
   const Capture capture(space(1), kHybrid, prompt, 300, 0, {100, 299});
-  ASSERT_TRUE(front.insert(space(1), kHybrid, prompt, capture.kv).has_value());
+  ASSERT_TRUE(front.cache().insert(space(1), kHybrid, prompt, capture.kv).has_value());
   {
     const PrefixMatch match = front.match(space(1), prompt).value();
     ASSERT_EQ(match.resume(), TokenCount(299));
-    const auto state = front.kv(match).snapshots[0].groups[1][0].bytes;
+    const auto state = front.cache().kv(match).snapshots[0].groups[1][0].bytes;
     const_cast<std::byte&>(state[0]) ^= std::byte{1};  // NOLINT: simulates a stray write
   }
   EXPECT_FALSE(front.match(space(1), prompt)->holds());
-  EXPECT_EQ(front.cache_stats().damaged, 1U);
+  EXPECT_EQ(front.cache().stats().damaged, 1U);
   EXPECT_EQ(f.budget.used(), 0_B);
-  front.check_invariants();
+  front.cache().check_invariants();
 }
 
 TEST(PrefillOnce, ThreadsSeeOnlyCompleteCorrectKvWhileOthersInsertAndEvict) {
@@ -52,13 +52,13 @@ TEST(PrefillOnce, ThreadsSeeOnlyCompleteCorrectKvWhileOthersInsertAndEvict) {
         if (!match.has_value()) ++wrong;
         if (match.has_value() && match->holds()) {
           ++hits;
-          if (!is_kv_of(front.kv(*match), space(1), kHybrid, prompt)) ++wrong;
+          if (!is_kv_of(front.cache().kv(*match), space(1), kHybrid, prompt)) ++wrong;
         }
         const std::uint32_t size = shared_part + 3;
         const Capture capture(space(1), kHybrid, prompt, size, 0, {shared_part, size});
-        const auto stored = front.insert(space(1), kHybrid, prompt, capture.kv);
+        const auto stored = front.cache().insert(space(1), kHybrid, prompt, capture.kv);
         if (!stored.has_value() && stored.error().code != ErrorCode::kNoSpace) ++wrong;
-        if (i % 50 == 49) front.evict_bytes(4_KiB);
+        if (i % 50 == 49) front.cache().evict_bytes(4_KiB);
       }
     };
     std::jthread one(work, 1);
@@ -67,8 +67,8 @@ TEST(PrefillOnce, ThreadsSeeOnlyCompleteCorrectKvWhileOthersInsertAndEvict) {
     two.join();
     EXPECT_EQ(wrong, 0);
     EXPECT_GT(hits, 0);
-    front.check_invariants();
-    front.clear();
+    front.cache().check_invariants();
+    front.cache().clear();
   }
   EXPECT_EQ(f.budget.used(), 0_B);
 }
@@ -133,7 +133,7 @@ TEST(PrefillOnce, AWaiterFindsThePromisedPrefix) {
   EXPECT_FALSE(std::move(waiter).wait().value()) << "committed: lead";
   const PrefillLeader next = f.front.lead(f.ask(longer)).value();
   EXPECT_EQ(next.match().resume(), TokenCount(300));
-  EXPECT_EQ(f.front.cache_stats().misses, 1U) << "a waiter is counted once";
+  EXPECT_EQ(f.front.cache().stats().misses, 1U) << "a waiter is counted once";
 }
 
 TEST(PrefillOnce, WaitsOnlyForLongEnoughPrefixes) {

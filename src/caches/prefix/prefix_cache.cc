@@ -81,7 +81,7 @@ PrefixOwner::Hold PrefixCache::State::hold(NodeIndex node, std::optional<std::ui
   return hold;
 }
 
-PrefixCache::PrefixCache(std::unique_ptr<State> state) : state_(std::move(state)) {}
+PrefixCache::PrefixCache(std::unique_ptr<Locked> locked) : locked_(std::move(locked)) {}
 PrefixCache::~PrefixCache() = default;
 
 Result<std::unique_ptr<PrefixCache>> PrefixCache::create(PrefixCacheOptions options,
@@ -96,13 +96,14 @@ Result<std::unique_ptr<PrefixCache>> PrefixCache::create(PrefixCacheOptions opti
     AFI_TRY(options.policy, make_policy(policy_names().front()));
   }
   return std::unique_ptr<PrefixCache>(
-      new PrefixCache(std::make_unique<State>(std::move(options), budget)));
+      new PrefixCache(std::make_unique<Locked>(std::move(options), budget)));
 }
 
 Result<PrefixMatch> PrefixCache::match(const NamespaceId& id, const Sequence& prompt,
                                        const RequestFacts& facts) {
-  State& state = *state_;
   AFI_TRY_VOID(check_prompt(prompt));
+  const MutexLock lock(locked_->mutex);
+  State& state = locked_->state;
   const Space* space = state.find(id);
   PrefixTree::Walk walk;
   PrefixLookup::Found found;
@@ -131,9 +132,10 @@ Result<PrefixMatch> PrefixCache::match(const NamespaceId& id, const Sequence& pr
 
 KvSlice PrefixCache::kv(const PrefixMatch& match) const {
   AFI_CHECK(match.holds());
-  const PrefixEntries& entries = state_->entries;
+  const MutexLock lock(locked_->mutex);
+  const PrefixEntries& entries = locked_->state.entries;
   const NodeIndex last = PrefixEntries::node_of(match.hold().node);
-  const KvLayout& layout = state_->layout_of(last);
+  const KvLayout& layout = locked_->state.layout_of(last);
   KvSlice kv{.end = match.resume(), .rows = std::vector<std::vector<KvRows>>(layout.groups.size())};
   for (NodeIndex n = last; n != kNoNode; n = entries.tree().parent(n)) {
     std::uint32_t at = entries.tree().end(n);
@@ -171,9 +173,11 @@ KvSlice PrefixCache::kv(const PrefixMatch& match) const {
   return kv;
 }
 
-std::vector<const Payload*> PrefixCache::State::payloads(const PrefixMatch& match) const {
+std::vector<const Payload*> PrefixCache::payloads(const PrefixMatch& match) const {
   std::vector<const Payload*> all;
   if (!match.holds()) return all;
+  const MutexLock lock(locked_->mutex);
+  const PrefixEntries& entries = locked_->state.entries;
   if (match.hold().snapshot.has_value()) {
     all.push_back(&*entries.snapshot(PrefixEntries::snapshot_of(*match.hold().snapshot)).payload);
   }
@@ -188,28 +192,15 @@ std::vector<const Payload*> PrefixCache::State::payloads(const PrefixMatch& matc
   return all;
 }
 
-std::vector<const Payload*> PrefixCache::payloads(const PrefixMatch& match) const {
-  return state_->payloads(match);
-}
-
-Result<void> PrefixCache::verify(const PrefixMatch& match) {
-  for (const Payload* payload : payloads(match)) {
-    if (payload->intact()) continue;
-    discard_damaged(match, payload);
-    return fail(ErrorCode::kCorruption, "the checksum of cached KV for a prompt's first " +
-                                            std::to_string(match.resume().value()) +
-                                            " tokens does not match; the KV was removed");
-  }
-  return {};
-}
-
 void PrefixCache::discard_damaged(const PrefixMatch& match, const Payload* payload) {
-  PrefixEntries& entries = state_->entries;
   AFI_CHECK(match.holds());
-  ++state_->stats.damaged;
-  --state_->stats.hits;
-  ++state_->stats.misses;
-  state_->stats.tokens_reused -= match.resume().value();
+  const MutexLock lock(locked_->mutex);
+  PrefixEntries& entries = locked_->state.entries;
+  PrefixCacheStats& stats = locked_->state.stats;
+  ++stats.damaged;
+  --stats.hits;
+  ++stats.misses;
+  stats.tokens_reused -= match.resume().value();
   // The topmost node that reads it: a split piece is read by two.
   NodeIndex damaged = kNoNode;
   const NodeIndex last = PrefixEntries::node_of(match.hold().node);
@@ -227,22 +218,31 @@ void PrefixCache::discard_damaged(const PrefixMatch& match, const Payload* paylo
   if (damaged != kNoNode && !entries.segment(damaged).doomed) entries.doom(damaged);
 }
 
+void PrefixCache::State::release(const PrefixOwner::Hold& hold, const RequestFacts* request) {
+  if (request != nullptr) entries.note_request(*request, hold);
+  const std::uint32_t space = entries.space_of(PrefixEntries::node_of(hold.node));
+  entries.unpin(hold);
+  if (spaces[space].closed) close(space);
+}
+
 void PrefixCache::release(const PrefixOwner::Hold& hold, const RequestFacts* request) {
-  if (request != nullptr) state_->entries.note_request(*request, hold);
-  const std::uint32_t space = state_->entries.space_of(PrefixEntries::node_of(hold.node));
-  state_->entries.unpin(hold);
-  if (state_->spaces[space].closed) state_->close(space);
+  const MutexLock lock(locked_->mutex);
+  locked_->state.release(hold, request);
 }
 
 bool PrefixCache::erase(const NamespaceId& id) {
-  const auto it = state_->index.find(id);
-  if (it == state_->index.end()) return false;
-  state_->close(it->second);
+  const MutexLock lock(locked_->mutex);
+  State& state = locked_->state;
+  const auto it = state.index.find(id);
+  if (it == state.index.end()) return false;
+  state.close(it->second);
   return true;
 }
 
 std::uint64_t PrefixCache::erase_media(const ContentDigest& media) {
-  const PrefixEntries& entries = state_->entries;
+  const MutexLock lock(locked_->mutex);
+  State& state = locked_->state;
+  const PrefixEntries& entries = state.entries;
   const std::vector<bool> partly_evicted = entries.pieces_with_evicted_rows();
   const auto is_about = [&](NodeIndex node) {
     return std::ranges::any_of(entries.tree().spans(node),
@@ -253,7 +253,7 @@ std::uint64_t PrefixCache::erase_media(const ContentDigest& media) {
                [&](const PrefixEntries::Slice& slice) { return partly_evicted[slice.piece]; });
   };
   std::vector<NodeIndex> tops;
-  for (const Space& space : state_->spaces) {
+  for (const Space& space : state.spaces) {
     if (!space.in_use || space.closed) continue;
     entries.walk_below(space.root, [&](NodeIndex node) {
       if (!is_about(node)) return true;
@@ -265,55 +265,67 @@ std::uint64_t PrefixCache::erase_media(const ContentDigest& media) {
   for (const NodeIndex top : tops) {
     if (!entries.segment(top).live || entries.segment(top).doomed) continue;
     erased += entries.tokens_from(top);
-    state_->entries.doom(top);
+    state.entries.doom(top);
   }
   return erased;
 }
 
 std::uint64_t PrefixCache::erase_spaces(const std::function<bool(const NamespaceId&)>& chosen) {
+  const MutexLock lock(locked_->mutex);
+  State& state = locked_->state;
   std::uint64_t erased = 0;
-  for (std::uint32_t i = 0; i < state_->spaces.size(); ++i) {
-    const Space& space = state_->spaces[i];
+  for (std::uint32_t i = 0; i < state.spaces.size(); ++i) {
+    const Space& space = state.spaces[i];
     if (!space.in_use || space.closed || !chosen(space.id)) continue;
-    erased += state_->entries.tokens_from(space.root);
-    state_->close(i);
+    erased += state.entries.tokens_from(space.root);
+    state.close(i);
   }
   return erased;
 }
 
 void PrefixCache::clear() {
-  for (std::uint32_t i = 0; i < state_->spaces.size(); ++i) {
-    if (state_->spaces[i].in_use) state_->close(i);
+  const MutexLock lock(locked_->mutex);
+  State& state = locked_->state;
+  for (std::uint32_t i = 0; i < state.spaces.size(); ++i) {
+    if (state.spaces[i].in_use) state.close(i);
   }
 }
 
 std::optional<EvictionCandidate> PrefixCache::eviction_candidate() {
-  return state_->entries.eviction_candidate();
+  const MutexLock lock(locked_->mutex);
+  return locked_->state.entries.eviction_candidate();
 }
 
 Bytes PrefixCache::evict_bytes(Bytes wanted) {
-  const Bytes before = state_->entries.counts().resident;
-  while (before - state_->entries.counts().resident < wanted && state_->entries.evict_one()) {
-  }
-  return before - state_->entries.counts().resident;
+  const MutexLock lock(locked_->mutex);
+  State& state = locked_->state;
+  return state.evict_until([&](Bytes freed) { return freed >= wanted; },
+                           [&] { return state.entries.evict_one(); });
 }
 
 Bytes PrefixCache::trim_to_budget() {
-  const Bytes before = state_->entries.counts().resident;
-  while (state_->budget.used() > state_->budget.capacity() && state_->entries.evict_one()) {
-  }
-  return before - state_->entries.counts().resident;
+  const MutexLock lock(locked_->mutex);
+  State& state = locked_->state;
+  return state.evict_until([&](Bytes) { return state.budget.used() <= state.budget.capacity(); },
+                           [&] { return state.entries.evict_one(); });
 }
 
 Bytes PrefixCache::evict_idle(Duration since) {
-  const Bytes before = state_->entries.counts().resident;
-  while (state_->entries.evict_idle_one(since)) continue;
-  return before - state_->entries.counts().resident;
+  const MutexLock lock(locked_->mutex);
+  State& state = locked_->state;
+  return state.evict_until([](Bytes) { return false; },
+                           [&] { return state.entries.evict_idle_one(since); });
+}
+
+void PrefixCache::block_admission(bool blocked) {
+  const MutexLock lock(locked_->mutex);
+  locked_->state.blocked = blocked;
 }
 
 PrefixCacheStats PrefixCache::stats() const {
-  PrefixCacheStats stats = state_->stats;
-  const PrefixEntries::Counts& counts = state_->entries.counts();
+  const MutexLock lock(locked_->mutex);
+  PrefixCacheStats stats = locked_->state.stats;
+  const PrefixEntries::Counts& counts = locked_->state.entries.counts();
   stats.evictions = counts.evictions;
   stats.sequences = EntryCount(counts.ends);
   stats.segments = EntryCount(counts.segments);
@@ -323,10 +335,14 @@ PrefixCacheStats PrefixCache::stats() const {
   return stats;
 }
 
-Bytes PrefixCache::index_bytes() const { return Bytes(state_->entries.tree().bytes()); }
+Bytes PrefixCache::index_bytes() const {
+  const MutexLock lock(locked_->mutex);
+  return Bytes(locked_->state.entries.tree().bytes());
+}
 
 void PrefixCache::check_invariants() const {
-  const State& state = *state_;
+  const MutexLock lock(locked_->mutex);
+  const State& state = locked_->state;
   state.entries.check_invariants();
   std::uint64_t segments = 0;
   std::size_t open = 0;

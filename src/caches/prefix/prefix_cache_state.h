@@ -10,6 +10,7 @@
 #include "caches/prefix/prefix_draft.h"
 #include "caches/prefix/prefix_entries.h"
 #include "caches/prefix/prefix_lookup.h"
+#include "foundation/platform/mutex.h"
 #include "foundation/types/digest_hash.h"
 
 namespace afterimage {
@@ -23,11 +24,13 @@ struct Space {
   bool closed = false;  // erased; freed when the last match is dropped
 };
 
-struct PrefixCache::State {
-  State(PrefixCacheOptions chosen, MemoryBudget& shared)
-      : budget(shared),
+/// The cache without its lock. It owns the pins that it takes itself, which are dropped under the
+/// lock; those of matches are the PrefixCache's.
+struct PrefixCache::State final : PrefixOwner {
+  State(PrefixCacheOptions chosen, MemoryBudget& its_budget)
+      : budget(its_budget),
         owner_of(std::move(chosen.owner_of)),
-        entries(shared, std::move(chosen.policy), chosen.max_sequences, chosen.max_tokens) {}
+        entries(its_budget, std::move(chosen.policy), chosen.max_sequences, chosen.max_tokens) {}
 
   [[nodiscard]] const Space* find(const NamespaceId& id) const {
     const auto it = index.find(id);
@@ -45,7 +48,28 @@ struct PrefixCache::State {
   [[nodiscard]] NodeIndex node_at(NodeIndex node, std::uint32_t at) const;
   PrefixOwner::Hold hold(NodeIndex node, std::optional<std::uint32_t> snapshot);
   [[nodiscard]] std::uint64_t new_ends(PrefixTree::Walk walk, std::uint32_t covered) const;
-  [[nodiscard]] std::vector<const Payload*> payloads(const PrefixMatch& match) const;
+  void release(const PrefixOwner::Hold& hold, const RequestFacts* request) override;
+  /// Calls `evict_one` until it finds nothing to evict or enough is freed; returns the bytes freed.
+  template <typename Enough, typename EvictOne>
+  Bytes evict_until(const Enough& enough, const EvictOne& evict_one) {
+    const Bytes before = entries.counts().resident;
+    const auto freed = [&] { return before - entries.counts().resident; };
+    while (!enough(freed()) && evict_one()) continue;
+    return freed();
+  }
+
+  // insert() in four steps, because bytes are copied without the lock, and other caches free memory
+  // in between. Step 1: determine what is missing.
+  [[nodiscard]] Result<Draft> draft(const NamespaceId& space, const KvLayout& layout,
+                                    const Sequence& sequence, const KvSlice& kv,
+                                    std::vector<LoadedKv> loaded);
+  /// Step 2: reserve memory for it, evicting if need be.
+  [[nodiscard]] Result<void> reserve(Draft& draft);
+  /// Step 3: copy the bytes. Touches no cache state.
+  static Result<void> fill(Draft& draft, const KvLayout& layout, const KvSlice& kv);
+  /// Step 4: add the entries.
+  Result<PrefixInsertion> commit(Draft draft, const NamespaceId& space, const KvLayout& layout,
+                                 const Sequence& sequence, PrefixMatch* from);
 
   MemoryBudget& budget;
   std::function<EntryLabel(const NamespaceId&)> owner_of;
@@ -56,6 +80,16 @@ struct PrefixCache::State {
   std::size_t sweep_at = 16;
   PrefixLookup lookup;  // scratch, reused between look-ups
   PrefixCacheStats stats;
+  bool blocked = false;
+};
+
+struct PrefixCache::Locked {
+  Locked(PrefixCacheOptions options, MemoryBudget& budget)
+      : shared(options.shared), state(std::move(options), budget) {}
+
+  mutable Mutex mutex;
+  SharedBudget* const shared;
+  State state AFI_GUARDED_BY(mutex);
 };
 
 inline std::uint32_t size_of(const Sequence& sequence) {

@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "caches/prefix/prefix_draft.h"
+#include <functional>
+#include <optional>
+#include <utility>
+
 #include "caches/prefix/prefix_explanation.h"
 #include "caches/prefix/testing/kv_world.h"
 
@@ -349,7 +352,7 @@ TEST(PrefixCache, RemovesADamagedRowWithItsDescendants) {
     const PrefixMatch match = f.cache->match(space(1), system + text({4, 5, 6})).value();
     const std::vector<KvRows> rows = f.cache->kv(match).rows[0];
     const_cast<std::byte&>(rows[1].bytes[5]) ^= std::byte{4};  // NOLINT: rows from 256 on
-    EXPECT_FALSE(f.cache->verify(match).has_value());
+    EXPECT_TRUE(f.discard_damaged(match));
   }
   f.cache->check_invariants();
   EXPECT_EQ(f.resume(system + text({1, 2, 3})), 0U);
@@ -433,34 +436,41 @@ TEST(PrefixCache, RejectsBadInputAndChangesNothing) {
   EXPECT_FALSE(PrefixCache::create(at_most(0), f.budget).has_value());
 }
 
-TEST(PrefixCache, ADroppedDraftReleasesItsReservation) {
-  CacheFixture f;
-  const Sequence prompt = text({1, 2, 3});
-  const Capture capture(space(1), kFullOnly, prompt, 3);
-  {
-    auto draft = f.cache->draft(space(1), kFullOnly, prompt, capture.kv);
-    EXPECT_EQ(draft->bytes(), Bytes(64));
-    EXPECT_EQ(f.budget.used(), 0_B);
-    ASSERT_TRUE(f.cache->reserve(*draft).has_value());
-    EXPECT_EQ(f.budget.used(), Bytes(64));
-  }
-  EXPECT_EQ(f.budget.used(), 0_B);
-  EXPECT_EQ(f.resume(prompt), 0U);
-}
+/// Another cache of the same budget, which does something when it is asked for memory.
+class Neighbour final : public BudgetClient {
+ public:
+  std::function<void()> on_evict;
 
-TEST(PrefixCache, OfTwoDraftsOfOneSequenceTheSecondAddsNothing) {
-  CacheFixture f;
+  [[nodiscard]] std::optional<EvictionCandidate> eviction_candidate() override {
+    return EvictionCandidate{.resident = 1_B, .worth = 0};
+  }
+  Bytes evict_bytes(Bytes /*wanted*/) override {
+    if (const auto once = std::exchange(on_evict, nullptr)) once();
+    return 0_B;
+  }
+  Bytes trim_to_budget() override { return 0_B; }
+  void block_admission(bool /*blocked*/) override {}
+};
+
+TEST(PrefixCache, OfTwoConcurrentInsertionsOfOneSequenceTheSecondAddsNothing) {
   const Sequence prompt = text_of(300);
   const Capture capture(space(1), kFullOnly, prompt, 300);
-  auto one = f.cache->draft(space(1), kFullOnly, prompt, capture.kv).value();
-  auto two = f.cache->draft(space(1), kFullOnly, prompt, capture.kv).value();
-  ASSERT_TRUE(f.cache->reserve(one).has_value() && f.cache->reserve(two).has_value());
-  ASSERT_TRUE(PrefixCache::fill(one, kFullOnly, capture.kv).has_value());
-  ASSERT_TRUE(PrefixCache::fill(two, kFullOnly, capture.kv).has_value());
-  EXPECT_EQ(f.cache->commit(std::move(one), space(1), kFullOnly, prompt)->added, TokenCount(300));
-  EXPECT_EQ(f.cache->commit(std::move(two), space(1), kFullOnly, prompt)->added, TokenCount(0));
-  f.cache->check_invariants();
-  EXPECT_EQ(f.resume(prompt), 299U);
+  CacheFixture alone;
+  const Bytes needed = alone.put(space(1), kFullOnly, prompt, 300)->bytes;
+  MemoryBudget budget(Bytes(2 * needed.value()));
+  SharedBudget shared(budget);
+  Neighbour neighbour;
+  shared.join(neighbour);
+  const auto cache = PrefixCache::create({.shared = &shared}, budget).value();
+  const auto insert = [&] { return cache->insert(space(1), kFullOnly, prompt, capture.kv); };
+  std::optional others = budget.reserve(needed + 1_B).value();
+  neighbour.on_evict = [&] {
+    others.reset();
+    EXPECT_EQ(insert()->added, TokenCount(300));
+  };
+  EXPECT_EQ(insert()->added, TokenCount(0));
+  cache->check_invariants();
+  EXPECT_EQ(cache->match(space(1), prompt)->resume(), TokenCount(299));
 }
 
 TEST(PrefixCache, ExplainsItselfInPlainWords) {

@@ -11,13 +11,8 @@
 namespace afterimage {
 
 /// A pending insertion: its size, then its reservations, then its bytes. Move-only; dropping it
-/// releases the reservations and the pin on the prefix it extends.
-class [[nodiscard]] PrefixCache::Draft {
- public:
-  [[nodiscard]] Bytes bytes() const;
-
- private:
-  friend class PrefixCache;
+/// releases the reservations and the pin on the prefix it extends, under the cache's lock.
+struct PrefixCache::Draft {
   struct Part {
     Bytes bytes;
     Reservation reservation;
@@ -28,20 +23,21 @@ class [[nodiscard]] PrefixCache::Draft {
     std::size_t snapshot = 0;        // snapshots: index in the capture
     std::uint32_t serves_from = 0;   // snapshots: the shortest length that the windows serve
   };
-  explicit Draft(PrefixMatch base) : base_(std::move(base)) {}
+  explicit Draft(PrefixMatch its_base) : base(std::move(its_base)) {}
+  [[nodiscard]] Bytes bytes() const;
   [[nodiscard]] std::uint64_t new_tokens() const {
-    return covered_ > base_.matched() ? (covered_ - base_.matched()).value() : 0;
+    return covered > base.matched() ? (covered - base.matched()).value() : 0;
   }
   /// Copies rows [from, to) in pieces, or takes over `loaded` if that has little else.
   void add_rows(const KvLayout& layout, TokenCount from, TokenCount to, LoadedKv* loaded);
 
-  PrefixMatch base_;  // pins the prefix that the draft extends
-  TokenCount covered_{};
-  std::uint64_t ends_ = 0;  // leaf sequences that it adds
-  Duration cost_{0};
-  std::vector<Part> pieces_;
-  std::vector<Part> snapshots_;
-  std::vector<LoadedKv> copied_from_;  // keeps alive what fill() copies
+  PrefixMatch base;  // pins the prefix that the draft extends
+  TokenCount covered{};
+  std::uint64_t ends = 0;  // leaf sequences that it adds
+  Duration cost{0};
+  std::vector<Part> pieces;
+  std::vector<Part> snapshots;
+  std::vector<LoadedKv> copied_from;  // keeps alive what fill() copies
 };
 
 }  // namespace afterimage

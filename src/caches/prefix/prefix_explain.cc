@@ -104,8 +104,9 @@ std::string to_string(const PrefixExplanation& e) {
 
 Result<PrefixExplanation> PrefixCache::explain(const NamespaceId& id,
                                                const Sequence& prompt) const {
-  const State& state = *state_;
   AFI_TRY_VOID(check_prompt(prompt));
+  const MutexLock lock(locked_->mutex);
+  const State& state = locked_->state;
   PrefixExplanation e;
   e.length = TokenCount(size_of(prompt));
   e.media = prompt.spans.size();

@@ -16,7 +16,7 @@ namespace {
 /// Evictions have no event of their own, and are noticed this soon.
 constexpr int kTickMs = 100;
 
-std::uint64_t matched_tokens(PrefillOnce& cache, const HeldPrompt& prompt) {
+std::uint64_t matched_tokens(PrefixCache& cache, const HeldPrompt& prompt) {
   const auto found = cache.explain(prompt.space, prompt.sequence);
   return found.has_value() ? found->matched.value() : 0;
 }
@@ -24,12 +24,12 @@ std::uint64_t matched_tokens(PrefillOnce& cache, const HeldPrompt& prompt) {
 }  // namespace
 
 Result<std::unique_ptr<KvPublisher>> KvPublisher::start(const std::string& address,
-                                                        PrefillOnce& cache, const WallClock& wall) {
+                                                        PrefixCache& cache, const WallClock& wall) {
   AFI_TRY(auto server, KvEventServer::listen(address));
   return std::unique_ptr<KvPublisher>(new KvPublisher(std::move(server), cache, wall));
 }
 
-KvPublisher::KvPublisher(std::unique_ptr<KvEventServer> server, PrefillOnce& cache,
+KvPublisher::KvPublisher(std::unique_ptr<KvEventServer> server, PrefixCache& cache,
                          const WallClock& wall)
     : server_(std::move(server)),
       cache_(cache),
@@ -82,7 +82,7 @@ void KvPublisher::step() {
     served.swap(queue_);
   }
   KvBatch batch;
-  const PrefixCacheStats stats = cache_.cache_stats();
+  const PrefixCacheStats stats = cache_.stats();
   if (stats.evictions != evictions_ || stats.tokens < tokens_) held_.check(batch);
   evictions_ = stats.evictions;
   tokens_ = stats.tokens;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "afterimage/clock.h"
-#include "afterimage/prefill_once.h"
+#include "afterimage/prefix_cache.h"
 #include "afterimage/result.h"
 #include "afterimage/reuse.h"
 #include "foundation/platform/mutex.h"
@@ -31,7 +31,7 @@ class KvPublisher {
   static constexpr std::size_t kMostQueued = 1024;
 
   /// `cache` and `wall` outlive it.
-  static Result<std::unique_ptr<KvPublisher>> start(const std::string& address, PrefillOnce& cache,
+  static Result<std::unique_ptr<KvPublisher>> start(const std::string& address, PrefixCache& cache,
                                                     const WallClock& wall);
   ~KvPublisher();
   KvPublisher(const KvPublisher&) = delete;
@@ -43,14 +43,14 @@ class KvPublisher {
 
  private:
   using Queue = std::vector<std::pair<ContentChain, std::shared_ptr<const PrefetchTarget>>>;
-  KvPublisher(std::unique_ptr<KvEventServer> server, PrefillOnce& cache, const WallClock& wall);
+  KvPublisher(std::unique_ptr<KvEventServer> server, PrefixCache& cache, const WallClock& wall);
   void run();
   void step();
   void wake() const;
   [[nodiscard]] std::string message(const KvBatch& batch) const;
 
   const std::unique_ptr<KvEventServer> server_;
-  PrefillOnce& cache_;
+  PrefixCache& cache_;
   const WallClock& wall_;
   const std::uint16_t port_;
   const int wake_fd_;

@@ -28,7 +28,7 @@ unsigned threads_of(const LimitSettings& settings) {
 Result<EngineBackend::OnComputed> Service::State::publish_kv_events() {
   const std::string& address = options.settings.engine.kv_events;
   if (address.empty() || reuse->prefix() == nullptr) return EngineBackend::OnComputed();
-  auto started = KvPublisher::start(address, *reuse->prefix(), ids.clock());
+  auto started = KvPublisher::start(address, reuse->prefix()->cache(), ids.clock());
   if (!started.has_value()) {
     return fail(started.error().code, "engine.kv_events: " + started.error().message);
   }

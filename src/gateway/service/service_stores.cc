@@ -184,7 +184,7 @@ void Service::State::erase_what_others_erased(const Invalidation& invalidation) 
 /// hold, they have erased there.
 Result<void> Service::State::erase_own_copies() {
   reuse->encoder().cache().clear();
-  if (reuse->prefix() != nullptr) reuse->prefix()->clear();
+  if (reuse->prefix() != nullptr) reuse->prefix()->cache().clear();
   reuse->clear_moved();
   if (device != nullptr) AFI_TRY_VOID(device->tier().erase_matching({}));
   if (stores->disk() != nullptr) AFI_TRY_VOID(stores->disk()->erase_matching({}));

@@ -98,7 +98,7 @@ class Erase : public ::testing::Test {
     const Sequence prompt = engine->prepare(request, who.prints.contents).value();
     const PrefixMatch match = reuse->prefix()->match(who.root, prompt).value();
     EXPECT_TRUE(match.holds());
-    const KvSlice kv = reuse->prefix()->kv(match);
+    const KvSlice kv = reuse->prefix()->cache().kv(match);
     const TokenCount end = prompt.spans.front().end();
     for (const KvRows& rows : kv.rows.front()) {
       if (end <= rows.first || end > rows.first + rows.count) continue;

@@ -131,7 +131,7 @@ TEST(GovernedServeProperty, AnswersStayTheSameUnderAnyPressure) {
       ASSERT_TRUE(all.same(n, served)) << "request " << n << ", step " << i;
       ASSERT_FALSE(served->restore_failed);
       governed.reuse->encoder().cache().check_invariants();
-      governed.reuse->prefix()->check_invariants();
+      governed.reuse->prefix()->cache().check_invariants();
     }
     governed.gauge->silent = false;
     clock.advance(50ms);
@@ -177,7 +177,7 @@ TEST(GovernedServe, ConcurrentRequestsStayRightWhileTheGovernorEvicts) {
   }
   EXPECT_EQ(wrong, 0);
   governed.reuse->encoder().cache().check_invariants();
-  governed.reuse->prefix()->check_invariants();
+  governed.reuse->prefix()->cache().check_invariants();
 }
 
 }  // namespace

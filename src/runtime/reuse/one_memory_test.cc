@@ -40,7 +40,10 @@ struct OneMemory {
     const Sequence prompt = testing::text_of(8, seed);
     testing::Capture capture(testing::space(1), kLayout, prompt, 8, 0, {});
     capture.kv.cost = cost;
-    return reuse->prefix()->insert(testing::space(1), kLayout, prompt, capture.kv).has_value();
+    return reuse->prefix()
+        ->cache()
+        .insert(testing::space(1), kLayout, prompt, capture.kv)
+        .has_value();
   }
   [[nodiscard]] Bytes images() const { return reuse->stats().encoder.resident; }
   [[nodiscard]] Bytes prefixes() const { return reuse->stats().prefix.resident; }
@@ -58,7 +61,7 @@ TEST(OneMemory, ANewEntryEvictsFromAnotherCache) {
     for (unsigned n = 0; n < 8; ++n) EXPECT_TRUE(f.image(n, 1s)) << policy << n;
     EXPECT_EQ(f.images(), 256_KiB) << policy;
     EXPECT_EQ(f.prefixes(), 256_KiB) << policy;
-    f.reuse->prefix()->clear();
+    f.reuse->prefix()->cache().clear();
     for (unsigned n = 8; n < 16; ++n) EXPECT_TRUE(f.image(n, 1ms)) << policy << n;
     ASSERT_EQ(f.images(), 512_KiB);
     for (int n = 1; n <= 4; ++n) EXPECT_TRUE(f.kv(n, 1s)) << policy << n;
@@ -106,7 +109,8 @@ TEST(OneMemory, PinsTheParentOfNewKvWhileItEvicts) {
   ASSERT_TRUE(f.kv(1, 1ms));  // the cheapest of all
   const Sequence longer = testing::text_of(8 + 32, 1);
   const testing::Capture capture(testing::space(1), kLayout, longer, 8 + 32, 8, {});
-  const auto added = f.reuse->prefix()->insert(testing::space(1), kLayout, longer, capture.kv);
+  const auto added =
+      f.reuse->prefix()->cache().insert(testing::space(1), kLayout, longer, capture.kv);
   ASSERT_TRUE(added.has_value()) << added.error().message;
   EXPECT_EQ(added->had, TokenCount(8));
   EXPECT_EQ(f.prefixes(), 160_KiB);
@@ -129,7 +133,7 @@ TEST(OneMemory, ThreadsThatNeedEachOthersSpaceDoNotDeadlock) {
     }
     threads.clear();
     f.reuse->encoder().cache().check_invariants();
-    f.reuse->prefix()->check_invariants();
+    f.reuse->prefix()->cache().check_invariants();
     EXPECT_LE(f.reuse->stats().peak, 512_KiB);
     // Which of them came last is chance; that either is still kept is not.
     EXPECT_TRUE(f.image(99, 1s));

@@ -152,8 +152,8 @@ Result<void> Plan::State::load_prefix(PrefixArchive::Look look, const std::stop_
   const bool loaded = reuse->prefix_archive()->promote(
       *archived, leader->match().matched(), resume(),
       [&](const KvSlice& kv, std::vector<LoadedKv> memory) -> Result<void> {
-        AFI_TRY_VOID(
-            reuse->prefix()->insert(identity->root, *layout, *prompt, kv, &own, std::move(memory)));
+        AFI_TRY_VOID(reuse->prefix()->cache().insert(identity->root, *layout, *prompt, kv, &own,
+                                                     std::move(memory)));
         return {};
       },
       stop, look);
@@ -239,7 +239,7 @@ void Plan::State::keep_media(const KvSlice& kv) {
 KvUse Plan::kv_use(const KvOrigin& origin) {
   KvUse use;
   if (resume().value() > 0) {
-    state_->resume_from = state_->reuse->prefix()->kv(state_->leader->match());
+    state_->resume_from = state_->reuse->prefix()->cache().kv(state_->leader->match());
     state_->resume_from.origin = origin;
     use.resume_from = &state_->resume_from;
   }
@@ -298,7 +298,7 @@ void Plan::State::commit_end(KvSlice kv, std::span<const TokenId> fed_back) {
   Sequence sequence = *prompt;
   sequence.tokens.insert(sequence.tokens.end(), fed_back.begin(), fed_back.end());
   PrefixMatch own(TokenCount(0), facts);  // matches nothing: it says whose insertion this is
-  static_cast<void>(reuse->prefix()->insert(identity->root, *layout, sequence, kv, &own));
+  static_cast<void>(reuse->prefix()->cache().insert(identity->root, *layout, sequence, kv, &own));
   if (!archived.has_value()) return;
   const auto longer = ArchivedPrompt::of(identity->space, identity->root, *layout, sequence);
   if (longer.has_value()) reuse->prefix_archive()->keep(*longer, kv);

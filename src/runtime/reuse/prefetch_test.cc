@@ -35,7 +35,7 @@ TEST(Prefetch, WhatAStepUsedIsInMemoryBeforeItComesAgain) {
   const Served first = ask(1, "What is it?");
   ASSERT_NE(first.target, nullptr);
   reuse->encoder().cache().clear();
-  reuse->prefix()->clear();
+  reuse->prefix()->cache().clear();
   const Prefetched loaded = reuse->prefetch(*first.target, engine->kv_layout()).value();
   EXPECT_GT(loaded.kv_tokens, 128U);
   const std::uint64_t read = below.stats().hits;

@@ -70,7 +70,7 @@ struct Fixture {
     clock.advance(later);
     const GovernorActions actions = reuse->pressure()->tick(refused);
     reuse->encoder().cache().check_invariants();
-    reuse->prefix()->check_invariants();
+    reuse->prefix()->cache().check_invariants();
     return actions;
   }
   void others(Bytes bytes) const { machine->external = bytes.value(); }
@@ -100,7 +100,10 @@ struct Fixture {
     const Sequence prompt = testing::text_of(tokens, seed);
     testing::Capture capture(testing::space(1), kLayout, prompt, tokens, 0, {});
     capture.kv.cost = cost;
-    return reuse->prefix()->insert(testing::space(1), kLayout, prompt, capture.kv).has_value();
+    return reuse->prefix()
+        ->cache()
+        .insert(testing::space(1), kLayout, prompt, capture.kv)
+        .has_value();
   }
   [[nodiscard]] ReuseStats stats() const { return reuse->stats(); }
   [[nodiscard]] PressureControllerStats keeper() const { return reuse->pressure()->stats(); }
@@ -258,7 +261,7 @@ TEST(PressureController, m12_blocked_admission_opens_again_in_calm) {
   EXPECT_FALSE(f.put(2)) << "served uncached";
   EXPECT_FALSE(f.put_kv(1, 256));
   EXPECT_EQ(f.stats().encodes.blocked, 1U);
-  EXPECT_EQ(f.stats().prefills.blocked, 1U);
+  EXPECT_EQ(f.stats().prefix.blocked, 1U);
   f.others(64_MiB);
   f.calm(60s);
   EXPECT_EQ(f.keeper().mode, PressureMode::kRelaxed);
@@ -364,15 +367,19 @@ TEST(PressureController, m14_reading_statistics_is_not_a_use) {
   ASSERT_TRUE(f.put_kv(1, 256) && f.put_kv(2, 256));
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(f.reuse->encoder().cache().info(key(0))->access_count, 0U);
-    static_cast<void>(f.reuse->prefix()->explain(testing::space(1), testing::text_of(256, 1)));
+    static_cast<void>(
+        f.reuse->prefix()->cache().explain(testing::space(1), testing::text_of(256, 1)));
     static_cast<void>(f.stats());
   }
   EXPECT_EQ(f.stats().prefix.hits, 0U);
   f.reuse->encoder().cache().evict_bytes(1_B);
   EXPECT_FALSE(f.holds(0)) << "still the oldest";
-  f.reuse->prefix()->evict_bytes(1_B);
+  f.reuse->prefix()->cache().evict_bytes(1_B);
   const auto length = [&](int seed) {
-    return f.reuse->prefix()->explain(testing::space(1), testing::text_of(256, seed))->matched;
+    return f.reuse->prefix()
+        ->cache()
+        .explain(testing::space(1), testing::text_of(256, seed))
+        ->matched;
   };
   EXPECT_EQ(length(1), TokenCount(0));
   EXPECT_EQ(length(2), TokenCount(256));

@@ -235,11 +235,11 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
     prefix_options.owner_of = [it = state.get()](const NamespaceId& space) {
       return it->owner_of(space);
     };
+    prefix_options.shared = &state->shared;
     AFI_TRY(state->prefixes, PrefixCache::create(std::move(prefix_options), state->budget));
     state->prefill = std::make_unique<PrefillOnce>(
-        *state->prefixes,
-        PrefillOnceOptions{.verify_hits = options.verify_hits, .shared = &state->shared});
-    state->shared.join(*state->prefill);
+        *state->prefixes, PrefillOnceOptions{.verify_hits = options.verify_hits});
+    state->shared.join(*state->prefixes);
   }
   if (options.answers.has_value()) {
     state->answer_options = options.answers;
@@ -362,10 +362,10 @@ EraseReport Reuse::State::erase_now(const EraseTarget& target, const EntryFilter
     report.moved = EntryCount(moved->erase_spaces(
         [&](const NamespaceId& space) { return target.media.has_value() || matches(space); }));
   }
-  if (prefill != nullptr) {
+  if (prefixes != nullptr) {
     // Of a media item also the KV of namespaces in which pages of documents were used.
-    if (target.media.has_value()) report.kv_tokens = prefill->erase_media(*target.media);
-    report.kv_tokens += prefill->erase_spaces(matches);
+    if (target.media.has_value()) report.kv_tokens = prefixes->erase_media(*target.media);
+    report.kv_tokens += prefixes->erase_spaces(matches);
   }
   if (answer_cache == nullptr) return report;
   AnswerFilter answers;
@@ -386,7 +386,7 @@ ReuseStats Reuse::stats() const {
   return {
       .encoder = state.front->cache().stats(),
       .encodes = state.front->stats(),
-      .prefix = state.prefill == nullptr ? PrefixCacheStats() : state.prefill->cache_stats(),
+      .prefix = state.prefixes == nullptr ? PrefixCacheStats() : state.prefixes->stats(),
       .prefills = state.prefill == nullptr ? PrefillOnceStats() : state.prefill->stats(),
       .answers = state.answer_cache == nullptr ? AnswerCacheStats() : state.answer_cache->stats(),
       .answering = state.answer_once == nullptr ? AnswerOnceStats() : state.answer_once->stats(),

@@ -273,11 +273,11 @@ TEST(Serve, ConversationHintsDecideWhichKvIsEvictedFirst) {
       clock.advance(std::chrono::seconds(10));
       static_cast<void>(resumed("one", ContinuationHint::kNone));
       clock.advance(std::chrono::seconds(300));
-      reuse->prefix()->clear();
+      reuse->prefix()->cache().clear();
     }
     ASSERT_EQ(resumed("goes on", ContinuationHint::kGoesOn), TokenCount(0));
     ASSERT_EQ(resumed("ends", ContinuationHint::kEnds), TokenCount(0));
-    ASSERT_GT(reuse->prefix()->evict_bytes(1_B), 0_B);
+    ASSERT_GT(reuse->prefix()->cache().evict_bytes(1_B), 0_B);
     const TokenCount of_goes_on = resumed("goes on", ContinuationHint::kNone);
     const TokenCount of_ends = resumed("ends", ContinuationHint::kNone);
     EXPECT_EQ(of_goes_on > of_ends, honest) << of_goes_on.value() << " " << of_ends.value();
@@ -448,8 +448,8 @@ TEST(Serve, PinnedKvSurvivesEvictionBeforeTheRestore) {
    protected:
     Result<Generation> run(const Sequence& prompt, std::span<const TensorViews> embeddings,
                            const GenerateOptions& options, const KvUse& use) const override {
-      reuse_.prefix()->evict_bytes(4_GiB);
-      reuse_.prefix()->clear();
+      reuse_.prefix()->cache().evict_bytes(4_GiB);
+      reuse_.prefix()->cache().clear();
       return ForwardingEngine::run(prompt, embeddings, options, use);
     }
 
@@ -497,7 +497,7 @@ TEST(Serve, ConcurrentRequestsThatShareMediaAndPrefixesNeverDeadlock) {
         const std::size_t n = rng.below(requests.size());
         std::stop_source stop;
         if (rng.chance(0.1)) stop.request_stop();
-        if (rng.chance(0.2)) f.reuse->prefix()->evict_bytes(1_MiB);
+        if (rng.chance(0.2)) f.reuse->prefix()->cache().evict_bytes(1_MiB);
         const auto served = serve(requests[n], engine, *f.reuse, f.options, stop.get_token());
         if (served.has_value() && served->completion.logits != expected[n]) ++wrong;
       }
@@ -505,7 +505,7 @@ TEST(Serve, ConcurrentRequestsThatShareMediaAndPrefixesNeverDeadlock) {
   }
   callers.clear();
   EXPECT_EQ(wrong, 0);
-  f.reuse->prefix()->check_invariants();
+  f.reuse->prefix()->cache().check_invariants();
 }
 
 /// An engine that says all it has to say, and counts what it is asked.

@@ -43,7 +43,7 @@ class WriteAdmissionServe : public ::testing::Test {
   }
   void forget_memory() {
     reuse->encoder().cache().clear();
-    reuse->prefix()->clear();
+    reuse->prefix()->cache().clear();
   }
 
   MemoryBudget below_budget{512_MiB};

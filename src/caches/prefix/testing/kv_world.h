@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "afterimage/prefix_cache.h"
-#include "caches/prefix/prefix_draft.h"
 
 /// Self-identifying KV: every row and state is a function of the namespace and of everything before
 /// it, so that a single byte of another sequence's KV is detected.
@@ -212,9 +211,17 @@ struct CacheFixture {
     cache->check_invariants();
     if (match.holds()) {
       EXPECT_TRUE(is_kv_of(cache->kv(match), id, layout, prompt));
-      EXPECT_TRUE(cache->verify(match).has_value());
+      EXPECT_TRUE(std::ranges::all_of(cache->payloads(match), &Payload::intact));
     }
     return match.resume().value();
+  }
+  /// Discards the first damaged payload of `match`. False: all are intact.
+  bool discard_damaged(const PrefixMatch& match) const {
+    const auto payloads = cache->payloads(match);
+    const auto damaged = std::ranges::find_if_not(payloads, &Payload::intact);
+    if (damaged == payloads.end()) return false;
+    cache->discard_damaged(match, *damaged);
+    return true;
   }
   std::uint32_t resume(const Sequence& prompt) { return resume(space(1), {{full()}}, prompt); }
 
