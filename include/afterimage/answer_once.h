@@ -133,7 +133,6 @@ class AnswerOnce {
 
   Result<bool> publish(AnswerFlight& flight, Question& question, const Answer& answer,
                        const AnswerFacts& facts, const AnswerLeader::Insert& insert);
-  void fail(AnswerFlight& flight, const Error& error);
   Result<std::variant<AnswerLookup, AnswerLeader>> wait(AnswerWaiter waiter,
                                                         const std::stop_token& stop);
 

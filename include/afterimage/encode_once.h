@@ -41,7 +41,7 @@ struct EncoderFlight;  // one item being encoded, and its waiters
 /// A request's part in a flight; the deleter leaves it.
 using EncoderFlightPart = std::unique_ptr<EncoderFlight, std::function<void(EncoderFlight*)>>;
 
-/// The right and prefill_lease to encode one item for all its waiters. Move-only. Call publish() or fail();
+/// The right and duty to encode one item for all its waiters. Move-only. Call publish() or fail();
 /// destroying the leader without either passes leadership to a waiter.
 class [[nodiscard]] FlightLeader {
  public:
@@ -152,9 +152,8 @@ class EncodeOnce {
                              const EncoderEntryFacts& facts, AgentId agent);
   Result<Pin> store(const EncoderKey& key, const TensorViews& views, const EncoderEntryFacts& facts,
                     AgentId agent);
-  void fail(EncoderFlight& flight, const Error& error);
   FlightLeader lead(EncoderFlight& flight, AgentId agent);
-  Result<std::variant<Embeddings, FlightLeader>> wait(FlightWaiter waiter,
+  Result<std::variant<Embeddings, FlightLeader>> wait(EncoderFlight& flight, AgentId agent,
                                                       const std::stop_token& stop);
 
   struct State;

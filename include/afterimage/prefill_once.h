@@ -153,7 +153,6 @@ class PrefillOnce {
 
   bool drop_if_damaged(PrefixMatch& match) const;
   Result<Claim> claim(const PrefillRequest& request, bool may_wait);
-  void finish(PrefillFlight& flight);
 
   std::unique_ptr<State> state_;
 };

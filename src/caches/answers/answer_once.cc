@@ -57,22 +57,14 @@ struct AnswerFlight : Flight, std::enable_shared_from_this<AnswerFlight> {
   std::optional<Duration> ttl;
 };
 
-struct AnswerOnce::State {
+struct AnswerOnce::State final : SingleFlight<AnswerFlight> {
   State(AnswerCache& its_cache, const Clock& its_clock) : clock(its_clock), cache(its_cache) {}
 
-  void leave(AnswerFlight& flight, FlightRole role) {
-    const MutexLock lock(mutex);
-    if (flight.leave(role)) forget(flight);
-  }
-  AnswerFlightPart part_in(AnswerFlight& flight, FlightRole role) {
-    return {&flight, [this, it = flight.shared_from_this(), role](auto*) { leave(*it, role); }};
-  }
-  void forget(const AnswerFlight& flight) AFI_REQUIRES(mutex) {
+  void forget(AnswerFlight& flight) override AFI_REQUIRES(mutex) {
     for (const AnswerFlightKey& key : flight.keys) by_key.erase(key);
     ++ended;
   }
 
-  mutable Mutex mutex;
   const Clock& clock;
   AnswerCache& cache;
   std::map<AnswerFlightKey, std::shared_ptr<AnswerFlight>> by_key AFI_GUARDED_BY(mutex);
@@ -90,7 +82,7 @@ Result<bool> AnswerLeader::publish(const Answer& answer, const AnswerFacts& fact
 
 void AnswerLeader::fail(const Error& error) && {
   AFI_CHECK(flight_ != nullptr);
-  if (is_permanent(error.code)) front_->fail(*flight_, error);
+  front_->state_->fail(*flight_, error);
   flight_.reset();
 }
 
@@ -140,12 +132,12 @@ AnswerOnce::Claim AnswerOnce::claim(Question& question, const LookupRules& rules
     if (flight->take_over()) {
       flight->set_leader(question);
       ++state_->stats.taken_over;
-      return AnswerLeader(*this, state_->part_in(*flight, FlightRole::kLeader), question,
+      return AnswerLeader(*this, state_->part_in(flight, FlightRole::kLeader), question,
                           std::move(looked.steps));
     }
     flight->join();
     ++state_->stats.followed;
-    return AnswerWaiter(*this, state_->part_in(*flight, FlightRole::kWaiter), question,
+    return AnswerWaiter(*this, state_->part_in(flight, FlightRole::kWaiter), question,
                         std::move(admits), std::move(looked));
   }
   if (state_->ended != ended) {  // the answer may have been cached between look-up and lock
@@ -158,7 +150,7 @@ AnswerOnce::Claim AnswerOnce::claim(Question& question, const LookupRules& rules
     if (state_->by_key.try_emplace(key, flight).second) flight->keys.push_back(key);
   }
   ++state_->stats.led;
-  return AnswerLeader(*this, state_->part_in(*flight, FlightRole::kLeader), question,
+  return AnswerLeader(*this, state_->part_in(flight, FlightRole::kLeader), question,
                       std::move(looked.steps));
 }
 
@@ -166,30 +158,27 @@ Result<std::variant<AnswerLookup, AnswerLeader>> AnswerOnce::wait(AnswerWaiter w
                                                                   const std::stop_token& stop) {
   using Outcome = std::variant<AnswerLookup, AnswerLeader>;
   AnswerFlight& flight = *waiter.flight_;
-  while (true) {
-    AFI_TRY(const Flight::State ended, flight.wait(state_->mutex, stop));
-    const MutexLock lock(state_->mutex);
-    if (ended == Flight::State::kLanded) {
-      AnswerLookup& looked = waiter.looked_;
-      const auto same = std::ranges::find_first_of(waiter.admits_, flight.forms);
-      if (same == waiter.admits_.end()) return Outcome(std::move(looked));
-      looked.answer = *flight.answer;
-      looked.saved = flight.cost;
-      looked.left = flight.ttl;
-      looked.steps.push_back({.level = same->level,
-                              .verdict = Verdict::kJoined,
-                              .candidate = flight.question,
-                              .took = state_->clock.now() - waiter.began_});
-      ++state_->stats.joined;
-      return Outcome(std::move(looked));
-    }
-    if (flight.take_over()) {
-      flight.set_leader(waiter.question_);
-      ++state_->stats.taken_over;
-      return Outcome(AnswerLeader(*this, state_->part_in(flight, FlightRole::kLeader),
-                                  std::move(waiter.question_), std::move(waiter.looked_.steps)));
-    }
-  }
+  const auto landed = [&] {
+    AnswerLookup& looked = waiter.looked_;
+    const auto same = std::ranges::find_first_of(waiter.admits_, flight.forms);
+    if (same == waiter.admits_.end()) return Outcome(std::move(looked));
+    looked.answer = *flight.answer;
+    looked.saved = flight.cost;
+    looked.left = flight.ttl;
+    looked.steps.push_back({.level = same->level,
+                            .verdict = Verdict::kJoined,
+                            .candidate = flight.question,
+                            .took = state_->clock.now() - waiter.began_});
+    ++state_->stats.joined;
+    return Outcome(std::move(looked));
+  };
+  return state_->wait(flight, stop, landed, [&] {
+    flight.set_leader(waiter.question_);
+    ++state_->stats.taken_over;
+    return Outcome(AnswerLeader(*this,
+                                state_->part_in(flight.shared_from_this(), FlightRole::kLeader),
+                                std::move(waiter.question_), std::move(waiter.looked_.steps)));
+  });
 }
 
 Result<bool> AnswerOnce::publish(AnswerFlight& flight, Question& question, const Answer& answer,
@@ -205,16 +194,9 @@ Result<bool> AnswerOnce::publish(AnswerFlight& flight, Question& question, const
   }
   flight.cost = facts.cost;
   flight.ttl = facts.ttl;
-  state_->forget(flight);
-  flight.land();
+  state_->land(flight);
   if (!kept.has_value()) ++state_->stats.not_cached;
   return kept.has_value();
-}
-
-void AnswerOnce::fail(AnswerFlight& flight, const Error& error) {
-  const MutexLock lock(state_->mutex);
-  state_->forget(flight);
-  flight.fail(error);
 }
 
 Result<AnswerLookup> AnswerOnce::get_or_answer(Question& question, const LookupRules& rules,

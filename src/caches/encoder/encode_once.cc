@@ -19,17 +19,19 @@ struct EncoderFlight : Flight, std::enable_shared_from_this<EncoderFlight> {
   const EncoderKey key;
   std::optional<Pin> kept;  // pins the entry until the last waiter has taken it
   std::shared_ptr<const EncoderOutput> uncached;
+
+  [[nodiscard]] bool leave(FlightRole role) {
+    const bool last = Flight::leave(role);
+    if (!awaited()) kept.reset();
+    return last;
+  }
 };
 
-struct EncodeOnce::State {
+struct EncodeOnce::State final : SingleFlight<EncoderFlight> {
   State(EncoderCache& its_cache, const Clock& its_clock, EncodeOnceOptions its_options)
       : clock(its_clock), options(its_options), cache(its_cache) {}
-  void leave(EncoderFlight& flight, FlightRole role);
-  EncoderFlightPart part_in(EncoderFlight& flight, FlightRole role) {
-    return {&flight, [this, it = flight.shared_from_this(), role](auto*) { leave(*it, role); }};
-  }
+  void forget(EncoderFlight& flight) override AFI_REQUIRES(mutex) { by_key.erase(flight.key); }
 
-  mutable Mutex mutex;
   const Clock& clock;
   const EncodeOnceOptions options;
   EncoderCache& cache;
@@ -52,13 +54,15 @@ Result<Embeddings> FlightLeader::publish(EncoderOutput output, const EncoderEntr
 
 void FlightLeader::fail(const Error& error) && {
   AFI_CHECK(flight_ != nullptr);
-  if (is_permanent(error.code)) front_->fail(*flight_, error);
+  front_->state_->fail(*flight_, error);
   flight_.reset();
 }
 
+// The waiter leaves the flight after the pin is taken: the entry is held until then.
 Result<std::variant<Embeddings, FlightLeader>> FlightWaiter::wait(const std::stop_token& stop) && {
   AFI_CHECK(flight_ != nullptr);
-  return front_->wait(std::move(*this), stop);
+  const EncoderFlightPart part = std::move(flight_);
+  return front_->wait(*part, agent_, stop);
 }
 
 EncodeOnce::EncodeOnce(EncoderCache& cache, const Clock& clock, EncodeOnceOptions options)
@@ -85,7 +89,7 @@ EncodeOnce::Claim EncodeOnce::claim(const EncoderKey& key, AgentId agent) {
   }
   flight->join();
   ++state_->stats.followed;
-  return FlightWaiter(*this, state_->part_in(*flight, FlightRole::kWaiter), agent);
+  return FlightWaiter(*this, state_->part_in(flight, FlightRole::kWaiter), agent);
 }
 
 void EncodeOnce::note_request(const RequestFacts& facts, std::span<const Embeddings* const> used) {
@@ -124,13 +128,12 @@ Result<Embeddings> EncodeOnce::publish(EncoderFlight& flight, EncoderOutput outp
                                        const EncoderEntryFacts& facts, AgentId agent) {
   auto views = views_of(output);
   if (!views.has_value()) {
-    fail(flight, views.error());
+    state_->fail(flight, views.error());
     return std::unexpected(views.error());
   }
   auto pin = store(flight.key, *views, facts, agent);
   const MutexLock lock(state_->mutex);
-  state_->by_key.erase(flight.key);
-  flight.land();
+  state_->land(flight);
   if (pin.has_value()) {
     if (flight.awaited()) flight.kept = state_->cache.add_pin(pin->slot());
     return Embeddings(*std::move(pin));
@@ -140,42 +143,25 @@ Result<Embeddings> EncodeOnce::publish(EncoderFlight& flight, EncoderOutput outp
   return Embeddings(Embeddings::Uncached{flight.uncached, views_of(*flight.uncached).value()});
 }
 
-void EncodeOnce::fail(EncoderFlight& flight, const Error& error) {
-  const MutexLock lock(state_->mutex);
-  state_->by_key.erase(flight.key);
-  flight.fail(error);
-}
-
-void EncodeOnce::State::leave(EncoderFlight& flight, FlightRole role) {
-  const MutexLock lock(mutex);
-  if (flight.leave(role)) by_key.erase(flight.key);
-  if (!flight.awaited()) flight.kept.reset();
-}
-
 FlightLeader EncodeOnce::lead(EncoderFlight& flight, AgentId agent) {
-  return {*this, state_->part_in(flight, FlightRole::kLeader), agent};
+  return {*this, state_->part_in(flight.shared_from_this(), FlightRole::kLeader), agent};
 }
 
-// The waiter leaves the flight after the pin is taken: the entry is held until then.
-Result<std::variant<Embeddings, FlightLeader>> EncodeOnce::wait(FlightWaiter waiter,
+Result<std::variant<Embeddings, FlightLeader>> EncodeOnce::wait(EncoderFlight& flight,
+                                                                AgentId agent,
                                                                 const std::stop_token& stop) {
   using Outcome = std::variant<Embeddings, FlightLeader>;
-  EncoderFlight& flight = *waiter.flight_;
-  while (true) {
-    AFI_TRY(const Flight::State ended, flight.wait(state_->mutex, stop));
-    const MutexLock lock(state_->mutex);
-    if (ended == Flight::State::kLanded) {
-      if (flight.uncached == nullptr) {
-        return Outcome(Embeddings(state_->cache.hit(flight.kept->slot(), waiter.agent_)));
-      }
-      return Outcome(
-          Embeddings(Embeddings::Uncached{flight.uncached, views_of(*flight.uncached).value()}));
+  const auto landed = [&] {
+    if (flight.uncached == nullptr) {
+      return Outcome(Embeddings(state_->cache.hit(flight.kept->slot(), agent)));
     }
-    if (flight.take_over()) {
-      ++state_->stats.taken_over;
-      return Outcome(lead(flight, waiter.agent_));
-    }
-  }
+    return Outcome(
+        Embeddings(Embeddings::Uncached{flight.uncached, views_of(*flight.uncached).value()}));
+  };
+  return state_->wait(flight, stop, landed, [&] {
+    ++state_->stats.taken_over;
+    return Outcome(lead(flight, agent));
+  });
 }
 
 Result<Embeddings> EncodeOnce::get_or_encode(const EncoderKey& key, Modality modality,

@@ -49,7 +49,7 @@ TokenCount promised_resume(const PrefillFlight& flight, const PrefillRequest& re
 
 }  // namespace
 
-struct PrefillOnce::State {
+struct PrefillOnce::State final : SingleFlight<PrefillFlight> {
   State(PrefixCache& its_cache, PrefillOnceOptions its_options)
       : options(its_options), cache(its_cache) {}
 
@@ -64,10 +64,8 @@ struct PrefillOnce::State {
       AFI_REQUIRES(mutex);
   Result<PrefillLeader> begin(PrefillOnce& front, const PrefillRequest& request,
                               TokenCount branch_point) AFI_REQUIRES(mutex);
-  void drop(const PrefillFlight& flight) AFI_REQUIRES(mutex);
-  void leave(PrefillFlight& flight);
+  void forget(PrefillFlight& flight) override AFI_REQUIRES(mutex);
 
-  mutable Mutex mutex;
   const PrefillOnceOptions options;
   PrefixCache& cache;
   std::vector<std::shared_ptr<PrefillFlight>> flights AFI_GUARDED_BY(mutex);  // in starting order
@@ -97,7 +95,11 @@ Result<PrefixInsertion> PrefillLeader::commit(const KvSlice& kv) {
 }
 
 void PrefillLeader::finish() {
-  if (flight_ != nullptr) front_->finish(*flight_);
+  if (flight_ == nullptr) return;
+  {
+    const MutexLock lock(front_->state_->mutex);
+    front_->state_->land(*flight_);
+  }
   flight_.reset();
 }
 
@@ -194,7 +196,7 @@ Result<PrefillLeader> PrefillOnce::State::begin(PrefillOnce& front, const Prefil
   const TokenCount length(static_cast<std::uint32_t>(request.prompt->tokens.size()));
   if (length - match.resume() > options.worth_waiting) {
     const auto flight = std::make_shared<PrefillFlight>(request, snapshots);
-    part = {flight.get(), [this, flight](auto*) { leave(*flight); }};
+    part = part_in(flight, FlightRole::kLeader);
     flights.push_back(flight);
     ++stats.led;
   }
@@ -202,22 +204,9 @@ Result<PrefillLeader> PrefillOnce::State::begin(PrefillOnce& front, const Prefil
                        std::move(part));
 }
 
-void PrefillOnce::finish(PrefillFlight& flight) {
-  const MutexLock lock(state_->mutex);
-  state_->drop(flight);
-  flight.land();
-}
-
-void PrefillOnce::State::drop(const PrefillFlight& flight) {
+void PrefillOnce::State::forget(PrefillFlight& flight) {
+  if (!flight.is_led()) ++stats.left;
   std::erase_if(flights, [&](const auto& other) { return other.get() == &flight; });
-}
-
-void PrefillOnce::State::leave(PrefillFlight& flight) {
-  const MutexLock lock(mutex);
-  if (!flight.is_led()) return;
-  ++stats.left;
-  drop(flight);
-  static_cast<void>(flight.leave(FlightRole::kLeader));
 }
 
 Result<PrefixMatch> PrefillOnce::match(const NamespaceId& space, const Sequence& prompt,

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <stop_token>
+#include <utility>
 
 #include "afterimage/result.h"
 #include "foundation/platform/mutex.h"
@@ -32,11 +35,10 @@ namespace afterimage {
 
 enum class FlightRole : unsigned char { kLeader, kWaiter };
 
-/// State of one single flight: one caller (the leader) does the work while others wait.
-/// Single-flight fronts derive from it, add the result, and hold it under a key while it is in
-/// progress. Each leader and waiter holds a part: a unique_ptr whose deleter calls leave().
+/// State of one single flight: one caller (the leader) does the work while others wait. Kinds of
+/// flights derive from it and add the result.
 ///
-/// Threads  All calls except wait() need the front's lock.
+/// Threads  All calls except wait() need the lock of the SingleFlight.
 class Flight {
  public:
   enum class State : unsigned char {
@@ -72,7 +74,7 @@ class Flight {
 
   /// Blocks while there is a leader. kLanded, or kOrphaned: another waiter may have taken over by the
   /// time it returns. The flight's error if it failed; kCancelled: `stop` was requested. The caller
-  /// does not hold `mutex`, which is the front's lock.
+  /// does not hold `mutex`.
   Result<State> wait(Mutex& mutex, const std::stop_token& stop) AFI_EXCLUDES(mutex) {
     const std::stop_callback wake(stop, [&] {
       const MutexLock lock(mutex);
@@ -99,6 +101,55 @@ class Flight {
   std::uint64_t waiting_ = 0;
   std::optional<Error> error_;
   Condition changed_;
+};
+
+/// The flights of one kind, and the lock that guards them. A single-flight front derives from it and
+/// keeps the flights in progress, so that others find them.
+template <typename F>
+class SingleFlight {
+ public:
+  /// A leader's or waiter's part in a flight; dropping it leaves the flight.
+  using Part = std::unique_ptr<F, std::function<void(F*)>>;
+
+  Part part_in(std::shared_ptr<F> flight, FlightRole role) {
+    F* const it = flight.get();
+    return {it, [this, flight = std::move(flight), role](F*) {
+              const MutexLock lock(mutex);
+              if (flight->leave(role)) forget(*flight);
+            }};
+  }
+  void land(F& flight) AFI_REQUIRES(mutex) {
+    forget(flight);
+    flight.land();
+  }
+  /// The leader's work failed: so do all waiters if the error is permanent.
+  void fail(F& flight, const Error& error) AFI_EXCLUDES(mutex) {
+    if (!is_permanent(error.code)) return;
+    const MutexLock lock(mutex);
+    forget(flight);
+    flight.fail(error);
+  }
+  /// Waits until the flight ends. Calls `landed` or, if the leader gave up and this waiter takes over,
+  /// `lead`, under the lock.
+  template <typename Landed, typename Lead>
+  auto wait(F& flight, const std::stop_token& stop, const Landed& landed, const Lead& lead)
+      -> Result<decltype(landed())> {
+    while (true) {
+      AFI_TRY(const Flight::State ended, flight.wait(mutex, stop));
+      const MutexLock lock(mutex);
+      if (ended == Flight::State::kLanded) return landed();
+      if (flight.take_over()) return lead();
+    }
+  }
+
+  mutable Mutex mutex;
+
+ protected:
+  ~SingleFlight() = default;
+
+ private:
+  /// Nobody finds the flight any more.
+  virtual void forget(F& flight) AFI_REQUIRES(mutex) = 0;
 };
 
 }  // namespace afterimage
