@@ -29,80 +29,84 @@ void note(Techniques& techniques, const SimilarityLevel& level, TechniqueStatus 
   }
 }
 
-Result<std::unique_ptr<SimilarityLevel>> make_level(const ExperimentSpec& spec,
-                                                    const std::vector<LayerSpec>& layers,
-                                                    std::string_view prefix,
-                                                    const SimilarityLevelsParts& parts) {
+Result<std::unique_ptr<SimilarityLevel>> make_level(
+    const ExperimentSpec& spec, const std::vector<LayerSpec>& layers, std::string_view prefix,
+    const SimilarityLevelsDependencies& dependencies) {
   SimilarityOptions options{.mode = mode_of(spec), .acceptance = {}, .vetoes = spec.vetoes};
   for (const LayerSpec& layer : layers) {
     options.layers.push_back({.name = std::string(prefix) + layer.name,
                               .dimensions = layer.dimensions,
                               .threshold = static_cast<float>(layer.threshold)});
   }
-  return SimilarityLevel::create(std::move(options), parts.cache, parts.budget, parts.clock);
+  return SimilarityLevel::create(std::move(options), dependencies.cache, dependencies.budget,
+                                 dependencies.clock);
 }
 
 /// The engine's states as layers, by the first sample with an image. nullptr: it has none of them.
 Result<std::unique_ptr<LayerVectors>> states_for(const ExperimentSpec& spec,
                                                  std::vector<LayerSpec> layers,
-                                                 const SimilarityLevelsParts& parts) {
-  if (parts.samples.empty()) return nullptr;
+                                                 const SimilarityLevelsDependencies& dependencies) {
+  if (dependencies.samples.empty()) return nullptr;
   auto example = std::ranges::find_if(
-      parts.samples, [](const Sample& sample) { return sample.content.has_value(); });
-  if (example == parts.samples.end()) example = parts.samples.begin();
+      dependencies.samples, [](const Sample& sample) { return sample.content.has_value(); });
+  if (example == dependencies.samples.end()) example = dependencies.samples.begin();
   const std::string prompt = render_prompt(spec.prompt_template, *example);
-  return engine_vectors(std::move(layers), parts.engine, {*example, prompt, example->question});
+  return engine_vectors(std::move(layers), dependencies.engine,
+                        {*example, prompt, example->question});
 }
 
 }  // namespace
 
 Result<std::unique_ptr<SimilarityLevels>> SimilarityLevels::create(
-    const ExperimentSpec& spec, const SimilarityLevelsParts& parts) {
+    const ExperimentSpec& spec, const SimilarityLevelsDependencies& dependencies) {
   std::unique_ptr<SimilarityLevels> all(new SimilarityLevels());
   for (auto* const make : {&latent_level, &fusion_level, &text_level}) {
-    AFI_TRY(Level level, make(spec, parts));
+    AFI_TRY(Level level, make(spec, dependencies));
     if (level.level != nullptr) all->levels_.push_back(std::move(level));
   }
   return all;
 }
 
-Result<SimilarityLevels::Level> SimilarityLevels::text_level(const ExperimentSpec& spec,
-                                                             const SimilarityLevelsParts& parts) {
+Result<SimilarityLevels::Level> SimilarityLevels::text_level(
+    const ExperimentSpec& spec, const SimilarityLevelsDependencies& dependencies) {
   Level text;
   if (!spec.enable_semantic_text_cache) return text;
   LayerSpec layer{
       .name = "text", .dimensions = kTextDimensions, .threshold = spec.similarity_threshold};
-  if (parts.text_encoder != nullptr) layer.dimensions = parts.text_encoder->dimensions();
-  AFI_TRY(text.layer_vectors, key_vectors(layer, parts.text_encoder));
-  AFI_TRY(text.level, make_level(spec, {layer}, "", parts));
+  if (dependencies.text_encoder != nullptr)
+    layer.dimensions = dependencies.text_encoder->dimensions();
+  AFI_TRY(text.layer_vectors, key_vectors(layer, dependencies.text_encoder));
+  AFI_TRY(text.level, make_level(spec, {layer}, "", dependencies));
   return text;
 }
 
-Result<SimilarityLevels::Level> SimilarityLevels::latent_level(const ExperimentSpec& spec,
-                                                               const SimilarityLevelsParts& parts) {
+Result<SimilarityLevels::Level> SimilarityLevels::latent_level(
+    const ExperimentSpec& spec, const SimilarityLevelsDependencies& dependencies) {
   Level latent;
   if (spec.layers.empty() || spec.hook.is_none()) return latent;
   if (spec.hook.engine) {
-    AFI_TRY(latent.layer_vectors, states_for(spec, spec.layers, parts));
+    AFI_TRY(latent.layer_vectors, states_for(spec, spec.layers, dependencies));
   } else {
-    AFI_TRY(latent.layer_vectors, hook_vectors(spec, parts.images));
+    AFI_TRY(latent.layer_vectors, hook_vectors(spec, dependencies.images));
   }
   if (latent.layer_vectors == nullptr) return latent;
-  AFI_TRY(latent.level, make_level(spec, latent.layer_vectors->layers(), "embedding:", parts));
+  AFI_TRY(latent.level,
+          make_level(spec, latent.layer_vectors->layers(), "embedding:", dependencies));
   return latent;
 }
 
 /// Without an engine that exposes its states there is nothing to compare.
-Result<SimilarityLevels::Level> SimilarityLevels::fusion_level(const ExperimentSpec& spec,
-                                                               const SimilarityLevelsParts& parts) {
+Result<SimilarityLevels::Level> SimilarityLevels::fusion_level(
+    const ExperimentSpec& spec, const SimilarityLevelsDependencies& dependencies) {
   Level fusion;
   if (!spec.enable_fusion_cache) return fusion;
   auto states = states_for(
-      spec, {{.name = "fusion", .dimensions = 0, .threshold = spec.similarity_threshold}}, parts);
+      spec, {{.name = "fusion", .dimensions = 0, .threshold = spec.similarity_threshold}},
+      dependencies);
   if (!states.has_value() && states.error().code == ErrorCode::kUnsupported) return fusion;
   AFI_TRY(fusion.layer_vectors, std::move(states));
   if (fusion.layer_vectors == nullptr) return fusion;
-  AFI_TRY(fusion.level, make_level(spec, fusion.layer_vectors->layers(), "", parts));
+  AFI_TRY(fusion.level, make_level(spec, fusion.layer_vectors->layers(), "", dependencies));
   return fusion;
 }
 

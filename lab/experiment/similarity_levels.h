@@ -19,7 +19,7 @@
 namespace afterimage {
 
 /// What the match levels work with. All but the samples outlive them.
-struct SimilarityLevelsParts {
+struct SimilarityLevelsDependencies {
   AnswerCache& cache;
   MemoryBudget& budget;
   const Clock& clock;
@@ -47,8 +47,8 @@ class SimilarityLevels {
  public:
   /// Errors   kInvalidArgument: a layer's vectors have other dimensions than it says; kUnsupported:
   ///          the hook is "engine", and the engine does not expose its states.
-  static Result<std::unique_ptr<SimilarityLevels>> create(const ExperimentSpec& spec,
-                                                          const SimilarityLevelsParts& parts);
+  static Result<std::unique_ptr<SimilarityLevels>> create(
+      const ExperimentSpec& spec, const SimilarityLevelsDependencies& dependencies);
 
   /// Adds each layer's result to `techniques`. nullopt: nothing is similar enough.
   Result<std::optional<SimilarAnswer>> find(const Question& question, const Sample& sample,
@@ -69,9 +69,12 @@ class SimilarityLevels {
     std::optional<SimilarityLookup> found;
   };
   SimilarityLevels() = default;
-  static Result<Level> text_level(const ExperimentSpec& spec, const SimilarityLevelsParts& parts);
-  static Result<Level> latent_level(const ExperimentSpec& spec, const SimilarityLevelsParts& parts);
-  static Result<Level> fusion_level(const ExperimentSpec& spec, const SimilarityLevelsParts& parts);
+  static Result<Level> text_level(const ExperimentSpec& spec,
+                                  const SimilarityLevelsDependencies& dependencies);
+  static Result<Level> latent_level(const ExperimentSpec& spec,
+                                    const SimilarityLevelsDependencies& dependencies);
+  static Result<Level> fusion_level(const ExperimentSpec& spec,
+                                    const SimilarityLevelsDependencies& dependencies);
   static Result<std::optional<SimilarAnswer>> ask(Level& level, const Question& question,
                                                   const SampleToEmbed& sample,
                                                   Techniques& techniques);

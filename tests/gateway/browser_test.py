@@ -120,8 +120,8 @@ class Page(unittest.TestCase):
         w = self.window
         row = "tr[data-outcome=hit] .explain"
         w.click(row)
-        w.wait(lambda: w.all("#sheet .ladder li"), "an explanation")
-        self.assertEqual(w.each("#sheet .ladder b", "(level) => level.textContent"), ["text:exact", "text:canonical"])
+        w.wait(lambda: w.all("#sheet .match-steps li"), "an explanation")
+        self.assertEqual(w.each("#sheet .match-steps b", "(level) => level.textContent"), ["text:exact", "text:canonical"])
         said = w.text("#sheet-body")
         self.assertIn("Nothing like it is kept.", said)
         self.assertIn("Found, and served. The model was not asked.", said)
@@ -154,7 +154,7 @@ class Page(unittest.TestCase):
         w.run("document.querySelector('#sheet textarea').value = arguments[0]",
               json.dumps({"model": g.model, "temperature": 0, "max_tokens": 8, "messages": [{"role": "user", "content": "Who is shown here?"}]}))
         w.click("#sheet button[type=submit]")
-        w.wait(lambda: w.all("#sheet .ladder li"), "an explanation")
+        w.wait(lambda: w.all("#sheet .match-steps li"), "an explanation")
         self.assertIn("Found, and served", w.text("#sheet-body"))
         self.assertEqual(g.total("afterimage_requests_total"), 12, "an explanation is not counted")
         w.press(ESCAPE)

@@ -77,31 +77,31 @@ class Gateway:
     # The request path.
 
     def look_up(self, tenant, model, question, ceiling="text:near"):
-        ladder, found = [], None
+        levels, found = [], None
         for level, form in FORMS.items():
             entry = self.entries.get(self.index.get((tenant, model, level, form(question))))
             step = {"match_level": level, "verdict": "missed", "candidate": "", "age_s": None, "took_us": 2.5 + len(question) / 20}
-            ladder.append(step)
+            levels.append(step)
             if entry:
                 allowed = LEVELS.index(level) <= LEVELS.index(ceiling)
                 step.update(verdict="served" if allowed else "not_allowed", candidate=entry["question"], age_s=time.time() - entry["at"])
                 if allowed:
                     found = entry
                     break
-        return ladder, found
+        return levels, found
 
     def ask(self, tenant, model, question, operation="chat", outcome=None, cost=None, media=(), tags=(), ceiling="text:near"):
         """Runs one request, counts it, records the decision and returns the outcome."""
         with self.lock:
-            ladder, found = ([], None) if outcome in ("bypass", "error", "joined") else self.look_up(tenant, model, question, ceiling)
+            levels, found = ([], None) if outcome in ("bypass", "error", "joined") else self.look_up(tenant, model, question, ceiling)
             outcome = outcome or ("hit" if found else "miss")
             cost = cost or random.uniform(0.8, 3.2)
-            for step in ladder:
+            for step in levels:
                 kind = step["verdict"] if step["verdict"] in ("served", "missed") else "matched_not_used"
                 self.match_levels[step["match_level"]][kind] += 1
-            if ladder and not found:
+            if levels and not found:
                 self.match_levels["similarity"]["missed" if random.random() < 0.9 else "matched_not_used"] += 1
-            level = ladder[-1]["match_level"] if found else ""
+            level = levels[-1]["match_level"] if found else ""
             took = {"hit": random.lognormvariate(-0.9, 0.45) / 1000, "joined": cost * 0.6, "error": 0.02}.get(outcome, cost)
             saved = found["cost_s"] if found else cost if outcome == "joined" else 0
             if found:
@@ -125,7 +125,7 @@ class Gateway:
             self.decisions.append({
                 "id": self.last, "at_ms": int(time.time() * 1000), "tenant": tenant, "operation": operation, "protocol": "openai", "model": model,
                 "outcome": outcome, "match_level": level, "reason": reason, "took_ms": took * 1000, "saved_ms": saved * 1000, "status": code,
-                "request_id": f"req-{self.last:06x}", "question": question[:200], "ladder": ladder,
+                "request_id": f"req-{self.last:06x}", "question": question[:200], "match_levels": levels,
                 "media": [{"modality": m, "digest": f"{abs(hash(m)):064x}"[:64], "bytes": 81243} for m in media],
                 "scope": f"{abs(hash((tenant, model))):032x}", "why": WHY[outcome]})
             if outcome == "miss":
@@ -225,7 +225,7 @@ class Gateway:
                          "entries": kept[name]["entries"], "saved_s": c["saved_s"]} for name, c in self.tenants.items()]}
 
     def decisions_after(self, after, limit):
-        short = [{k: v for k, v in d.items() if k not in ("ladder", "media", "scope", "why", "route")} for d in self.decisions if d["id"] > after]
+        short = [{k: v for k, v in d.items() if k not in ("match_levels", "media", "scope", "why", "route")} for d in self.decisions if d["id"] > after]
         return {"decisions": short[-limit:], "last": self.last}
 
     def decision(self, number):
@@ -280,7 +280,7 @@ class Gateway:
         decision = next((d for d in reversed(self.decisions) if d["request_id"] == wanted.get("request_id")), None)
         if decision is None:
             raise Refused(404, "this request is not among the last 1,000; send its X-Request-Id")
-        stored_as = next((step["candidate"] for step in decision["ladder"] if step["verdict"] == "served"), decision["question"])
+        stored_as = next((step["candidate"] for step in decision["match_levels"] if step["verdict"] == "served"), decision["question"])
         for number, entry in list(self.entries.items()):
             if entry["question"] == stored_as:
                 self.invalidate({"entry": number, "dry_run": False})
@@ -310,9 +310,9 @@ class Gateway:
     def explain(self, wanted):
         body = wanted["body"]
         question = question_of(body)
-        ladder, found = self.look_up("anonymous", body.get("model", ""), question)
-        return {"tenant": "anonymous", "operation": wanted["operation"], "protocol": "openai", "model": body.get("model", ""), "outcome": "hit" if found else "miss", "match_level": ladder[-1]["match_level"] if found else "",
-                "reason": "", "question": question[:200], "ladder": ladder, "media": [], "scope": "0" * 32, "why": WHY["hit" if found else "miss"]}
+        levels, found = self.look_up("anonymous", body.get("model", ""), question)
+        return {"tenant": "anonymous", "operation": wanted["operation"], "protocol": "openai", "model": body.get("model", ""), "outcome": "hit" if found else "miss", "match_level": levels[-1]["match_level"] if found else "",
+                "reason": "", "question": question[:200], "match_levels": levels, "media": [], "scope": "0" * 32, "why": WHY["hit" if found else "miss"]}
 
     def metrics(self):
         lines = []

@@ -48,52 +48,53 @@ Invalidation invalidation_of(const AnswerFilter& filter, WallTime now) {
 
 }  // namespace
 
-AnswerArchive::AnswerArchive(AnswerArchiveParts parts, InvalidationList invalidations,
+AnswerArchive::AnswerArchive(AnswerArchiveDependencies dependencies, InvalidationList invalidations,
                              std::string degraded_reason)
-    : parts_(std::move(parts)),
+    : dependencies_(std::move(dependencies)),
       invalidations_(std::move(invalidations)),
       names_(invalidations_.secret()) {
   stats_.degraded_reason = std::move(degraded_reason);
-  if (parts_.shared == nullptr) return;
+  if (dependencies_.shared == nullptr) return;
   // No lease before the first refresh().
   lease_until_ = Duration::min();
   persisted_ = false;
 }
 
-Result<std::unique_ptr<AnswerArchive>> AnswerArchive::open(AnswerArchiveParts parts) {
-  if (parts.shared != nullptr) return open_shared(std::move(parts));
-  auto known = read_list(parts.files, parts.erasures);
+Result<std::unique_ptr<AnswerArchive>> AnswerArchive::open(AnswerArchiveDependencies dependencies) {
+  if (dependencies.shared != nullptr) return open_shared(std::move(dependencies));
+  auto known = read_list(dependencies.files, dependencies.erasures);
   if (known.has_value()) {
     return std::unique_ptr<AnswerArchive>(
-        new AnswerArchive(std::move(parts), *std::move(known), {}));
+        new AnswerArchive(std::move(dependencies), *std::move(known), {}));
   }
   if (known.error().code == ErrorCode::kUnavailable) return std::unexpected(known.error());
   if (known.error().code == ErrorCode::kUnsupported) {
     return fail(ErrorCode::kUnsupported,
-                parts.erasures + ": " + known.error().message +
+                dependencies.erasures + ": " + known.error().message +
                     ": use another folder, or the program that wrote it; nothing was changed");
   }
   std::string degraded_reason;
   if (known.error().code != ErrorCode::kNotFound) {
     degraded_reason =
-        parts.erasures + ": " + known.error().message + "; all archived answers are lost";
+        dependencies.erasures + ": " + known.error().message + "; all archived answers are lost";
   }
   AFI_TRY(const Secret secret, random_secret());
   InvalidationList empty(secret);
-  AFI_TRY_VOID(parts.files.replace(parts.erasures, empty.to_bytes()));
+  AFI_TRY_VOID(dependencies.files.replace(dependencies.erasures, empty.to_bytes()));
   return std::unique_ptr<AnswerArchive>(
-      new AnswerArchive(std::move(parts), std::move(empty), std::move(degraded_reason)));
+      new AnswerArchive(std::move(dependencies), std::move(empty), std::move(degraded_reason)));
 }
 
 /// Resets the file: later erasures are not recorded in it, so its answers must not be found again.
-Result<std::unique_ptr<AnswerArchive>> AnswerArchive::open_shared(AnswerArchiveParts parts) {
+Result<std::unique_ptr<AnswerArchive>> AnswerArchive::open_shared(
+    AnswerArchiveDependencies dependencies) {
   AFI_TRY(const Secret none_yet, random_secret());
   InvalidationList unknown(none_yet);
-  if (!parts.erasures.empty()) {
-    AFI_TRY_VOID(parts.files.replace(parts.erasures, unknown.to_bytes()));
+  if (!dependencies.erasures.empty()) {
+    AFI_TRY_VOID(dependencies.files.replace(dependencies.erasures, unknown.to_bytes()));
   }
   return std::unique_ptr<AnswerArchive>(
-      new AnswerArchive(std::move(parts), std::move(unknown), {}));
+      new AnswerArchive(std::move(dependencies), std::move(unknown), {}));
 }
 
 TierKey AnswerArchive::key_of(const Secret& names, const ScopeId& scope, MatchLevel level,
@@ -131,12 +132,12 @@ void AnswerArchive::count(std::uint64_t AnswerArchiveStats::* counter) {
 }
 
 WallTime AnswerArchive::stored_at(const AnswerFacts& facts) const {
-  return before(parts_.wall.now(), facts.age);
+  return before(dependencies_.wall.now(), facts.age);
 }
 
 void AnswerArchive::keep(Question& question, const Answer& answer, const AnswerFacts& facts,
                          const ReadLease& before_it) {
-  const WallTime now = parts_.wall.now();
+  const WallTime now = dependencies_.wall.now();
   ArchivedAnswer archived{.scope = question.scope(),
                           .question = question.text(),
                           .invalidations = before_it.invalidations_,
@@ -159,10 +160,10 @@ void AnswerArchive::keep(Question& question, const Answer& answer, const AnswerF
   if (kept && !is_whole(answer)) return;  // found by its own words only
   if (kept) return put_forms(question, meta, before_it);
   // The answer that it replaced must not be restored instead.
-  if (!parts_.tier.is_pending(exact) && !parts_.tier.may_contain(exact)) return;
+  if (!dependencies_.tier.is_pending(exact) && !dependencies_.tier.may_contain(exact)) return;
   // Shared: other processes may serve the replaced answer from memory until it expires.
-  static_cast<void>(parts_.shared != nullptr ? parts_.tier.erase(exact)
-                                             : erase_from_tier(question));
+  static_cast<void>(dependencies_.shared != nullptr ? dependencies_.tier.erase(exact)
+                                                    : erase_from_tier(question));
 }
 
 Mutex& AnswerArchive::put_lock(const TierKey& exact) {
@@ -172,11 +173,11 @@ Mutex& AnswerArchive::put_lock(const TierKey& exact) {
 /// An answer has a label even without tags, or every erasure would erase it.
 EntryMeta AnswerArchive::meta_of(const AnswerFacts& facts) const {
   EntryMeta meta{.tensors = {}, .cost = facts.cost};
-  if (!parts_.labels.has_value()) return meta;
-  meta.labels.push_back(parts_.labels->tag("answer"));
+  if (!dependencies_.labels.has_value()) return meta;
+  meta.labels.push_back(dependencies_.labels->tag("answer"));
   meta.labels.push_back(
-      parts_.labels->day(std::chrono::floor<std::chrono::days>(stored_at(facts))));
-  for (const std::string& tag : facts.tags) meta.labels.push_back(parts_.labels->tag(tag));
+      dependencies_.labels->day(std::chrono::floor<std::chrono::days>(stored_at(facts))));
+  for (const std::string& tag : facts.tags) meta.labels.push_back(dependencies_.labels->tag(tag));
   // Too many to say: erased with whatever is.
   if (meta.labels.size() > EntryLabels::kMax) meta.labels.clear();
   return meta;
@@ -190,12 +191,12 @@ bool AnswerArchive::put(const TierKey& exact, const ArchivedAnswer& archived, co
     const MutexLock lock(mutex_);
     // After a restart the count it would record could be reused by another invalidation.
     if (!persisted_) return false;
-    if (parts_.shared != nullptr &&
+    if (dependencies_.shared != nullptr &&
         (before_it.names_ != names_ || invalidations_.refuses(subject_of(archived)))) {
       return false;
     }
   }
-  return !was_erased(exact, before_it) && parts_.tier.put(exact, meta, bytes).has_value();
+  return !was_erased(exact, before_it) && dependencies_.tier.put(exact, meta, bytes).has_value();
 }
 
 void AnswerArchive::put_forms(Question& question, const EntryMeta& meta,
@@ -205,8 +206,8 @@ void AnswerArchive::put_forms(Question& question, const EntryMeta& meta,
     const auto form = question.form(level);
     if (level == MatchLevel::kExact || !form.has_value()) continue;
     // If this fails the answer is found by its exact text only.
-    static_cast<void>(
-        parts_.tier.put(key_of(before_it.names_, question.scope(), level, *form), meta, bytes));
+    static_cast<void>(dependencies_.tier.put(
+        key_of(before_it.names_, question.scope(), level, *form), meta, bytes));
   }
 }
 
@@ -219,11 +220,11 @@ Result<void> AnswerArchive::insert(Question& question, const Answer& answer,
 }
 
 std::optional<TierEntry> AnswerArchive::read(const TierKey& key, Hints hints) {
-  if (hints == Hints::kTrusted && !parts_.tier.may_contain(key)) return std::nullopt;
-  auto entry = parts_.tier.get(key, parts_.transfer);
+  if (hints == Hints::kTrusted && !dependencies_.tier.may_contain(key)) return std::nullopt;
+  auto entry = dependencies_.tier.get(key, dependencies_.transfer);
   if (entry.has_value() && entry->has_value()) return *std::move(entry);
   // In a shared tier a miss here is normal: only a read tells whether the entry exists.
-  if (!entry.has_value() || parts_.shared == nullptr) count(&AnswerArchiveStats::failed);
+  if (!entry.has_value() || dependencies_.shared == nullptr) count(&AnswerArchiveStats::failed);
   return std::nullopt;
 }
 
@@ -261,7 +262,7 @@ std::optional<AnswerLookup> AnswerArchive::admit(ArchivedAnswer archived,
                                                  const ReadLease& before_it,
                                                  const LookupRules& rules,
                                                  const AnswerQuota& quota) {
-  const WallTime now = parts_.wall.now();
+  const WallTime now = dependencies_.wall.now();
   const Duration age = now - archived.stored_at;
   const auto left = archived.expires.has_value() ? std::optional(*archived.expires - now)
                                                  : std::optional<Duration>();
@@ -291,21 +292,21 @@ std::optional<AnswerLookup> AnswerArchive::admit(ArchivedAnswer archived,
   }
   if (too_old) return std::nullopt;
   ++stats_.restored;
-  static_cast<void>(parts_.cache.insert(kept, archived.answer,
-                                        {.cost = archived.cost,
-                                         .ttl = left,
-                                         .tags = std::move(archived.tags),
-                                         .owner = archived.owner,
-                                         .quota = quota,
-                                         .age = age,
-                                         .keep_partial = true}));
+  static_cast<void>(dependencies_.cache.insert(kept, archived.answer,
+                                               {.cost = archived.cost,
+                                                .ttl = left,
+                                                .tags = std::move(archived.tags),
+                                                .owner = archived.owner,
+                                                .quota = quota,
+                                                .age = age,
+                                                .keep_partial = true}));
   found.answer = std::move(archived.answer);
   return found;
 }
 
 std::optional<AnswerLookup> AnswerArchive::restore(Question& question, const LookupRules& rules,
                                                    const AnswerQuota& quota) {
-  const Duration began = parts_.clock.now();
+  const Duration began = dependencies_.clock.now();
   const ReadLease before_it = read_lease();
   if (!may_serve(before_it)) return std::nullopt;
   std::vector<std::string> tried;
@@ -321,7 +322,7 @@ std::optional<AnswerLookup> AnswerArchive::restore(Question& question, const Loo
     auto found = admit(*std::move(archived), before_it, rules, quota);
     if (!found.has_value()) continue;
     found->steps.back().level = level;
-    found->steps.back().took = parts_.clock.now() - began;
+    found->steps.back().took = dependencies_.clock.now() - began;
     return found;
   }
   return std::nullopt;
@@ -335,7 +336,7 @@ Result<void> AnswerArchive::persist(Invalidation invalidation) {
   };
   InvalidationList next = copy();
   AFI_TRY_VOID(next.add(std::move(invalidation)));
-  auto written = parts_.files.replace(parts_.erasures, next.to_bytes());
+  auto written = dependencies_.files.replace(dependencies_.erasures, next.to_bytes());
   const MutexLock lock(mutex_);
   invalidations_ = std::move(next);
   ++changes_;
@@ -361,7 +362,7 @@ Result<void> AnswerArchive::erase_from_tier(Question& question) {
       recently_erased_.pop_front();
     }
   }
-  const auto erased = parts_.tier.erase(exact);
+  const auto erased = dependencies_.tier.erase(exact);
   if (erased.has_value()) {
     const MutexLock lock(mutex_);
     ++changes_;
@@ -372,23 +373,23 @@ Result<void> AnswerArchive::erase_from_tier(Question& question) {
 
 Result<AnswerCount> AnswerArchive::erase(const AnswerFilter& filter) {
   if (filter.entry.has_value()) {
-    const auto entries = parts_.cache.entries(filter, 1);
+    const auto entries = dependencies_.cache.entries(filter, 1);
     if (entries.empty()) return AnswerCount();
     Question question(entries.front().scope, entries.front().question);
     AFI_TRY(const bool erased, erase(question));
     return erased ? AnswerCount{.entries = EntryCount(1), .bytes = entries.front().bytes}
                   : AnswerCount();
   }
-  Invalidation invalidation = invalidation_of(filter, parts_.wall.now());
+  Invalidation invalidation = invalidation_of(filter, dependencies_.wall.now());
   AFI_TRY_VOID(invalidation.check());
-  if (parts_.shared != nullptr) {
-    const AnswerCount erased = parts_.cache.erase(filter);
+  if (dependencies_.shared != nullptr) {
+    const AnswerCount erased = dependencies_.cache.erase(filter);
     AFI_TRY_VOID(publish(invalidation));
     wait_out_leases();
     return erased;
   }
   const auto written = persist(std::move(invalidation));
-  const AnswerCount erased = parts_.cache.erase(filter);
+  const AnswerCount erased = dependencies_.cache.erase(filter);
   AFI_TRY_VOID(written);
   return erased;
 }
@@ -400,16 +401,16 @@ Result<bool> AnswerArchive::erase(Question& question) {
 }
 
 Result<bool> AnswerArchive::erase_without_waiting(Question& question) {
-  if (parts_.shared != nullptr) {
-    const bool erased = parts_.cache.erase(question);
+  if (dependencies_.shared != nullptr) {
+    const bool erased = dependencies_.cache.erase(question);
     AFI_TRY_VOID(publish(invalidation_of(question)));
     // The list rejects it already; this frees its space.
-    static_cast<void>(parts_.tier.erase(
+    static_cast<void>(dependencies_.tier.erase(
         key_of(read_lease().names_, question.scope(), MatchLevel::kExact, question.text())));
     return erased;
   }
   const auto done = erase_from_tier(question);
-  const bool erased = parts_.cache.erase(question);
+  const bool erased = dependencies_.cache.erase(question);
   AFI_TRY_VOID(done);
   return erased;
 }
@@ -420,7 +421,7 @@ AnswerArchiveStats AnswerArchive::stats() const {
   const MutexLock lock(mutex_);
   AnswerArchiveStats stats = stats_;
   stats.erasures = invalidations_.count();
-  stats.shared = parts_.shared != nullptr;
+  stats.shared = dependencies_.shared != nullptr;
   stats.may_serve = may_serve;
   return stats;
 }

@@ -48,7 +48,7 @@ struct AnswerArchiveStats {
 };
 
 /// What an archive needs. All must outlive it.
-struct AnswerArchiveParts {
+struct AnswerArchiveDependencies {
   Tier& tier;              // stores the answers
   MemoryBudget& transfer;  // charged for bytes being loaded
   AnswerCache& cache;
@@ -119,7 +119,7 @@ class AnswerArchive {
 
   /// kUnavailable: the invalidation list can be neither read nor created. A shared list is first
   /// read by refresh().
-  static Result<std::unique_ptr<AnswerArchive>> open(AnswerArchiveParts parts);
+  static Result<std::unique_ptr<AnswerArchive>> open(AnswerArchiveDependencies dependencies);
 
   [[nodiscard]] ReadLease read_lease() const;
   /// Archives an answer. Call it for every answer that the cache accepted, so that no replaced one
@@ -145,7 +145,7 @@ class AnswerArchive {
                                                              const AnswerQuota& quota = {});
 
   /// Whether claim() can return anything but kUnknown.
-  [[nodiscard]] bool has_leases() const { return parts_.turns != nullptr; }
+  [[nodiscard]] bool has_leases() const { return dependencies_.turns != nullptr; }
   /// The lease to generate the answer to this exact text. Questions whose answers are not
   /// interchangeable differ in `form` and have separate leases. Also kUnknown while this process
   /// has no lease to serve answers, because it would wait in vain. Does network I/O.
@@ -172,9 +172,9 @@ class AnswerArchive {
   [[nodiscard]] AnswerArchiveStats stats() const;
 
  private:
-  AnswerArchive(AnswerArchiveParts parts, InvalidationList invalidations,
+  AnswerArchive(AnswerArchiveDependencies dependencies, InvalidationList invalidations,
                 std::string degraded_reason);
-  static Result<std::unique_ptr<AnswerArchive>> open_shared(AnswerArchiveParts parts);
+  static Result<std::unique_ptr<AnswerArchive>> open_shared(AnswerArchiveDependencies dependencies);
   static TierKey key_of(const Secret& names, const ScopeId& scope, MatchLevel level,
                         std::string_view form);
   /// Whether cached negative look-ups of the tier are trusted.
@@ -209,7 +209,7 @@ class AnswerArchive {
   void wait_out_leases() const;
   void count(std::uint64_t AnswerArchiveStats::* counter);
 
-  const AnswerArchiveParts parts_;
+  const AnswerArchiveDependencies dependencies_;
   Mutex list_mutex_;  // serializes changes of the list; taken before mutex_
   /// Sharded by key: orders a put and an erasure of the same answer; taken before mutex_.
   std::array<Mutex, 16> put_locks_;

@@ -10,7 +10,7 @@
 namespace afterimage {
 
 bool AnswerArchive::lease_expired(const ReadLease& before) const {
-  return parts_.shared != nullptr && parts_.clock.now() >= before.until_;
+  return dependencies_.shared != nullptr && dependencies_.clock.now() >= before.until_;
 }
 
 bool AnswerArchive::may_serve(const ReadLease& before) {
@@ -21,7 +21,7 @@ bool AnswerArchive::may_serve(const ReadLease& before) {
 
 Result<void> AnswerArchive::insert_into_cache(Question& question, const Answer& answer,
                                               const AnswerFacts& facts, const ReadLease& before) {
-  if (parts_.shared == nullptr) return parts_.cache.insert(question, answer, facts);
+  if (dependencies_.shared == nullptr) return dependencies_.cache.insert(question, answer, facts);
   ArchivedAnswer archived{.scope = question.scope(),
                           .question = question.text(),
                           .invalidations = before.invalidations_,
@@ -33,7 +33,7 @@ Result<void> AnswerArchive::insert_into_cache(Question& question, const Answer& 
   // after, and erases it.
   const MutexLock lock(mutex_);
   if (before.names_ == names_ && !invalidations_.refuses(subject_of(archived))) {
-    return parts_.cache.insert(question, answer, facts);
+    return dependencies_.cache.insert(question, answer, facts);
   }
   return fail(ErrorCode::kCancelled,
               "not cached: another process invalidated such answers meanwhile");
@@ -42,20 +42,20 @@ Result<void> AnswerArchive::insert_into_cache(Question& question, const Answer& 
 std::optional<AnswerLookup> AnswerArchive::restore_uncached(const Question& question,
                                                             const LookupRules& rules,
                                                             const AnswerQuota& quota) {
-  const Duration began = parts_.clock.now();
+  const Duration began = dependencies_.clock.now();
   const ReadLease before_it = read_lease();
   if (!may_serve(before_it)) return std::nullopt;
   auto archived = load(question.scope(), question.text(), MatchLevel::kExact, question.text(),
                        before_it, Hints::kIgnored);
   if (!archived.has_value()) return std::nullopt;
   auto found = admit(*std::move(archived), before_it, rules, quota);
-  if (found.has_value()) found->steps.back().took = parts_.clock.now() - began;
+  if (found.has_value()) found->steps.back().took = dependencies_.clock.now() - began;
   return found;
 }
 
 LeaseService::Claim AnswerArchive::claim(const Question& question, std::string_view form) {
   const ReadLease now = read_lease();
-  if (parts_.turns == nullptr || lease_expired(now)) return {};
+  if (dependencies_.turns == nullptr || lease_expired(now)) return {};
   const ScopeId& scope = question.scope();
   FieldWriter fields("afterimage/answer-turn-key/1");
   fields.bytes("space", scope.space.bytes)
@@ -65,14 +65,15 @@ LeaseService::Claim AnswerArchive::claim(const Question& question, std::string_v
       .text("question", question.text());
   const TierKey lease{.entry_class = EntryClass::kAnswer,
                       .bytes = hmac_sha256(now.names_, fields.message())};
-  return parts_.turns->claim(lease, key_of(now.names_, scope, MatchLevel::kExact, question.text()));
+  return dependencies_.turns->claim(lease,
+                                    key_of(now.names_, scope, MatchLevel::kExact, question.text()));
 }
 
 Result<void> AnswerArchive::refresh() {
-  if (parts_.shared == nullptr) return {};
+  if (dependencies_.shared == nullptr) return {};
   const MutexLock list_lock(list_mutex_);
-  const Duration read_at = parts_.clock.now();
-  auto read = parts_.shared->read();
+  const Duration read_at = dependencies_.clock.now();
+  auto read = dependencies_.shared->read();
   if (read.has_value()) {
     apply(*std::move(read), read_at);
     return {};
@@ -94,14 +95,14 @@ void AnswerArchive::apply(const InvalidationList& next, Duration read_at, std::u
   if (new_generation || known.count() != next.count()) {
     const MutexLock lock(mutex_);
     invalidations_ = next;
-    names_ = parts_.shared->names(next);
+    names_ = dependencies_.shared->names(next);
     persisted_ = true;
     ++changes_;
     ++(new_generation ? stats_.generations : stats_.applied);
     if (!new_generation) stats_.applied += next.count() - known.count() - 1;
   }
   if (new_generation || next.all_before() > known.count()) {
-    parts_.cache.erase(AnswerFilter{});
+    dependencies_.cache.erase(AnswerFilter{});
   } else {
     for (const Invalidation& invalidation : next.entries()) {
       if (invalidation.number > known.count()) erase_from_cache(invalidation);
@@ -116,17 +117,17 @@ void AnswerArchive::apply(const InvalidationList& next, Duration read_at, std::u
 
 void AnswerArchive::tell(const InvalidationList& next, std::uint64_t known,
                          std::uint64_t own) const {
-  if (parts_.on_invalidation == nullptr) return;
-  if (next.all_before() > known) parts_.on_invalidation({});
+  if (dependencies_.on_invalidation == nullptr) return;
+  if (next.all_before() > known) dependencies_.on_invalidation({});
   for (const Invalidation& invalidation : next.entries()) {
     if (invalidation.number > known && invalidation.number != own) {
-      parts_.on_invalidation(invalidation);
+      dependencies_.on_invalidation(invalidation);
     }
   }
 }
 
 Result<void> AnswerArchive::announce(std::string tag) {
-  if (parts_.shared == nullptr) return {};
+  if (dependencies_.shared == nullptr) return {};
   Invalidation announced;
   announced.tag = std::move(tag);
   AFI_TRY_VOID(announced.check());
@@ -141,7 +142,7 @@ void AnswerArchive::erase_from_cache(const Invalidation& invalidation) {
       Question question(
           {.space = *invalidation.space, .key = *invalidation.scope, .loosest = loosest},
           *invalidation.question);
-      parts_.cache.erase(question);
+      dependencies_.cache.erase(question);
     }
     return;
   }
@@ -151,17 +152,17 @@ void AnswerArchive::erase_from_cache(const Invalidation& invalidation) {
                       .owner = invalidation.owner,
                       .words = invalidation.words};
   if (invalidation.stored_before.has_value()) {
-    const Duration age = parts_.wall.now() - *invalidation.stored_before;
+    const Duration age = dependencies_.wall.now() - *invalidation.stored_before;
     // A time in our future (the writer's clock is ahead): everything is older.
     if (age >= Duration(0)) filter.older_than = age;
   }
-  parts_.cache.erase(filter);
+  dependencies_.cache.erase(filter);
 }
 
 Result<void> AnswerArchive::publish(const Invalidation& invalidation) {
   const MutexLock list_lock(list_mutex_);
-  const Duration read_at = parts_.clock.now();
-  auto added = parts_.shared->add(invalidation);
+  const Duration read_at = dependencies_.clock.now();
+  auto added = dependencies_.shared->add(invalidation);
   if (added.has_value()) {
     const std::uint64_t own = added->count();
     apply(*std::move(added), read_at, own);
@@ -179,8 +180,8 @@ Result<void> AnswerArchive::publish(const Invalidation& invalidation) {
 }
 
 void AnswerArchive::wait_out_leases() const {
-  if (parts_.shared == nullptr) return;
-  if (parts_.wait) return parts_.wait(InvalidationLog::kLeaseGuard);
+  if (dependencies_.shared == nullptr) return;
+  if (dependencies_.wait) return dependencies_.wait(InvalidationLog::kLeaseGuard);
   std::this_thread::sleep_for(InvalidationLog::kLeaseGuard);
 }
 

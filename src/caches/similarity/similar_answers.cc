@@ -56,13 +56,13 @@ Result<std::unique_ptr<SimilarAnswers>> SimilarAnswers::create(SimilarAnswersOpt
     const std::string verified_by = similar->level_->verified_by();
     AFI_TRY(SharedCell* const evidence, made.storage->evidence(evidence_name(made, verified_by)));
     similar->archive_ = std::make_unique<SimilarityArchive>(
-        SimilarityArchiveParts{.level = *similar->level_,
-                               .cache = cache,
-                               .tier = made.storage->tier,
-                               .evidence = *evidence,
-                               .transfer = made.storage->transfer,
-                               .clock = clock,
-                               .secret = made.storage->secret});
+        SimilarityArchiveDependencies{.level = *similar->level_,
+                                      .cache = cache,
+                                      .tier = made.storage->tier,
+                                      .evidence = *evidence,
+                                      .transfer = made.storage->transfer,
+                                      .clock = clock,
+                                      .secret = made.storage->secret});
   }
   return similar;
 }

@@ -27,14 +27,14 @@ auto find_in(SimilarPage& page, std::string_view question) {
 
 }  // namespace
 
-SimilarityArchive::SimilarityArchive(const SimilarityArchiveParts& parts)
-    : parts_(parts),
-      layers_(names_of(parts.level.layers())),
-      verified_by_(parts.level.verified_by()) {
-  parts_.cache.add_observer(*this);
+SimilarityArchive::SimilarityArchive(const SimilarityArchiveDependencies& dependencies)
+    : dependencies_(dependencies),
+      layers_(names_of(dependencies.level.layers())),
+      verified_by_(dependencies.level.verified_by()) {
+  dependencies_.cache.add_observer(*this);
 }
 
-SimilarityArchive::~SimilarityArchive() { parts_.cache.remove_observer(*this); }
+SimilarityArchive::~SimilarityArchive() { dependencies_.cache.remove_observer(*this); }
 
 TierKey SimilarityArchive::key_of(const ScopeId& scope, std::size_t page) const {
   FieldWriter fields("afterimage/similar-questions-key/1");
@@ -42,7 +42,7 @@ TierKey SimilarityArchive::key_of(const ScopeId& scope, std::size_t page) const 
   if (!verified_by_.empty()) fields.text("verifier", verified_by_);
   fields.bytes("space", scope.space.bytes).bytes("scope", scope.key.bytes).number("page", page);
   return {.entry_class = EntryClass::kAnswer,
-          .bytes = hmac_sha256(parts_.secret, fields.message())};
+          .bytes = hmac_sha256(dependencies_.secret, fields.message())};
 }
 
 SimilarityArchive::Known& SimilarityArchive::known(const ScopeId& scope) {
@@ -51,13 +51,13 @@ SimilarityArchive::Known& SimilarityArchive::known(const ScopeId& scope) {
 }
 
 bool SimilarityArchive::is_due(const std::optional<Duration>& read_at) const {
-  return !read_at.has_value() || parts_.clock.now() - *read_at >= kReadAgain;
+  return !read_at.has_value() || dependencies_.clock.now() - *read_at >= kReadAgain;
 }
 
 SimilarPage SimilarityArchive::read(const TierKey& key) {
   SimilarPage nothing{.layers = layers_, .epoch = epoch_, .candidates = {}};
-  if (parts_.tier.is_pending(key)) static_cast<void>(parts_.tier.flush());
-  auto stored = parts_.tier.get(key, parts_.transfer);
+  if (dependencies_.tier.is_pending(key)) static_cast<void>(dependencies_.tier.flush());
+  auto stored = dependencies_.tier.get(key, dependencies_.transfer);
   if (!stored.has_value()) fail_once();
   if (!stored.has_value() || !stored->has_value()) return nothing;
   auto page = similar_page_from((*stored)->bytes);
@@ -74,7 +74,8 @@ SimilarPage SimilarityArchive::read(const TierKey& key) {
 
 void SimilarityArchive::write(const TierKey& key, const SimilarPage& page) {
   const std::vector<std::byte> bytes = to_bytes(page);
-  if (!parts_.tier.put(key, {.tensors = {}, .cost = Duration(0)}, bytes).has_value()) fail_once();
+  if (!dependencies_.tier.put(key, {.tensors = {}, .cost = Duration(0)}, bytes).has_value())
+    fail_once();
 }
 
 void SimilarityArchive::refresh(const ScopeId& scope) {
@@ -86,17 +87,17 @@ void SimilarityArchive::refresh(const ScopeId& scope) {
     const MutexLock dropped(dropped_mutex_);
     if (dropped_.erase(scope.key) > 0) known = {};
   }
-  known.read_at = parts_.clock.now();
+  known.read_at = dependencies_.clock.now();
   read_pages(scope, known);
 }
 
 void SimilarityArchive::read_pages(const ScopeId& scope, Known& known) {
   for (std::size_t pages = 0; pages < kPagesAtOnce; ++pages) {
     const TierKey key = key_of(scope, known.last);
-    parts_.tier.invalidate_negative(std::span(&key, 1));
+    dependencies_.tier.invalidate_negative(std::span(&key, 1));
     const SimilarPage page = read(key);
     for (const SimilarCandidate& candidate : page.candidates) {
-      if (parts_.level.restore(scope, candidate).value_or(false)) ++stats_.restored;
+      if (dependencies_.level.restore(scope, candidate).value_or(false)) ++stats_.restored;
       known.page_of.insert_or_assign(candidate.question, known.last);
     }
     if (to_bytes(page).size() < kPageBytes) return;
@@ -154,7 +155,7 @@ void SimilarityArchive::learn_in_page(const ScopeId& scope, const std::string& c
 }
 
 void SimilarityArchive::share_evidence() {
-  evidence_read_at_ = parts_.clock.now();
+  evidence_read_at_ = dependencies_.clock.now();
   for (int race = 0; race < kRaces; ++race) {
     if (try_to_share()) return;
   }
@@ -162,7 +163,7 @@ void SimilarityArchive::share_evidence() {
 }
 
 bool SimilarityArchive::try_to_share() {
-  const auto value = parts_.evidence.read();
+  const auto value = dependencies_.evidence.read();
   if (!value.has_value()) {  // later; until then this process goes by what it knows
     fail_once();
     return true;
@@ -180,14 +181,14 @@ bool SimilarityArchive::try_to_share() {
   if (shared.epoch > epoch_) {
     epoch_ = shared.epoch;
     unshared_ = {};
-    parts_.level.forget_evidence();
+    dependencies_.level.forget_evidence();
   }
   const bool ended_here = shared.epoch < epoch_;
   if (ended_here) shared = {.epoch = epoch_, .table = {}};
   if (ended_here || unshared_ != EvidenceTable()) {
     shared.table.add(unshared_);
     const auto version = value->has_value() ? std::optional((*value)->version) : std::nullopt;
-    const auto replaced = parts_.evidence.replace(version, to_bytes(shared));
+    const auto replaced = dependencies_.evidence.replace(version, to_bytes(shared));
     if (!replaced.has_value()) {
       fail_once();
       return true;
@@ -195,7 +196,7 @@ bool SimilarityArchive::try_to_share() {
     if (!*replaced) return false;
     unshared_ = {};
   }
-  parts_.level.take_evidence(shared.table);
+  dependencies_.level.take_evidence(shared.table);
   return true;
 }
 
@@ -204,7 +205,7 @@ void SimilarityArchive::forget() {
   share_evidence();  // also what was learnt in an epoch that this process has not seen yet is void
   ++epoch_;
   unshared_ = {};
-  parts_.level.forget_evidence();
+  dependencies_.level.forget_evidence();
   share_evidence();
 }
 

@@ -34,7 +34,7 @@ struct SimilarityArchiveStats {
 };
 
 /// What an archive needs. All must outlive it.
-struct SimilarityArchiveParts {
+struct SimilarityArchiveDependencies {
   SimilarityLevel& level;
   AnswerCache& cache;
   Tier& tier;              // stores pages of candidates
@@ -65,7 +65,7 @@ class SimilarityArchive final : public AnswerObserver {
   static constexpr std::size_t kPagesAtOnce = 16;
   static constexpr Duration kReadAgain = std::chrono::seconds(1);
 
-  explicit SimilarityArchive(const SimilarityArchiveParts& parts);
+  explicit SimilarityArchive(const SimilarityArchiveDependencies& dependencies);
   ~SimilarityArchive() override;
   SimilarityArchive(const SimilarityArchive&) = delete;
   SimilarityArchive& operator=(const SimilarityArchive&) = delete;
@@ -108,7 +108,7 @@ class SimilarityArchive final : public AnswerObserver {
   bool try_to_share() AFI_REQUIRES(mutex_);
   void fail_once() AFI_REQUIRES(mutex_) { ++stats_.failed; }
 
-  const SimilarityArchiveParts parts_;
+  const SimilarityArchiveDependencies dependencies_;
   const std::vector<std::string> layers_;
   const std::string verified_by_;
   mutable Mutex mutex_;

@@ -67,12 +67,13 @@ struct Process {
       EXPECT_TRUE(cache->insert(candidate, answer(archived), {.cost = 1s}).has_value());
     };
     level = SimilarityLevel::create(std::move(options), *cache, budget, place.clock).value();
-    archive = std::make_unique<SimilarityArchive>(SimilarityArchiveParts{.level = *level,
-                                                                         .cache = *cache,
-                                                                         .tier = place.tier,
-                                                                         .evidence = cell,
-                                                                         .transfer = budget,
-                                                                         .clock = place.clock});
+    archive =
+        std::make_unique<SimilarityArchive>(SimilarityArchiveDependencies{.level = *level,
+                                                                          .cache = *cache,
+                                                                          .tier = place.tier,
+                                                                          .evidence = cell,
+                                                                          .transfer = budget,
+                                                                          .clock = place.clock});
   }
   std::vector<Vector> vectors(const std::string& text) {
     return {embedder.embed_one(std::string_view(text)).value()};

@@ -201,7 +201,7 @@ class LlamaTokenizer final : public Tokenizer {
 
 }  // namespace
 
-struct LlamaEngine::Parts {
+struct LlamaEngine::State {
   LlamaOptions options;
   TokenCount asked_context;  // more than options.context if the model has fewer positions
   std::unique_ptr<const LoadedModel> model;
@@ -224,76 +224,76 @@ struct LlamaEngine::Parts {
   [[nodiscard]] Result<DecodedMedia> decode(const MediaItem& item) const;
 };
 
-LlamaEngine::LlamaEngine(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+LlamaEngine::LlamaEngine(std::unique_ptr<const State> state) : state_(std::move(state)) {}
 LlamaEngine::~LlamaEngine() = default;
 
 Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
   AFI_TRY_VOID(check_options(options));
-  auto parts = std::make_unique<Parts>();
-  parts->options = std::move(options);
-  AFI_TRY(parts->model, LoadedModel::load(parts->options));
-  parts->asked_context = std::exchange(parts->options.context, parts->model->facts().context);
+  auto state = std::make_unique<State>();
+  state->options = std::move(options);
+  AFI_TRY(state->model, LoadedModel::load(state->options));
+  state->asked_context = std::exchange(state->options.context, state->model->facts().context);
   const auto checking = [&](float share) {
-    if (parts->options.progress) parts->options.progress("self-check", share);
+    if (state->options.progress) state->options.progress("self-check", share);
   };
-  AFI_TRY(const SelfCheck check, self_check(*parts->model, parts->options.lanes, checking));
-  choose_batching(*parts->model, check);
-  parts->exactness = exactness_of(parts->model->facts(), check);
-  const bool exact = parts->exactness.exact;
-  AFI_TRY(parts->identity, identity_of(parts->options, *parts->model, exact));
-  parts->lanes = std::make_unique<Lanes>(parts->options.lanes);
-  parts->tokenizer = std::make_unique<LlamaTokenizer>(*parts->model);
-  auto memories = learn_memories(*parts->model, exact);
+  AFI_TRY(const SelfCheck check, self_check(*state->model, state->options.lanes, checking));
+  choose_batching(*state->model, check);
+  state->exactness = exactness_of(state->model->facts(), check);
+  const bool exact = state->exactness.exact;
+  AFI_TRY(state->identity, identity_of(state->options, *state->model, exact));
+  state->lanes = std::make_unique<Lanes>(state->options.lanes);
+  state->tokenizer = std::make_unique<LlamaTokenizer>(*state->model);
+  auto memories = learn_memories(*state->model, exact);
   if (memories.has_value()) {
-    parts->kv = *std::move(memories);
-    auto rotation = learn_rotation(*parts->model, *parts->kv);
+    state->kv = *std::move(memories);
+    auto rotation = learn_rotation(*state->model, *state->kv);
     if (rotation.has_value()) {
-      parts->rotation = *std::move(rotation);
+      state->rotation = *std::move(rotation);
     } else {
-      parts->no_rotation_reason = rotation.error().message;
+      state->no_rotation_reason = rotation.error().message;
     }
   } else {
-    parts->no_kv_reason = memories.error().message;
+    state->no_kv_reason = memories.error().message;
   }
-  return std::unique_ptr<LlamaEngine>(new LlamaEngine(std::move(parts)));
+  return std::unique_ptr<LlamaEngine>(new LlamaEngine(std::move(state)));
 }
 
-const ModelIdentity& LlamaEngine::identity() const { return parts_->identity; }
+const ModelIdentity& LlamaEngine::identity() const { return state_->identity; }
 const KvLayout* LlamaEngine::kv_layout() const {
-  return parts_->kv.has_value() ? &parts_->kv->layout() : nullptr;
+  return state_->kv.has_value() ? &state_->kv->layout() : nullptr;
 }
 const KeyRotation* LlamaEngine::key_rotation() const {
-  return parts_->rotation.has_value() ? &*parts_->rotation : nullptr;
+  return state_->rotation.has_value() ? &*state_->rotation : nullptr;
 }
-std::string LlamaEngine::why_no_rotation() const { return parts_->no_rotation_reason; }
+std::string LlamaEngine::why_no_rotation() const { return state_->no_rotation_reason; }
 TokenPlace LlamaEngine::place_of(const Sequence& prompt, TokenCount at) const {
   return place_in(prompt, at);
 }
-Exactness LlamaEngine::exactness() const { return parts_->exactness; }
-const Tokenizer* LlamaEngine::tokenizer() const { return parts_->tokenizer.get(); }
+Exactness LlamaEngine::exactness() const { return state_->exactness; }
+const Tokenizer* LlamaEngine::tokenizer() const { return state_->tokenizer.get(); }
 Result<std::vector<float>> LlamaEngine::embed(std::span<const TokenId> tokens) const {
-  return parts_->model->embed(tokens);
+  return state_->model->embed(tokens);
 }
 EngineLoad LlamaEngine::load() const {
-  const BatchCounts counts = parts_->model->batches();
-  return {.lanes = parts_->options.lanes,
-          .busy = parts_->lanes->busy(),
+  const BatchCounts counts = state_->model->batches();
+  return {.lanes = state_->options.lanes,
+          .busy = state_->lanes->busy(),
           .batches = counts.batches,
           .generated = counts.tokens};
 }
 
 std::string LlamaEngine::description() const {
-  const ModelFacts& facts = parts_->model->facts();
+  const ModelFacts& facts = state_->model->facts();
   std::string text =
       facts.architecture + ", " + facts.library.substr(0, facts.library.find(" CPU"));
   text += "; weights " + facts.weight_types + "; resumed runs are " +
-          (parts_->exactness.exact ? "exact" : "not exact") + " (" + parts_->exactness.basis + ")";
-  if (parts_->asked_context > parts_->options.context) {
+          (state_->exactness.exact ? "exact" : "not exact") + " (" + state_->exactness.basis + ")";
+  if (state_->asked_context > state_->options.context) {
     text +=
         fmt::format("; requests have {} tokens at most, not {}: the model has no more positions",
-                    parts_->options.context.value(), parts_->asked_context.value());
+                    state_->options.context.value(), state_->asked_context.value());
   }
-  if (!parts_->kv.has_value()) return text + "; KV is not reused: " + parts_->no_kv_reason;
+  if (!state_->kv.has_value()) return text + "; KV is not reused: " + state_->no_kv_reason;
   for (const LayerGroup& group : kv_layout()->groups) {
     text += "; " + std::string(to_string(group.kind));
     if (group.kind == KvKind::kSliding) text += " " + std::to_string(group.window.value());
@@ -303,10 +303,10 @@ std::string LlamaEngine::description() const {
 }
 
 PreprocessRecipe LlamaEngine::recipe(Modality modality) const {
-  const LlamaOptions& options = parts_->options;
+  const LlamaOptions& options = state_->options;
   PreprocessRecipe recipe{
       .processor =
-          "afterimage-llama-" + std::string(kRevision) + " " + parts_->model->facts().library,
+          "afterimage-llama-" + std::string(kRevision) + " " + state_->model->facts().library,
       .options = {{"image_min_tokens", std::to_string(options.image_min_tokens)},
                   {"image_max_tokens", std::to_string(options.image_max_tokens)}}};
   if (modality == Modality::kVideo) recipe.options["frames"] = kFrameSampling;
@@ -315,7 +315,7 @@ PreprocessRecipe LlamaEngine::recipe(Modality modality) const {
   return recipe;
 }
 
-Result<void> LlamaEngine::Parts::check_supported(const MediaItem& item) const {
+Result<void> LlamaEngine::State::check_supported(const MediaItem& item) const {
   if (model->supports(item.modality)) return {};
   const std::string what(to_string(item.modality));
   return fail(ErrorCode::kUnsupported,
@@ -329,7 +329,7 @@ Result<void> LlamaEngine::Parts::check_supported(const MediaItem& item) const {
 
 /// llama.cpp ends the process if a sound has almost no samples, and needs memory for each second, whatever
 /// the file's rate.
-Result<void> LlamaEngine::Parts::check_length(const MediaItem& item, const MediaInfo& info) const {
+Result<void> LlamaEngine::State::check_length(const MediaItem& item, const MediaInfo& info) const {
   constexpr double kLeast = 0.1;
   constexpr double kUsualRate = 48'000;
   const double seconds = static_cast<double>(info.samples) / info.sample_rate_hz;
@@ -342,7 +342,7 @@ Result<void> LlamaEngine::Parts::check_length(const MediaItem& item, const Media
 }
 
 /// Reads dimensions from the headers; decodes nothing.
-Result<MediaInput> LlamaEngine::Parts::measure(const MediaItem& item) const {
+Result<MediaInput> LlamaEngine::State::measure(const MediaItem& item) const {
   AFI_TRY_VOID(check_supported(item));
   AFI_TRY(const MediaInfo info, probe(item, options.limits));
   MediaInput input{.modality = item.modality, .width = info.width, .height = info.height};
@@ -354,7 +354,7 @@ Result<MediaInput> LlamaEngine::Parts::measure(const MediaItem& item) const {
   return input;
 }
 
-Result<DecodedMedia> LlamaEngine::Parts::decode(const MediaItem& item) const {
+Result<DecodedMedia> LlamaEngine::State::decode(const MediaItem& item) const {
   DecodedMedia decoded;
   AFI_TRY(decoded.input, measure(item));
   decoded.input.dimensions_only = false;
@@ -383,7 +383,7 @@ Result<Sequence> LlamaEngine::prepare(const Request& request,
 }
 
 std::vector<std::string> LlamaEngine::unenforced(const AnswerRules& rules) const {
-  return afterimage::unenforced(*parts_->model, rules);
+  return afterimage::unenforced(*state_->model, rules);
 }
 
 Result<PreparedRequest> LlamaEngine::prepare_answer(const Request& request,
@@ -396,22 +396,22 @@ Result<PreparedRequest> LlamaEngine::prepare_answer(const Request& request,
   }
   std::vector<MediaInput> inputs;
   for (const MediaItem* item : items) {
-    AFI_TRY(inputs.emplace_back(), parts_->measure(*item));
+    AFI_TRY(inputs.emplace_back(), state_->measure(*item));
   }
-  AFI_TRY(const RenderedChat chat, render_chat(*parts_->model, request));
+  AFI_TRY(const RenderedChat chat, render_chat(*state_->model, request));
   if (chat.lacks_tools) {
     return fail(ErrorCode::kUnsupported,
                 "the model's chat template does not support 'tools': leave them out, or choose a "
                 "template that does with --chat-template");
   }
   if (!request.prompt_tokens.empty()) {
-    const auto is_known = [&](TokenId token) { return parts_->model->is_in_vocabulary(token); };
+    const auto is_known = [&](TokenId token) { return state_->model->is_in_vocabulary(token); };
     if (!std::ranges::all_of(request.prompt_tokens, is_known)) {
       return fail(ErrorCode::kInvalidArgument, "the prompt has a token outside the vocabulary");
     }
     return PreparedRequest{.prompt = {.tokens = request.prompt_tokens}, .format = chat.format};
   }
-  AFI_TRY(const auto pieces, parts_->model->tokenize(chat.prompt, inputs));
+  AFI_TRY(const auto pieces, state_->model->tokenize(chat.prompt, inputs));
   Sequence sequence;
   for (const PromptPiece& piece : pieces) {
     if (piece.item == PromptPiece::kText) {
@@ -426,7 +426,7 @@ Result<PreparedRequest> LlamaEngine::prepare_answer(const Request& request,
                   "this model reorders media items, which is not supported");
     }
     const TokenCount length = length_of(piece.parts);
-    const bool in_grid = parts_->model->facts().uses_mrope;
+    const bool in_grid = state_->model->facts().uses_mrope;
     sequence.spans.push_back(
         {.offset = TokenCount(static_cast<std::uint32_t>(sequence.tokens.size())),
          .length = length,
@@ -459,7 +459,7 @@ void LlamaEngine::encode_all(std::span<const MediaItem* const> items,
   std::vector<DecodedMedia> decoded;
   std::vector<Encoded> undecoded;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    auto read = parts_->decode(*items[i]);
+    auto read = state_->decode(*items[i]);
     if (!read.has_value()) {
       undecoded.push_back({.item = i, .output = std::unexpected(read.error())});
       continue;
@@ -480,13 +480,13 @@ void LlamaEngine::encode_all(std::span<const MediaItem* const> items,
     }
     inputs.push_back(one.input);
   }
-  parts_->model->encode(inputs, [&](std::vector<EncodedInput> together) {
+  state_->model->encode(inputs, [&](std::vector<EncodedInput> together) {
     std::vector<Encoded> outputs;
     for (EncodedInput& one : together) {
       const std::size_t item = decoded[one.input].item;
       outputs.push_back({.item = item, .output = {}});
       if (one.media.has_value()) {
-        outputs.back().output = output_of(*std::move(one.media), parts_->model->facts().row_width);
+        outputs.back().output = output_of(*std::move(one.media), state_->model->facts().row_width);
       } else {
         const Error& error = one.media.error();
         outputs.back().output = fail(error.code, items[item]->name + ": " + error.message);
@@ -505,9 +505,9 @@ Result<Completion> LlamaEngine::generate(const Sequence& prompt,
 
 Result<std::vector<float>> LlamaEngine::hidden_state(
     const Sequence& prompt, std::span<const TensorViews> embeddings) const {
-  AFI_TRY_VOID(answer_limit(prompt, TokenCount(1), parts_->options.context));
-  AFI_TRY_VOID(check_llama_prompt(*parts_->model, prompt, embeddings, {}));
-  return llama_hidden_state(*parts_->model, prompt, embeddings);
+  AFI_TRY_VOID(answer_limit(prompt, TokenCount(1), state_->options.context));
+  AFI_TRY_VOID(check_llama_prompt(*state_->model, prompt, embeddings, {}));
+  return llama_hidden_state(*state_->model, prompt, embeddings);
 }
 
 Result<Generation> LlamaEngine::run(const Sequence& prompt, std::span<const TensorViews> embeddings,
@@ -520,12 +520,12 @@ Result<Generation> LlamaEngine::run(const Sequence& prompt, std::span<const Tens
     }
     std::ranges::copy(format->stops(), std::back_inserter(limited.stop));
   }
-  AFI_TRY(limited.max_tokens, answer_limit(prompt, options.max_tokens, parts_->options.context));
-  AFI_TRY_VOID(check_llama_prompt(*parts_->model, prompt, embeddings, use));
-  const Lanes::Lane lane = parts_->lanes->borrow(
+  AFI_TRY(limited.max_tokens, answer_limit(prompt, options.max_tokens, state_->options.context));
+  AFI_TRY_VOID(check_llama_prompt(*state_->model, prompt, embeddings, use));
+  const Lanes::Lane lane = state_->lanes->borrow(
       prompt, use.resume_from == nullptr ? TokenCount(0) : use.resume_from->end);
-  const SequenceRows* const kv = parts_->kv.has_value() ? &*parts_->kv : nullptr;
-  return LlamaRun(*parts_->model, kv, key_rotation(), parts_->options.context, parts_->clock(),
+  const SequenceRows* const kv = state_->kv.has_value() ? &*state_->kv : nullptr;
+  return LlamaRun(*state_->model, kv, key_rotation(), state_->options.context, state_->clock(),
                   lane, prompt, embeddings, use)
       .generate(limited);
 }

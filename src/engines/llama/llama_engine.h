@@ -76,9 +76,9 @@ class LlamaEngine final : public Engine {
                          const GenerateOptions& options, const KvUse& use) const override;
 
  private:
-  struct Parts;
-  explicit LlamaEngine(std::unique_ptr<const Parts> parts);
-  std::unique_ptr<const Parts> parts_;
+  struct State;
+  explicit LlamaEngine(std::unique_ptr<const State> state);
+  std::unique_ptr<const State> state_;
 };
 
 }  // namespace afterimage

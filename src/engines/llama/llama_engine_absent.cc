@@ -12,18 +12,18 @@ constexpr const char* kHowToGetIt =
 }  // namespace
 
 // No object of this class is ever created; its members are needed for linking.
-struct LlamaEngine::Parts {
+struct LlamaEngine::State {
   ModelIdentity identity;
 };
 
-LlamaEngine::LlamaEngine(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+LlamaEngine::LlamaEngine(std::unique_ptr<const State> state) : state_(std::move(state)) {}
 LlamaEngine::~LlamaEngine() = default;
 
 Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions /*options*/) {
   return fail(ErrorCode::kUnsupported, kHowToGetIt);
 }
 
-const ModelIdentity& LlamaEngine::identity() const { return parts_->identity; }
+const ModelIdentity& LlamaEngine::identity() const { return state_->identity; }
 PreprocessRecipe LlamaEngine::recipe(Modality /*modality*/) const { return {}; }
 const KvLayout* LlamaEngine::kv_layout() const { return nullptr; }
 const KeyRotation* LlamaEngine::key_rotation() const { return nullptr; }

@@ -75,7 +75,7 @@ void clear_library_log();
 /// An error whose message ends with the library's last log line on this thread.
 std::unexpected<Error> library_error(ErrorCode code, const std::string& what);
 
-struct LoadedModel::Parts {
+struct LoadedModel::State {
   OwnedWeights model;
   std::vector<OwnedAdapter> adapters;
   OwnedContext context;

@@ -121,7 +121,7 @@ common_chat_templates_inputs inputs_of(const LoadedModel& model, const Request& 
     inputs.json_schema = model.without_control_tokens(schema_of(rules.response_format));
   }
   inputs.grammar = rules.grammar;
-  inputs.enable_thinking = model.parts().loaded_with.thinks.value_or(true);
+  inputs.enable_thinking = model.state().loaded_with.thinks.value_or(true);
   if (!rules.template_values.empty()) {
     const common_json values = common_json::parse(safe_json(model, rules.template_values));
     for (const auto& [name, value] : values.items()) {  // which `values` has to outlive
@@ -207,7 +207,7 @@ Result<std::shared_ptr<const ChatFormat>> untemplated_format(const LoadedModel& 
     if (!rules.response_format.empty()) {
       params.grammar = json_schema_to_grammar(common_json::parse(schema_of(rules.response_format)));
     }
-    return format_of(model.parts().vocabulary, params, rules);
+    return format_of(model.state().vocabulary, params, rules);
   } catch (const std::exception& cause) {
     return refused(cause);
   }
@@ -319,10 +319,10 @@ CallArguments arguments_with(const common_chat_templates* templates) {
 }  // namespace
 
 std::vector<std::string> unenforced(const LoadedModel& model, const AnswerRules& rules) {
-  return unenforced_rules(rules, model.parts().call_arguments);
+  return unenforced_rules(rules, model.state().call_arguments);
 }
 
-Result<void> LoadedModel::Parts::load_template(const LlamaOptions& options) {
+Result<void> LoadedModel::State::load_template(const LlamaOptions& options) {
   std::vector<const char*> names(256);
   const auto count = llama_chat_builtin_templates(names.data(), names.size());
   const auto known = std::span(names).first(static_cast<std::size_t>(std::max(count, 0)));
@@ -342,7 +342,7 @@ Result<void> LoadedModel::Parts::load_template(const LlamaOptions& options) {
 Result<RenderedChat> render_chat(const LoadedModel& model, const Request& request) {
   AFI_TRY_VOID(check_request(request));
   if (request.is_completion) return render_completion(model, request);
-  const auto* const templates = model.parts().templates.get();
+  const auto* const templates = model.state().templates.get();
   if (templates == nullptr) return render_named(model, request);
   for (const Message& message : request.messages) {
     for (const ContentPart& part : message.parts) {
@@ -361,7 +361,7 @@ Result<RenderedChat> render_chat(const LoadedModel& model, const Request& reques
     const bool lacks_tools =
         offers_tools && !common_chat_templates_get_caps(templates)["supports_tools"];
     const bool is_continued = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
-    auto format = format_of(model.parts().vocabulary, params, request.rules, is_continued);
+    auto format = format_of(model.state().vocabulary, params, request.rules, is_continued);
     return RenderedChat{.prompt = std::move(params.prompt),
                         .format = std::move(format),
                         .lacks_tools = lacks_tools};

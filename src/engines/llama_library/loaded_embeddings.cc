@@ -36,11 +36,11 @@ std::vector<float> with_length_1(std::span<const float> row) {
 }
 
 /// Not the size of the context that the library makes, which it rounds up.
-std::uint32_t LoadedModel::Parts::longest_embedding() const {
+std::uint32_t LoadedModel::State::longest_embedding() const {
   return std::min(static_cast<std::uint32_t>(loaded_with.context.value()), kMostEmbedded);
 }
 
-Result<void> LoadedModel::Parts::make_embedder() const {
+Result<void> LoadedModel::State::make_embedder() const {
   if (embedder != nullptr) return {};
   const std::uint32_t most = longest_embedding();
   AFI_TRY(llama_context_params params, context_params(loaded_with, most));
@@ -62,7 +62,7 @@ Result<void> LoadedModel::Parts::make_embedder() const {
   return {};
 }
 
-Result<std::vector<float>> LoadedModel::Parts::embed(std::span<const TokenId> tokens) const {
+Result<std::vector<float>> LoadedModel::State::embed(std::span<const TokenId> tokens) const {
   clear_library_log();
   AFI_TRY_VOID(make_embedder());
   if (auto* const memory = llama_get_memory(embedder.get())) llama_memory_clear(memory, true);
@@ -78,7 +78,7 @@ Result<std::vector<float>> LoadedModel::Parts::embed(std::span<const TokenId> to
 }
 
 /// With the context's own pooling a vector would be that of the last batch only.
-Result<void> LoadedModel::Parts::make_states() const {
+Result<void> LoadedModel::State::make_states() const {
   if (states != nullptr) return {};
   AFI_TRY(llama_context_params params, context_params(loaded_with, batch));
   params.n_ctx = loaded_with.context.value();
@@ -95,7 +95,7 @@ Result<void> LoadedModel::Parts::make_states() const {
 }
 
 /// Computes text at a position of the only sequence and adds its states.
-Result<void> LoadedModel::Parts::add_states(std::span<const TokenId> text, Position at,
+Result<void> LoadedModel::State::add_states(std::span<const TokenId> text, Position at,
                                             MeanVector& mean) const {
   std::vector<llama_token> tokens;
   std::vector<llama_pos> positions;
@@ -126,7 +126,7 @@ Result<void> LoadedModel::Parts::add_states(std::span<const TokenId> text, Posit
   return {};
 }
 
-Result<std::vector<float>> LoadedModel::Parts::hidden_state(
+Result<std::vector<float>> LoadedModel::State::hidden_state(
     std::span<const PromptPart> prompt) const {
   clear_library_log();
   AFI_TRY_VOID(make_states());
@@ -149,11 +149,11 @@ Result<std::vector<float>> LoadedModel::Parts::hidden_state(
 }
 
 Result<std::vector<float>> LoadedModel::hidden_state(std::span<const PromptPart> prompt) const {
-  return parts_->computing->run([&] { return parts_->hidden_state(prompt); });
+  return state_->computing->run([&] { return state_->hidden_state(prompt); });
 }
 
 TokenCount LoadedModel::longest_embedding() const {
-  return TokenCount(parts_->longest_embedding());
+  return TokenCount(state_->longest_embedding());
 }
 
 Result<std::vector<float>> LoadedModel::embed(std::span<const TokenId> tokens) const {
@@ -167,7 +167,7 @@ Result<std::vector<float>> LoadedModel::embed(std::span<const TokenId> tokens) c
   if (!std::ranges::all_of(tokens, [this](TokenId token) { return is_in_vocabulary(token); })) {
     return fail(ErrorCode::kInvalidArgument, "a token is not in this model's vocabulary");
   }
-  return parts_->computing->run([&] { return parts_->embed(tokens); });
+  return state_->computing->run([&] { return state_->embed(tokens); });
 }
 
 }  // namespace afterimage

@@ -223,7 +223,7 @@ std::size_t encode_batch(mtmd_context* context, std::span<const ToEncode> waitin
 
 /// Embeddings are cached by image content, which is wrong for encoders whose image positions depend
 /// on the images before; such an encoder is refused.
-Result<void> LoadedModel::Parts::check_media() const {
+Result<void> LoadedModel::State::check_media() const {
   if (media == nullptr || !mtmd_support_vision(media.get())) return {};
   const std::array inputs{MediaInput{.width = 64, .height = 64},
                           MediaInput{.width = 64, .height = 64}};
@@ -249,7 +249,7 @@ Result<void> LoadedModel::Parts::check_media() const {
               "be cached; without --mmproj the model serves text");
 }
 
-Result<bool> LoadedModel::Parts::merges_frames() const {
+Result<bool> LoadedModel::State::merges_frames() const {
   if (media == nullptr || !mtmd_support_vision(media.get())) return false;
   const MediaInput video{.modality = Modality::kVideo,
                          .width = 64,
@@ -263,7 +263,7 @@ Result<bool> LoadedModel::Parts::merges_frames() const {
   return count == 1;
 }
 
-Result<OwnedChunks> LoadedModel::Parts::tokenize(std::string_view text,
+Result<OwnedChunks> LoadedModel::State::tokenize(std::string_view text,
                                                  std::span<const MediaInput> inputs,
                                                  bool add_special) const {
   AFI_TRY_VOID(check_runs(text, word_split));
@@ -299,8 +299,8 @@ Result<OwnedChunks> LoadedModel::Parts::tokenize(std::string_view text,
 Result<std::vector<PromptPiece>> LoadedModel::tokenize(const std::string& text,
                                                        std::span<const MediaInput> media) const {
   clear_library_log();
-  const auto parts = split_at(parts_->separator, text);
-  if (parts.size() > 1 && llama_vocab_get_add_eos(parts_->vocabulary)) {
+  const auto parts = split_at(state_->separator, text);
+  if (parts.size() > 1 && llama_vocab_get_add_eos(state_->vocabulary)) {
     return fail(ErrorCode::kUnsupported,
                 "a message spells a control token, and this model ends every text with one");
   }
@@ -309,10 +309,10 @@ Result<std::vector<PromptPiece>> LoadedModel::tokenize(const std::string& text,
   for (const std::string_view part : parts) {
     const bool first = part.data() == parts.front().data();
     std::size_t here = 0;
-    for (std::size_t at = 0; (at = part.find(parts_->marker, at)) != std::string_view::npos; ++at) {
+    for (std::size_t at = 0; (at = part.find(state_->marker, at)) != std::string_view::npos; ++at) {
       ++here;
     }
-    AFI_TRY(auto more, parts_->pieces(part, media.subspan(items, here), first));
+    AFI_TRY(auto more, state_->pieces(part, media.subspan(items, here), first));
     for (PromptPiece& piece : more) {
       if (piece.item != PromptPiece::kText) piece.item += items;
       pieces.push_back(std::move(piece));
@@ -322,7 +322,7 @@ Result<std::vector<PromptPiece>> LoadedModel::tokenize(const std::string& text,
   return pieces;
 }
 
-Result<SpanText> LoadedModel::Parts::text_tokens(std::string_view text, bool add_special,
+Result<SpanText> LoadedModel::State::text_tokens(std::string_view text, bool add_special,
                                                  bool parse_special) const {
   AFI_TRY_VOID(check_runs(text, word_split));
   SpanText tokens(text.size() + 2);  // a token is at least one byte; two may be added
@@ -338,10 +338,10 @@ Result<SpanText> LoadedModel::Parts::text_tokens(std::string_view text, bool add
 Result<std::vector<TokenId>> LoadedModel::tokens_of(std::string_view text, bool add_special,
                                                     bool parse_special) const {
   clear_library_log();
-  return parts_->text_tokens(text, add_special, parse_special);
+  return state_->text_tokens(text, add_special, parse_special);
 }
 
-Result<std::vector<PromptPiece>> LoadedModel::Parts::pieces(std::string_view text,
+Result<std::vector<PromptPiece>> LoadedModel::State::pieces(std::string_view text,
                                                             std::span<const MediaInput> inputs,
                                                             bool first) const {
   if (media != nullptr) {
@@ -359,13 +359,13 @@ void LoadedModel::encode(std::span<const MediaInput> inputs,
   std::vector<ToEncode> waiting;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     clear_library_log();
-    auto chunks = parts_->tokenize(parts_->marker, inputs.subspan(i, 1));
+    auto chunks = state_->tokenize(state_->marker, inputs.subspan(i, 1));
     if (!chunks.has_value()) {
       encoded.emplace_back(std::unexpected(chunks.error()));
       continue;
     }
     prepared[i] = *std::move(chunks);
-    encoded.emplace_back(lay_out(prepared[i].get(), parts_->facts.row_width, i, waiting));
+    encoded.emplace_back(lay_out(prepared[i].get(), state_->facts.row_width, i, waiting));
   }
   std::size_t delivered = 0;  // items before this one were passed to on_encoded
   const auto deliver_until = [&](std::size_t item) {
@@ -376,9 +376,9 @@ void LoadedModel::encode(std::span<const MediaInput> inputs,
   };
   for (std::size_t done = 0; done < waiting.size();) {
     {
-      const std::scoped_lock lock(parts_->encoding);
+      const std::scoped_lock lock(state_->encoding);
       done += run_on_temporary_thread([&] {
-        return encode_batch(parts_->media.get(), std::span(waiting).subspan(done), encoded);
+        return encode_batch(state_->media.get(), std::span(waiting).subspan(done), encoded);
       });
     }
     deliver_until(done < waiting.size() ? waiting[done].item : inputs.size());
@@ -386,7 +386,7 @@ void LoadedModel::encode(std::span<const MediaInput> inputs,
   deliver_until(inputs.size());
 }
 
-Result<OwnedChunk> LoadedModel::Parts::chunk_of(const SpanMedia& of,
+Result<OwnedChunk> LoadedModel::State::chunk_of(const SpanMedia& of,
                                                 std::span<const float> rows) const {
   const auto* const text = reinterpret_cast<const char*>(of.description.data());
   OwnedChunk chunk(mtmd_input_chunk_load(text, of.description.size()));
@@ -407,7 +407,7 @@ Result<OwnedChunk> LoadedModel::Parts::chunk_of(const SpanMedia& of,
   return chunk;
 }
 
-Result<LoadedModel::Position> LoadedModel::Parts::decode_media(llama_context* in,
+Result<LoadedModel::Position> LoadedModel::State::decode_media(llama_context* in,
                                                                const mtmd_input_chunk* chunk,
                                                                std::span<const float> rows,
                                                                SequenceId sequence,
@@ -424,21 +424,21 @@ Result<LoadedModel::Position> LoadedModel::Parts::decode_media(llama_context* in
 
 Result<LoadedModel::Position> LoadedModel::append(SequenceId sequence, const SpanMedia& media,
                                                   std::span<const float> rows, Position at) const {
-  AFI_TRY(const OwnedChunk chunk, parts_->chunk_of(media, rows));
-  return parts_->computing->run(
-      [&] { return parts_->decode_media(parts_->context.get(), chunk.get(), rows, sequence, at); });
+  AFI_TRY(const OwnedChunk chunk, state_->chunk_of(media, rows));
+  return state_->computing->run(
+      [&] { return state_->decode_media(state_->context.get(), chunk.get(), rows, sequence, at); });
 }
 
 Result<LoadedModel::Position> LoadedModel::append_start(SequenceId sequence, const SpanMedia& media,
                                                         std::span<const float> rows, Position at,
                                                         TokenCount count) const {
-  AFI_TRY(const OwnedChunk chunk, parts_->chunk_of(media, rows));
+  AFI_TRY(const OwnedChunk chunk, state_->chunk_of(media, rows));
   const auto* const image = mtmd_input_chunk_get_tokens_image(chunk.get());
   if (image == nullptr || count > media.length ||
-      mtmd_decode_use_non_causal(parts_->media.get(), chunk.get())) {
+      mtmd_decode_use_non_causal(state_->media.get(), chunk.get())) {
     return fail(ErrorCode::kUnsupported, "the first tokens of this item cannot be computed alone");
   }
-  const bool in_grid = mtmd_decode_use_mrope(parts_->media.get());
+  const bool in_grid = mtmd_decode_use_mrope(state_->media.get());
   std::vector<Place> places;
   for (std::size_t i = 0; i < count.value(); ++i) {
     const mtmd_decoder_pos of = mtmd_image_tokens_get_decoder_pos(image, at, i);
@@ -453,11 +453,11 @@ Result<LoadedModel::Position> LoadedModel::append_start(SequenceId sequence, con
 
 Result<void> LoadedModel::append_rows(SequenceId sequence, std::span<const float> rows,
                                       std::span<const Place> places) const {
-  return parts_->computing->run(
-      [&] { return parts_->decode_rows(parts_->context.get(), rows, places, sequence); });
+  return state_->computing->run(
+      [&] { return state_->decode_rows(state_->context.get(), rows, places, sequence); });
 }
 
-Result<void> LoadedModel::Parts::decode_rows(llama_context* in, std::span<const float> rows,
+Result<void> LoadedModel::State::decode_rows(llama_context* in, std::span<const float> rows,
                                              std::span<const Place> places,
                                              SequenceId sequence) const {
   clear_library_log();

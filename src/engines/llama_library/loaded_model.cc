@@ -194,25 +194,25 @@ std::unexpected<Error> library_error(ErrorCode code, const std::string& what) {
   return fail(code, words.empty() ? what : what + ": llama.cpp says: " + words);
 }
 
-LoadedModel::LoadedModel(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+LoadedModel::LoadedModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
 LoadedModel::~LoadedModel() = default;
 
 Result<std::unique_ptr<const LoadedModel>> LoadedModel::load(const LlamaOptions& options) {
   start_library(options.exact);
-  auto parts = std::make_unique<Parts>();
-  parts->loaded_with = options;
-  parts->loaded_with.progress = nullptr;
-  AFI_TRY_VOID(parts->load_weights(options));
-  AFI_TRY_VOID(parts->limit_context());
-  AFI_TRY_VOID(parts->load_template(options));
-  AFI_TRY_VOID(parts->load_media(options));
-  AFI_TRY_VOID(parts->make_context(parts->loaded_with));
-  AFI_TRY_VOID(parts->check_media());
-  AFI_TRY(parts->facts.merges_frames, parts->merges_frames());
-  return std::unique_ptr<const LoadedModel>(new LoadedModel(std::move(parts)));
+  auto state = std::make_unique<State>();
+  state->loaded_with = options;
+  state->loaded_with.progress = nullptr;
+  AFI_TRY_VOID(state->load_weights(options));
+  AFI_TRY_VOID(state->limit_context());
+  AFI_TRY_VOID(state->load_template(options));
+  AFI_TRY_VOID(state->load_media(options));
+  AFI_TRY_VOID(state->make_context(state->loaded_with));
+  AFI_TRY_VOID(state->check_media());
+  AFI_TRY(state->facts.merges_frames, state->merges_frames());
+  return std::unique_ptr<const LoadedModel>(new LoadedModel(std::move(state)));
 }
 
-Result<void> LoadedModel::Parts::load_weights(const LlamaOptions& options) {
+Result<void> LoadedModel::State::load_weights(const LlamaOptions& options) {
   AFI_TRY_VOID(check_gguf(options.model, "model"));
   std::set<std::string> types;
   for (const std::string& path : files_of(options.model)) {
@@ -258,7 +258,7 @@ Result<void> LoadedModel::Parts::load_weights(const LlamaOptions& options) {
 
 /// As llama-server: beyond the positions that a model was trained with, its answers mean nothing, and
 /// a model that keeps a vector for each position has none there, on which the library ends the process.
-Result<void> LoadedModel::Parts::limit_context() {
+Result<void> LoadedModel::State::limit_context() {
   constexpr std::uint32_t kFewest = 128;  // more than the self-check computes
   const std::int32_t positions = llama_model_n_ctx_train(model.get());
   if (positions <= 0) return {};  // its file does not say
@@ -272,7 +272,7 @@ Result<void> LoadedModel::Parts::limit_context() {
   return {};
 }
 
-Result<void> LoadedModel::Parts::load_media(const LlamaOptions& options) {
+Result<void> LoadedModel::State::load_media(const LlamaOptions& options) {
   AFI_TRY(const auto chance, random_secret());
   marker = "<media-" + to_hex(chance) + ">";
   separator = "<break-" + to_hex(chance) + ">";
@@ -296,7 +296,7 @@ Result<void> LoadedModel::Parts::load_media(const LlamaOptions& options) {
                                                         options.model + "'");
 }
 
-Result<void> LoadedModel::Parts::make_context(const LlamaOptions& options) {
+Result<void> LoadedModel::State::make_context(const LlamaOptions& options) {
   // An image with non-causal attention must be computed in one batch.
   constexpr std::uint32_t kWholePicture = 2'048;
   const bool whole = media != nullptr && mtmd_decode_use_non_causal(media.get(), nullptr);
@@ -336,7 +336,7 @@ Result<void> LoadedModel::Parts::make_context(const LlamaOptions& options) {
   return {};
 }
 
-Result<void> LoadedModel::Parts::adapt(llama_context* to) const {
+Result<void> LoadedModel::State::adapt(llama_context* to) const {
   std::vector<llama_adapter_lora*> chosen;
   std::vector<float> scales;
   for (std::size_t i = 0; i < adapters.size(); ++i) {
@@ -350,18 +350,18 @@ Result<void> LoadedModel::Parts::adapt(llama_context* to) const {
   return library_error(ErrorCode::kInvalidArgument, "the adapters do not match the model");
 }
 
-const ModelFacts& LoadedModel::facts() const { return parts_->facts; }
-const std::string& LoadedModel::marker() const { return parts_->marker; }
+const ModelFacts& LoadedModel::facts() const { return state_->facts; }
+const std::string& LoadedModel::marker() const { return state_->marker; }
 std::string LoadedModel::without_control_tokens(std::string text) const {
-  return parts_->control_tokens.broken_by(parts_->separator, std::move(text));
+  return state_->control_tokens.broken_by(state_->separator, std::move(text));
 }
-const std::string& LoadedModel::chat_template() const { return parts_->chat_template; }
+const std::string& LoadedModel::chat_template() const { return state_->chat_template; }
 
 bool LoadedModel::supports(Modality modality) const {
-  const mtmd_context* const media = parts_->media.get();
+  const mtmd_context* const media = state_->media.get();
   if (media == nullptr) return false;
   if (modality == Modality::kImage) return mtmd_support_vision(media);
-  if (modality == Modality::kVideo) return parts_->facts.merges_frames;
+  if (modality == Modality::kVideo) return state_->facts.merges_frames;
   return modality == Modality::kAudio && mtmd_support_audio(media);
 }
 
@@ -375,7 +375,7 @@ Result<std::string> LoadedModel::apply_template(std::span<const ChatTurn> turns)
     messages.push_back({turn.role.c_str(), turn.text.c_str()});
   }
   const auto apply = [&](char* text, std::int32_t size) {
-    return llama_chat_apply_template(parts_->chat_template.c_str(), messages.data(),
+    return llama_chat_apply_template(state_->chat_template.c_str(), messages.data(),
                                      messages.size(), true, text, size);
   };
   const std::int32_t size = apply(nullptr, 0);
@@ -392,14 +392,14 @@ Result<std::string> LoadedModel::apply_template(std::span<const ChatTurn> turns)
 
 std::string LoadedModel::without_breaks(std::string_view text) const {
   std::string whole;
-  for (const std::string_view part : split_at(parts_->separator, text)) whole += part;
+  for (const std::string_view part : split_at(state_->separator, text)) whole += part;
   return whole;
 }
 
 std::string LoadedModel::bytes_of(TokenId token, bool control) const {
   std::string text(32, '\0');
   const auto write = [&] {
-    return llama_token_to_piece(parts_->vocabulary, static_cast<llama_token>(token), text.data(),
+    return llama_token_to_piece(state_->vocabulary, static_cast<llama_token>(token), text.data(),
                                 static_cast<std::int32_t>(text.size()), 0, control);
   };
   std::int32_t size = write();
@@ -412,15 +412,15 @@ std::string LoadedModel::bytes_of(TokenId token, bool control) const {
 }
 
 bool LoadedModel::ends(TokenId token) const {
-  return llama_vocab_is_eog(parts_->vocabulary, static_cast<llama_token>(token));
+  return llama_vocab_is_eog(state_->vocabulary, static_cast<llama_token>(token));
 }
 
 bool LoadedModel::is_in_vocabulary(TokenId token) const {
   const auto id = static_cast<llama_token>(token);
-  return id >= 0 && id < llama_vocab_n_tokens(parts_->vocabulary);
+  return id >= 0 && id < llama_vocab_n_tokens(state_->vocabulary);
 }
 
-Result<void> LoadedModel::Parts::compute(std::span<const BatchRow> rows,
+Result<void> LoadedModel::State::compute(std::span<const BatchRow> rows,
                                          const OnLogits& on_logits) const {
   std::vector<llama_token> tokens;
   std::vector<llama_pos> positions;
@@ -461,7 +461,7 @@ Result<void> LoadedModel::append(const Append& text) const {
   const OnLogits on_logits = [&](std::size_t, std::span<const float> logits) {
     text.on_logits(logits);
   };
-  return parts_->computing->append(
+  return state_->computing->append(
       {.sequence = text.sequence,
        .tokens = text.tokens,
        .at = text.at,
@@ -474,27 +474,27 @@ Result<void> LoadedModel::append(const Append& text) const {
 Result<void> LoadedModel::append(SequenceId sequence, std::span<const TokenId> tokens, Position at,
                                  std::span<const std::size_t> wanted,
                                  const OnLogits& on_logits) const {
-  return parts_->computing->append(
+  return state_->computing->append(
       {.sequence = sequence, .tokens = tokens, .at = at, .wanted = wanted, .on_logits = on_logits});
 }
 
 Result<void> LoadedModel::append_together(std::span<const BatchRow> rows,
                                           const OnLogits& on_logits) const {
-  return parts_->computing->run([&] { return parts_->compute(rows, on_logits); });
+  return state_->computing->run([&] { return state_->compute(rows, on_logits); });
 }
 
-void LoadedModel::share_batches(bool share) const { parts_->computing->share_batches(share); }
-BatchCounts LoadedModel::batches() const { return parts_->computing->counts(); }
+void LoadedModel::share_batches(bool share) const { state_->computing->share_batches(share); }
+BatchCounts LoadedModel::batches() const { return state_->computing->counts(); }
 
 bool LoadedModel::truncate(SequenceId sequence, Position position) const {
-  return parts_->computing->run([&] {
-    return llama_memory_seq_rm(llama_get_memory(parts_->context.get()), sequence, position, -1);
+  return state_->computing->run([&] {
+    return llama_memory_seq_rm(llama_get_memory(state_->context.get()), sequence, position, -1);
   });
 }
 
 void LoadedModel::clear(SequenceId sequence) const {
-  parts_->computing->run(
-      [&] { llama_memory_seq_rm(llama_get_memory(parts_->context.get()), sequence, -1, -1); });
+  state_->computing->run(
+      [&] { llama_memory_seq_rm(llama_get_memory(state_->context.get()), sequence, -1, -1); });
 }
 
 }  // namespace afterimage

@@ -202,12 +202,12 @@ class LoadedModel {
   [[nodiscard]] bool truncate(SequenceId sequence, Position position) const;
   void clear(SequenceId sequence) const;
 
-  struct Parts;  // the library's objects, for the files that include its headers
-  [[nodiscard]] const Parts& parts() const { return *parts_; }
+  struct State;  // the library's objects, for the files that include its headers
+  [[nodiscard]] const State& state() const { return *state_; }
 
  private:
-  explicit LoadedModel(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  explicit LoadedModel(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace afterimage

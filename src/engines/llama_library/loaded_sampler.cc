@@ -104,7 +104,7 @@ Result<LoadedSampler> LoadedSampler::create(const LoadedModel& model,
                                                  std::to_string(static_cast<std::int32_t>(token)) +
                                                  " is not in the model's vocabulary");
   }
-  const llama_vocab* const vocabulary = model.parts().vocabulary;
+  const llama_vocab* const vocabulary = model.state().vocabulary;
   const auto* const format = static_cast<const ChatFormat*>(options.format.get());
   auto state = std::make_unique<State>(State{.model = model,
                                              .options = sampling,
@@ -179,7 +179,7 @@ Result<TokenId> LoadedSampler::next(std::span<const float> logits) {
 std::string LoadedSampler::bytes_of(TokenId token) const {
   const auto* const format = state_->format;
   if (format != nullptr && format->preserved.contains(static_cast<llama_token>(token))) {
-    return spelling_of(state_->model.parts().vocabulary, token);
+    return spelling_of(state_->model.state().vocabulary, token);
   }
   return state_->model.bytes_of(token);
 }

@@ -100,7 +100,7 @@ class PieceWriter final : public llama_io_write_i {
 /// Gives the library numbers, and collects the places of tensors.
 class PlaceReader final : public llama_io_read_i {
  public:
-  explicit PlaceReader(std::span<const StatePart> parts) : parts_(parts) { begin_part(); }
+  explicit PlaceReader(std::span<const StatePart> parts) : state_(parts) { begin_part(); }
 
   void read(void* to, std::size_t size) override {
     const auto bytes = take(size);
@@ -140,13 +140,13 @@ class PlaceReader final : public llama_io_read_i {
     return taken;
   }
   void begin_part() {
-    while (at_end() && !parts_.empty()) {
-      part_ = parts_.front();
-      parts_ = parts_.subspan(1);
+    while (at_end() && !state_.empty()) {
+      part_ = state_.front();
+      state_ = state_.subspan(1);
     }
   }
 
-  std::span<const StatePart> parts_;
+  std::span<const StatePart> state_;
   StatePart part_;  // what is left of the current one
   std::vector<std::pair<std::span<const std::byte>, std::span<std::byte>>> states_;
   std::vector<std::span<std::byte>> places_;
@@ -188,9 +188,9 @@ bool write_pieces(llama_memory_t memory, PieceWriter& to, llama_seq_id sequence,
 Result<std::vector<std::byte>> LoadedModel::save(SequenceId sequence, bool partial) const {
   const llama_state_seq_flags flags =
       partial ? LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY : LLAMA_STATE_SEQ_FLAGS_NONE;
-  return parts_->computing->run([&]() -> Result<std::vector<std::byte>> {
+  return state_->computing->run([&]() -> Result<std::vector<std::byte>> {
     clear_library_log();
-    llama_context* const context = parts_->context.get();
+    llama_context* const context = state_->context.get();
     std::vector<std::byte> saved(llama_state_seq_get_size_ext(context, sequence, flags));
     const std::size_t written = llama_state_seq_get_data_ext(
         context, reinterpret_cast<std::uint8_t*>(saved.data()), saved.size(), sequence, flags);
@@ -200,9 +200,9 @@ Result<std::vector<std::byte>> LoadedModel::save(SequenceId sequence, bool parti
 }
 
 Result<void> LoadedModel::read(SequenceId sequence, bool partial, const ReadState& read) const {
-  return parts_->computing->run([&]() -> Result<void> {
+  return state_->computing->run([&]() -> Result<void> {
     clear_library_log();
-    llama_context* const context = parts_->context.get();
+    llama_context* const context = state_->context.get();
     llama_synchronize(context);
     PieceWriter written;
     if (write_pieces(llama_get_memory(context), written, sequence, partial)) {
@@ -214,9 +214,9 @@ Result<void> LoadedModel::read(SequenceId sequence, bool partial, const ReadStat
 
 Result<void> LoadedModel::restore(SequenceId sequence, std::span<const StatePart> parts,
                                   const FillState& fill) const {
-  return parts_->computing->run([&]() -> Result<void> {
+  return state_->computing->run([&]() -> Result<void> {
     clear_library_log();
-    llama_context* const context = parts_->context.get();
+    llama_context* const context = state_->context.get();
     llama_synchronize(context);
     const llama_memory_t memory = llama_get_memory(context);
     llama_memory_seq_rm(memory, sequence, -1, -1);

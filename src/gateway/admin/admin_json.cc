@@ -357,16 +357,16 @@ json similar_json(const SimilarStep& step) {
 }
 
 void add_explanation(json& into, const Decision& decision) {
-  json ladder = json::array();
+  json levels = json::array();
   for (const MatchStep& step : decision.ladder) {
-    ladder.push_back(
+    levels.push_back(
         {{"match_level", to_string(step.level)},
          {"verdict", to_string(step.verdict)},
          {"candidate", shown_question(step.candidate)},
          {"age_s", step.verdict == Verdict::kMissed ? json() : json(seconds(step.age))},
          {"took_us", seconds(step.took) * 1e6}});
   }
-  if (decision.similar.has_value()) ladder.push_back(similar_json(*decision.similar));
+  if (decision.similar.has_value()) levels.push_back(similar_json(*decision.similar));
   json media = json::array();
   for (const DecidedMedia& item : decision.media) {
     media.push_back({{"modality", to_string(item.modality)},
@@ -374,7 +374,7 @@ void add_explanation(json& into, const Decision& decision) {
                      {"bytes", item.bytes.value()}});
   }
   if (decision.route != nullptr) into["route"] = route_json(*decision.route);
-  into["ladder"] = std::move(ladder);
+  into["match_levels"] = std::move(levels);
   into["media"] = std::move(media);
   into["scope"] = decision.scope;
   into["why"] = decision.why;

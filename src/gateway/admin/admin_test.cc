@@ -32,7 +32,7 @@ TEST(Admin, ExplainsWithoutAskingOrCounting) {
   const json before = running.admin("GET", "/admin/api/stats");
   const json said = running.admin("POST", "/admin/api/explain", asked);
   EXPECT_EQ(said["outcome"], "hit");
-  EXPECT_EQ(said["ladder"][0]["verdict"], "served");
+  EXPECT_EQ(said["match_levels"][0]["verdict"], "served");
   const json after = running.admin("GET", "/admin/api/stats");
   EXPECT_EQ(before["match_levels"], after["match_levels"]);
   EXPECT_EQ(before["requests"]["total"], after["requests"]["total"]);
@@ -59,7 +59,7 @@ TEST(Admin, RemembersWhatItDecided) {
   EXPECT_EQ(list["decisions"][1]["outcome"], "hit");
   EXPECT_EQ(list["decisions"][1]["request_id"], "b");
   const json one = running.admin("GET", "/admin/api/decisions/2");
-  EXPECT_EQ(one["ladder"].back()["verdict"], "served");
+  EXPECT_EQ(one["match_levels"].back()["verdict"], "served");
   EXPECT_EQ(running.admin("GET", "/admin/api/decisions?after=1")["decisions"].size(), 1U);
 }
 

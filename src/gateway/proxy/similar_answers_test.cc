@@ -149,7 +149,7 @@ TEST(SimilarAnswers, ADecisionSaysWhatWasSimilar) {
   know_rivers(running.model);
   running.chat(about("arles", false));
   running.chat(about("arles", true));
-  const json step = running.admin("GET", "/admin/api/decisions/2")["ladder"].back();
+  const json step = running.admin("GET", "/admin/api/decisions/2")["match_levels"].back();
   EXPECT_EQ(step["match_level"], "similarity");
   EXPECT_EQ(step["verdict"], "unsure");
   EXPECT_THAT(step["candidate"].get<std::string>(), HasSubstr("arles"));
@@ -165,7 +165,7 @@ TEST(SimilarAnswers, ExplainAsksAndCountsNothing) {
                          json{{"operation", "chat"}, {"body", json::parse(body)}}.dump());
   };
   running.chat(about("arles", false));
-  EXPECT_EQ(explain(about("arles", true))["ladder"].back()["verdict"], "unsure");
+  EXPECT_EQ(explain(about("arles", true))["match_levels"].back()["verdict"], "unsure");
   ASSERT_GT(teach(running), 5);
   const std::string reworded =
       testing::question("On which river does the old town of zadar lie there?");
@@ -173,7 +173,7 @@ TEST(SimilarAnswers, ExplainAsksAndCountsNothing) {
   const json said = explain(reworded);
   EXPECT_EQ(said["outcome"], "hit");
   EXPECT_EQ(said["match_level"], "similarity");
-  EXPECT_EQ(said["ladder"].back()["verdict"], "served");
+  EXPECT_EQ(said["match_levels"].back()["verdict"], "served");
   EXPECT_EQ(similarity_level(running), before);
   EXPECT_TRUE(by_similarity(running.chat(reworded)));
 }

@@ -167,10 +167,10 @@ TEST(SimilarVerifier, AVetoComesFirst) {
       running.chat(testing::question(kBefore + std::string("rome not lie, in the year 1950?")));
   EXPECT_FALSE(by_similarity(said));
   EXPECT_EQ(running.model.asked(), model + 1);
-  const json step =
-      running
-          .admin("GET", "/admin/api/decisions/" + std::to_string(2 * kTowns.size() + 2))["ladder"]
-          .back();
+  const json step = running
+                        .admin("GET", "/admin/api/decisions/" +
+                                          std::to_string(2 * kTowns.size() + 2))["match_levels"]
+                        .back();
   EXPECT_EQ(step["match_level"], "similarity");
   EXPECT_EQ(reranker.asked(), asked) << step;
 }
@@ -185,7 +185,7 @@ TEST(SimilarVerifier, ExplainSaysThatTheVerifierRefused) {
     const json body = json::parse(about("arles", true));
     return running
         .admin("POST", "/admin/api/explain",
-               json{{"operation", "chat"}, {"body", body}}.dump())["ladder"]
+               json{{"operation", "chat"}, {"body", body}}.dump())["match_levels"]
         .back();
   };
   EXPECT_EQ(explain()["verification"], "accepted");
