@@ -104,7 +104,7 @@ struct RemoteEntries::Fetched {
   std::shared_ptr<AlignedBytes> value;
 };
 
-RemoteEntries::RemoteEntries(RemoteCluster& cluster, const RemoteEntriesOptions& options,
+RemoteEntries::RemoteEntries(RemoteCluster& cluster, const RemoteTierOptions& options,
                              const Clock& clock)
     : cluster_(cluster),
       servers_(cluster.servers()),

@@ -17,15 +17,9 @@
 #include "foundation/platform/workers.h"
 #include "storage/redis/remote_cluster.h"
 #include "storage/remote/manifest.h"
+#include "storage/remote/remote_tier.h"
 
 namespace afterimage {
-
-struct RemoteEntriesOptions {
-  Duration ttl = std::chrono::hours(24);  // time to live of stored entries
-  Bytes chunk = 1_MiB;                    // larger values are chunked; at most kLargestChunk
-  Bytes largest = 512_MiB;                // manifests of larger values count as corrupt
-  unsigned helpers = 4;                   // threads for chunks, besides the calling ones
-};
 
 /// Entries as manifests and chunks on the servers: sends, fetches and verifies, probes and erases
 /// them. Stateless: it remembers nothing about the entries.
@@ -36,8 +30,8 @@ struct RemoteEntriesOptions {
 /// Source   docs/formats/remote.md.
 class RemoteEntries {
  public:
-  /// `cluster` and `clock` outlive it.
-  RemoteEntries(RemoteCluster& cluster, const RemoteEntriesOptions& options, const Clock& clock);
+  /// `cluster`, `options` and `clock` outlive it.
+  RemoteEntries(RemoteCluster& cluster, const RemoteTierOptions& options, const Clock& clock);
 
   /// Stores the chunks first and the manifest last, so a manifest never names missing chunks. Then
   /// deletes the chunks of the chunked entry that it replaced, or its own chunks if the server
@@ -96,7 +90,7 @@ class RemoteEntries {
 
   RemoteCluster& cluster_;
   const RemoteServers& servers_;
-  const RemoteEntriesOptions options_;
+  const RemoteTierOptions& options_;
   const Clock& clock_;
   std::atomic<std::uint64_t> incomplete_ = 0;
   Workers helpers_;

@@ -38,12 +38,7 @@ struct RemoteTier::State {
         memory(its_memory),
         clock(its_clock),
         cluster(std::move(its_cluster)),
-        entries(*cluster,
-                {.ttl = options.ttl,
-                 .chunk = options.chunk,
-                 .largest = options.largest,
-                 .helpers = options.helpers},
-                its_clock),
+        entries(*cluster, options, its_clock),
         recent(options.known),
         queue(options.senders,
               [this](const TierKey& key, const WriteJob& job) { return send(key, job); }) {}

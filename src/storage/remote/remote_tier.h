@@ -16,7 +16,7 @@ struct RemoteTierOptions {
   RemoteServers servers;
   Duration ttl = std::chrono::hours(24);  // time to live of stored entries
   Bytes chunk = 1_MiB;                    // larger values are chunked; at most kLargestChunk
-  Bytes largest = 512_MiB;                // larger entries are refused
+  Bytes largest = 512_MiB;  // larger entries are refused, and manifests of them count as corrupt
   /// How long a put waits for memory for its copy before it is refused.
   Duration put_timeout = std::chrono::milliseconds(0);
   Duration flush_timeout = std::chrono::seconds(30);
