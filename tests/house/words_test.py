@@ -35,6 +35,8 @@ RETIRED = {
     "rung": "match level", "rungs": "match levels", "max_match": "match_level", "RungStats": "MatchLevelStats", "SimilarityRung": "SimilarityLevel",
     "served_elsewhere": "elsewhere",
     "QueueFloor": "entries_in_flight", "StabilityFloor": "min_entries", "PinOwner": "EncoderCache",
+    "AnswerArchiveParts": "AnswerArchiveDependencies", "SimilarityArchiveParts": "SimilarityArchiveDependencies",
+    "SimilarityLevelsParts": "SimilarityLevelsDependencies", "RemoteEntriesOptions": "RemoteTierOptions", "BlockPool": "BlockChain",
 }
 # Sentences whose subject a reader has to work out.
 RIDDLES = [
