@@ -102,13 +102,11 @@ std::optional<KeyDigest> digest_of_hex(std::string_view text) {
 constexpr double kMinQuota = 0.001;
 constexpr double kMaxQuota = 1e9;
 
-}  // namespace
-
 /// A token bucket that holds one minute's requests. Its state is a single number, the time at which
 /// it would be full again (GCRA), so it needs no lock.
-class RequestQuota {
+class Quota {
  public:
-  explicit RequestQuota(double per_minute)
+  explicit Quota(double per_minute)
       : interval_(
             std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(6e10 / per_minute)))),
         tolerance_(static_cast<std::int64_t>(std::max(0.0, std::floor(per_minute) - 1)) *
@@ -126,16 +124,11 @@ class RequestQuota {
     }
   }
 
-  /// Takes one back that was counted.
-  void give_back() { full_at_.fetch_sub(interval_, std::memory_order_relaxed); }
-
  private:
   const std::int64_t interval_;
   const std::int64_t tolerance_;
   std::atomic<std::int64_t> full_at_{std::numeric_limits<std::int64_t>::min()};
 };
-
-namespace {
 
 /// Injective in (kind, name, name_space): the length marks where the name ends.
 TenantId tenant_id(std::string_view kind, std::string_view name, std::string_view name_space) {
@@ -159,9 +152,7 @@ struct ListedTenant : Tenant {
     match_level = settings.match_level;
     sampled = settings.sampled;
     similarity = settings.similarity;
-    if (settings.requests_per_minute.has_value()) {
-      quota = std::make_shared<RequestQuota>(*settings.requests_per_minute);
-    }
+    if (settings.requests_per_minute.has_value()) quota.emplace(*settings.requests_per_minute);
   }
   explicit ListedTenant(const ManagedKey& key)
       : Tenant(tenant_of(key.name, key.group)), disabled(key.disabled) {
@@ -169,6 +160,7 @@ struct ListedTenant : Tenant {
   }
 
   bool disabled = false;
+  std::optional<Quota> quota;
 };
 
 /// A key of a tenant; the one before the last rotation holds for a while.
@@ -319,7 +311,7 @@ std::optional<AccessDenied> Tenants::State::count(ListedTenant& tenant, WallTime
     const auto at = std::chrono::ceil<std::chrono::seconds>(now + wait);
     return text + ", at " + rfc3339(at).substr(0, 19) + "Z";
   };
-  if (tenant.quota != nullptr) {
+  if (tenant.quota.has_value()) {
     if (const auto wait = tenant.quota->take(clock.now()); wait.has_value()) {
       return deny(fmt::format("tenant {} has used up its request quota; retry {}", tenant.name,
                               when(*wait)),
@@ -404,9 +396,9 @@ std::expected<Tenant, AccessDenied> Tenants::identify(std::optional<std::string_
 }
 
 void uncount(const Tenant& tenant) {
-  if (!tenant.counted_at.has_value()) return;
-  if (tenant.quota != nullptr) tenant.quota->give_back();
-  if (tenant.account != nullptr) tenant.account->uncount(*tenant.counted_at);
+  if (tenant.counted_at.has_value() && tenant.account != nullptr) {
+    tenant.account->uncount(*tenant.counted_at);
+  }
 }
 
 void remove_keys(HttpHeaders& headers) {

@@ -19,8 +19,6 @@
 
 namespace afterimage {
 
-class RequestQuota;
-
 /// The tenant of a request, and its limits.
 struct Tenant {
   std::string name;  // for logs and metrics: as configured, or "key-" and 8 hex digits that reveal
@@ -36,12 +34,11 @@ struct Tenant {
   bool shares = false;                         // other tenants may use the same cache namespace
   std::shared_ptr<Account> account = nullptr;  // nullptr: not listed, and nothing is counted
   bool key_is_ours = false;  // made here: only this gateway knows it, and may know it
-  std::shared_ptr<RequestQuota> quota = nullptr;      // requests_per_minute; nullptr: there is none
-  std::optional<WallTime> counted_at = std::nullopt;  // against quota and budgets
+  std::optional<WallTime> counted_at = std::nullopt;  // against budgets
 };
 
-/// Takes back that the request was counted, which its client is to send again because the model's
-/// server failed. Call it once at most.
+/// Takes back that the request was counted against budgets: its client is to send it again because
+/// the model's server failed. Call it once at most.
 void uncount(const Tenant& tenant);
 
 /// The headers in which clients send their keys.
@@ -74,7 +71,8 @@ enum class Counting : unsigned char { kCounts, kDoesNotCount };
 ///
 /// Quota    requests_per_minute refills evenly, with a burst of one minute's requests. A quota
 ///          starts full, also when settings are reloaded. Budgets (Account) go on over reloads.
-///          A request that counted and failed is taken back by uncount().
+///          A request that failed is taken back from budgets by uncount(); the quota bounds how often
+///          a client may ask, failures included.
 /// Errors   create: kInvalidArgument: an environment variable is not set, or two tenants have the
 ///          same name or key. identify: kInvalidArgument (answered with 401): an unknown key where
 ///          those are refused, a disabled one, two different keys in one request, or a key with
