@@ -121,6 +121,14 @@ TEST(EngineBackend, ARequestIsIdentifiedAndPreparedOnce) {
   }
 }
 
+TEST(EngineBackend, APromptThatIsTooLongIsPreparedOnce) {
+  BuiltInGateway gateway;
+  const std::uint64_t prepared = request_work().prepared;
+  const Said said = gateway.chat(question(std::string(20'000, 'x')));
+  EXPECT_EQ(said.status, 413U) << said.body;
+  EXPECT_EQ(request_work().prepared - prepared, 1U);
+}
+
 TEST(EngineBackend, TheStatsSayWhatWasNotComputedAgain) {
   BuiltInGateway gateway;
   gateway.chat(question("Tell me of the table in the middle of the room."));
