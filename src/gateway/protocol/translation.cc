@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "foundation/text/valid_text.h"
+#include "gateway/protocol/fields.h"
 
 namespace afterimage {
 namespace {
