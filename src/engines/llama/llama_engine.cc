@@ -288,6 +288,10 @@ std::string LlamaEngine::description() const {
       facts.architecture + ", " + facts.library.substr(0, facts.library.find(" CPU"));
   text += "; weights " + facts.weight_types + "; resumed runs are " +
           (state_->exactness.exact ? "exact" : "not exact") + " (" + state_->exactness.basis + ")";
+  if (!facts.assumed_template.empty()) {
+    text += "; the file has no chat template: '" + facts.assumed_template +
+            "' is used (--chat-template chooses another)";
+  }
   if (state_->asked_context > state_->options.context) {
     text +=
         fmt::format("; requests have {} tokens at most, not {}: the model has no more positions",

@@ -88,6 +88,7 @@ struct LoadedModel::State {
   std::string separator;  // see ControlTokens
   ControlTokens control_tokens{{}};
   std::string chat_template;
+  std::string assumed_template;
   /// nullptr: the template is one of libllama's own, chosen by name.
   std::shared_ptr<const common_chat_templates> templates;
   std::uint32_t batch = 0;

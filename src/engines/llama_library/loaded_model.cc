@@ -152,6 +152,29 @@ std::string meta(const llama_model* model, const char* key) {
   return size < 0 ? "" : std::string(text.data());
 }
 
+/// Not a model whose tokens see later ones, or that is made for embeddings.
+bool answers_chats(const llama_model* model) {
+  const std::string architecture = meta(model, "general.architecture");
+  return meta(model, (architecture + ".attention.causal").c_str()) != "false" &&
+         meta(model, (architecture + ".pooling_type").c_str()).empty();
+}
+
+/// The name of a built-in template of the family that writes turns with these tokens.
+std::string template_of_tokens(std::span<const std::string> control_tokens) {
+  constexpr auto kFamilies = std::to_array<std::pair<std::string_view, const char*>>(
+      {{"<|im_start|>", "chatml"},
+       {"<start_of_turn>", "gemma"},
+       {"<|start_header_id|>", "llama3"},
+       {"<|start_of_role|>", "granite"},
+       {"<|START_OF_TURN_TOKEN|>", "command-r"},
+       {"<|assistant|>", "phi3"},
+       {"[INST]", "mistral-v7"}});
+  for (const auto& [token, name] : kFamilies) {
+    if (std::ranges::find(control_tokens, token) != control_tokens.end()) return name;
+  }
+  return "chatml";
+}
+
 }  // namespace
 
 WordSplit word_split_of(const llama_model* model) {
@@ -248,11 +271,15 @@ Result<void> LoadedModel::State::load_weights(const LlamaOptions& options) {
     if ((llama_vocab_get_attr(vocabulary, token) & kParsed) == 0) continue;
     spellings.emplace_back(llama_vocab_get_text(vocabulary, token));
   }
+  const std::string family = template_of_tokens(spellings);
   control_tokens = ControlTokens(std::move(spellings));
   const char* const own = llama_model_chat_template(model.get(), nullptr);
   chat_template = !options.chat_template.empty() ? options.chat_template
                   : own != nullptr               ? own
                                                  : "";
+  if (chat_template.empty() && answers_chats(model.get())) {
+    chat_template = assumed_template = family;
+  }
   return {};
 }
 
@@ -314,6 +341,7 @@ Result<void> LoadedModel::State::make_context(const LlamaOptions& options) {
   const auto rope = llama_model_rope_type(model.get());
   facts = {.library = std::string("llama.cpp ") + llama_version() + " " + llama_print_system_info(),
            .architecture = meta(model.get(), "general.architecture"),
+           .assumed_template = assumed_template,
            .row_width = static_cast<std::uint32_t>(llama_model_n_embd_inp(model.get())),
            .window = TokenCount(static_cast<std::uint32_t>(llama_model_n_swa(model.get()))),
            .recurrent = llama_model_is_recurrent(model.get()),

@@ -85,15 +85,16 @@ struct EncodedInput {
 
 /// Properties of the model as the library reports them.
 struct ModelFacts {
-  std::string library;          // its version and the CPU features it uses
-  std::string architecture;     // "qwen3vl"
-  std::uint32_t row_width = 0;  // floats of one embedding, deepstack planes included
-  TokenCount window{};          // of sliding layers; 0: the model has none
-  bool recurrent = false;       // recurrent layers only
-  bool hybrid = false;          // attention and recurrent layers
-  bool uses_mrope = false;      // positions are not token counts (M-RoPE)
-  bool merges_frames = false;   // the encoder takes videos: it merges two frames
-  bool causal_media = true;     // an image's tokens do not attend to later ones
+  std::string library;           // its version and the CPU features it uses
+  std::string architecture;      // "qwen3vl"
+  std::string assumed_template;  // its name, where the file has none: "gemma"
+  std::uint32_t row_width = 0;   // floats of one embedding, deepstack planes included
+  TokenCount window{};           // of sliding layers; 0: the model has none
+  bool recurrent = false;        // recurrent layers only
+  bool hybrid = false;           // attention and recurrent layers
+  bool uses_mrope = false;       // positions are not token counts (M-RoPE)
+  bool merges_frames = false;    // the encoder takes videos: it merges two frames
+  bool causal_media = true;      // an image's tokens do not attend to later ones
   RotaryFacts rotary;
   std::uint32_t vocabulary = 0;  // number of token ids
   /// Tokens of one request: LlamaOptions::context, or the positions of the model if those are fewer.
