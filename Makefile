@@ -34,7 +34,7 @@ pdfium = @python3 -m pip --version >/dev/null 2>&1 && scripts/fetch-pdfium.py bu
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama demo train drill erase-drill write-drill traces findings test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-agents test-clients test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint gcc analyze all-checks fire fuzz docs examples install-deps clean
+.PHONY: help run llama demo train drill erase-drill write-drill traces findings test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-agents test-clients test-client-errors test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint gcc analyze all-checks fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -122,6 +122,9 @@ test-agents: build ## five coding agents, unmodified, each twice against `serve`
 
 test-clients: build ## 26 clients and frameworks, unmodified, each case by two people against `serve` with default settings: a table (gigabytes)
 	AFTERIMAGE_PROGRAM=$(CURDIR)/build/release/afterimage python3 tests/clients/clients_test.py build/clients $(CLIENTS)
+
+test-client-errors: build ## what users of clients and frameworks see when the model's server fails: the second table of docs/errors.md; CODEX=FOLDER adds Codex
+	AFTERIMAGE_PROGRAM=$(CURDIR)/build/release/afterimage python3 tests/clients/errors_test.py build/clients $(CLIENTS) $(if $(CODEX),--codex $(CODEX))
 
 test-frameworks: ## LangChain's and LlamaIndex's OpenAI classes on the llama engine, after `make test`
 	@[ -x build/frameworks/bin/python ] || python3 -m venv build/frameworks

@@ -30,7 +30,7 @@ PATIENCE = 120  # seconds
 CASES = ["chat", "stream", "image", "tools", "schema"]
 UV = "uv==0.13.9"
 Client = collections.namedtuple("Client", "name version command")
-Run = collections.namedtuple("Run", "failed requests hits")
+Run = collections.namedtuple("Run", "failed requests hits output")
 
 
 def quietly(command, **more):
@@ -134,17 +134,20 @@ def pass_on(one, other):
         other.shutdown(socket.SHUT_WR)
 
 
+def environment_of(home):
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "NO_PROXY": "127.0.0.1", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
 def do_case(client, case, gateway, port, home):
     before = counts(gateway)
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "NO_PROXY": "127.0.0.1", "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run([*client.command, case, f"http://127.0.0.1:{port}", "key"], env=environment, cwd=home, stdin=subprocess.DEVNULL,
+        done = subprocess.run([*client.command, case, f"http://127.0.0.1:{port}", "key"], env=environment_of(home), cwd=home, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE)
-        failed = done.stdout[-2000:] if done.returncode else None
+        failed, output = (done.stdout[-2000:] if done.returncode else None), done.stdout
     except subprocess.TimeoutExpired as slow:
-        failed = f"no end after {PATIENCE} s: {slow.stdout}"
+        failed = output = f"no end after {PATIENCE} s: {slow.stdout}"
     after = counts(gateway)
-    return Run(failed, after[0] - before[0], after[1] - before[1])
+    return Run(failed, after[0] - before[0], after[1] - before[1], output)
 
 
 def twice(client, cases, settings, moves, home):
@@ -159,7 +162,7 @@ def twice(client, cases, settings, moves, home):
                 if run.failed:
                     print(f"{client.name}, {case}:\n{run.failed}", flush=True)
             runs.append(second._replace(failed=first.failed or second.failed))
-    return Run(any(run.failed for run in runs), sum(run.requests for run in runs), sum(run.hits for run in runs))
+    return Run(any(run.failed for run in runs), sum(run.requests for run in runs), sum(run.hits for run in runs), "")
 
 
 def main():
