@@ -245,7 +245,7 @@ class Answers(unittest.TestCase):
             request = {"operation": "chat", "body": chat(f"On which river does the old town of {towns[-3]} lie there?")}
 
             def verdict(gateway):
-                return gateway.admin("POST", "/admin/api/explain", request).json["ladder"][-1]["verdict"]
+                return gateway.admin("POST", "/admin/api/explain", request).json["match_levels"][-1]["verdict"]
             redis_cluster.wait_until(lambda: verdict(one) == "unsure", "the first has read that, too")
             self.assertEqual(one.terminate(), 0)
             one = self.start(servers.url, similarity)

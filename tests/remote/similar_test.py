@@ -66,12 +66,12 @@ class SimilarQuestions(unittest.TestCase):
             self.assertEqual(len(self.mock.calls), 2 * len(TOWNS))
             self.assertGreaterEqual(gateway.metric("afterimage_similarity_evidence_total", verdict="right"), 20)
             self.assertEqual(self.match_level(gateway)["served"], 0)
-            self.assertEqual(self.explain(gateway, LATER, "zadar")["ladder"][-1]["match_level"], "similarity")
+            self.assertEqual(self.explain(gateway, LATER, "zadar")["match_levels"][-1]["match_level"], "similarity")
 
         asked = len(self.mock.calls)
         with self.start("on") as one, self.start("on", verify_sample_rate=1.0) as other:
             explained = self.explain(one, LATER, "zadar")
-            self.assertEqual((explained["outcome"], explained["match_level"], explained["ladder"][-1]["verdict"]), ("hit", "similarity", "served"))
+            self.assertEqual((explained["outcome"], explained["match_level"], explained["match_levels"][-1]["verdict"]), ("hit", "similarity", "served"))
             self.assertTrue(self.ask(one, LATER, "zadar"), "the shadow's evidence and candidates outlive it")
             self.assertTrue(self.ask(other, LATER, "ystad"), "and are another gateway's, too")
             self.assertEqual(self.match_level(one)["served"], 1)
