@@ -361,6 +361,8 @@ class BypassedPage(unittest.TestCase):
         w.screenshot(SHOTS / "bypasses-dark.png")
         w.resize(390, 844)
         self.assertLessEqual(w.run("return document.documentElement.scrollWidth"), 390)
+        self.assertGreater(w.run("return document.querySelector('#bypasses caption').offsetWidth"), 200, "a caption is lines, not a column of letters")
+        w.run("document.getElementById('bypasses').scrollIntoView()")
         w.screenshot(SHOTS / "bypasses-phone.png")
         self.assertEqual(w.complaints(), [], "the console reports errors")
 
