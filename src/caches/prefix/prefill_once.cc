@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "afterimage/result.h"
+#include "caches/prefix/captured_kv.h"
 #include "caches/prefix/prefix_explanation.h"
 #include "caches/prefix/resume_point.h"
 #include "foundation/platform/flight.h"

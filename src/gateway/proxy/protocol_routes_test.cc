@@ -17,6 +17,7 @@ using testing::ask;
 using testing::BuiltInGateway;
 using ::testing::HasSubstr;
 using testing::json;
+using testing::Model;
 using testing::question;
 using testing::Running;
 using testing::Said;
