@@ -260,8 +260,8 @@ std::string ResponsesTranslation::response_json(std::string_view status,
                                                 std::string_view error) const {
   JsonArray output;
   for (const Item& item : items_) {
-    output.add(item_json(
-        item, status == "incomplete" && &item == &items_.back() ? "incomplete" : "completed"));
+    const bool is_cut = status != "completed" && &item == &items_.back();
+    output.add(item_json(item, is_cut ? "incomplete" : "completed"));
   }
   std::string incomplete = "null";
   if (status == "incomplete") {

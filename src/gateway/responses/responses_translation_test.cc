@@ -267,6 +267,7 @@ TEST_F(ResponsesTranslationTest, AStreamThatFailsSaysSo) {
     EXPECT_EQ(events.back()["type"], "response.failed") << rest;
     EXPECT_EQ(events.back()["response"]["status"], "failed");
     EXPECT_EQ(events.back()["response"]["error"]["code"], "server_error");
+    EXPECT_EQ(events.back()["response"]["output"].back()["status"], "incomplete") << "it was cut";
   }
 }
 
