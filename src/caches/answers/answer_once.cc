@@ -158,27 +158,27 @@ Result<std::variant<AnswerLookup, AnswerLeader>> AnswerOnce::wait(AnswerWaiter w
                                                                   const std::stop_token& stop) {
   using Outcome = std::variant<AnswerLookup, AnswerLeader>;
   AnswerFlight& flight = *waiter.flight_;
-  const auto landed = [&] {
-    AnswerLookup& looked = waiter.looked_;
-    const auto same = std::ranges::find_first_of(waiter.admits_, flight.forms);
-    if (same == waiter.admits_.end()) return Outcome(std::move(looked));
-    looked.answer = *flight.answer;
-    looked.saved = flight.cost;
-    looked.left = flight.ttl;
-    looked.steps.push_back({.level = same->level,
-                            .verdict = Verdict::kJoined,
-                            .candidate = flight.question,
-                            .took = state_->clock.now() - waiter.began_});
-    ++state_->stats.joined;
-    return Outcome(std::move(looked));
-  };
-  return state_->wait(flight, stop, landed, [&] {
+  AFI_TRY(const bool leads, state_->wait_or_lead(flight, stop));
+  const MutexLock lock(state_->mutex);
+  if (leads) {
     flight.set_leader(waiter.question_);
     ++state_->stats.taken_over;
     return Outcome(AnswerLeader(*this,
                                 state_->part_in(flight.shared_from_this(), FlightRole::kLeader),
                                 std::move(waiter.question_), std::move(waiter.looked_.steps)));
-  });
+  }
+  AnswerLookup& looked = waiter.looked_;
+  const auto same = std::ranges::find_first_of(waiter.admits_, flight.forms);
+  if (same == waiter.admits_.end()) return Outcome(std::move(looked));
+  looked.answer = *flight.answer;
+  looked.saved = flight.cost;
+  looked.left = flight.ttl;
+  looked.steps.push_back({.level = same->level,
+                          .verdict = Verdict::kJoined,
+                          .candidate = flight.question,
+                          .took = state_->clock.now() - waiter.began_});
+  ++state_->stats.joined;
+  return Outcome(std::move(looked));
 }
 
 Result<bool> AnswerOnce::publish(AnswerFlight& flight, Question& question, const Answer& answer,

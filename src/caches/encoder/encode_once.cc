@@ -151,17 +151,17 @@ Result<std::variant<Embeddings, FlightLeader>> EncodeOnce::wait(EncoderFlight& f
                                                                 AgentId agent,
                                                                 const std::stop_token& stop) {
   using Outcome = std::variant<Embeddings, FlightLeader>;
-  const auto landed = [&] {
-    if (flight.uncached == nullptr) {
-      return Outcome(Embeddings(state_->cache.hit(flight.kept->slot(), agent)));
-    }
-    return Outcome(
-        Embeddings(Embeddings::Uncached{flight.uncached, views_of(*flight.uncached).value()}));
-  };
-  return state_->wait(flight, stop, landed, [&] {
+  AFI_TRY(const bool leads, state_->wait_or_lead(flight, stop));
+  const MutexLock lock(state_->mutex);
+  if (leads) {
     ++state_->stats.taken_over;
     return Outcome(lead(flight, agent));
-  });
+  }
+  if (flight.uncached == nullptr) {
+    return Outcome(Embeddings(state_->cache.hit(flight.kept->slot(), agent)));
+  }
+  return Outcome(
+      Embeddings(Embeddings::Uncached{flight.uncached, views_of(*flight.uncached).value()}));
 }
 
 Result<Embeddings> EncodeOnce::get_or_encode(const EncoderKey& key, Modality modality,

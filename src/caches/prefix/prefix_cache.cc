@@ -195,8 +195,10 @@ std::vector<const Payload*> PrefixCache::payloads(const PrefixMatch& match) cons
 void PrefixCache::discard_damaged(const PrefixMatch& match, const Payload* payload) {
   AFI_CHECK(match.holds());
   const MutexLock lock(locked_->mutex);
-  PrefixEntries& entries = locked_->state.entries;
-  PrefixCacheStats& stats = locked_->state.stats;
+  locked_->state.discard_damaged(match, payload);
+}
+
+void PrefixCache::State::discard_damaged(const PrefixMatch& match, const Payload* payload) {
   ++stats.damaged;
   --stats.hits;
   ++stats.misses;
@@ -298,23 +300,17 @@ std::optional<EvictionCandidate> PrefixCache::eviction_candidate() {
 
 Bytes PrefixCache::evict_bytes(Bytes wanted) {
   const MutexLock lock(locked_->mutex);
-  State& state = locked_->state;
-  return state.evict_until([&](Bytes freed) { return freed >= wanted; },
-                           [&] { return state.entries.evict_one(); });
+  return locked_->state.evict_bytes(wanted);
 }
 
 Bytes PrefixCache::trim_to_budget() {
   const MutexLock lock(locked_->mutex);
-  State& state = locked_->state;
-  return state.evict_until([&](Bytes) { return state.budget.used() <= state.budget.capacity(); },
-                           [&] { return state.entries.evict_one(); });
+  return locked_->state.trim_to_budget();
 }
 
 Bytes PrefixCache::evict_idle(Duration since) {
   const MutexLock lock(locked_->mutex);
-  State& state = locked_->state;
-  return state.evict_until([](Bytes) { return false; },
-                           [&] { return state.entries.evict_idle_one(since); });
+  return locked_->state.evict_idle(since);
 }
 
 void PrefixCache::block_admission(bool blocked) {
@@ -342,21 +338,24 @@ Bytes PrefixCache::index_bytes() const {
 
 void PrefixCache::check_invariants() const {
   const MutexLock lock(locked_->mutex);
-  const State& state = locked_->state;
-  state.entries.check_invariants();
+  locked_->state.check_invariants();
+}
+
+void PrefixCache::State::check_invariants() const {
+  entries.check_invariants();
   std::uint64_t segments = 0;
   std::size_t open = 0;
-  for (std::uint32_t i = 0; i < state.spaces.size(); ++i) {
-    const Space& space = state.spaces[i];
+  for (std::uint32_t i = 0; i < spaces.size(); ++i) {
+    const Space& space = spaces[i];
     if (!space.in_use) continue;
-    segments += state.entries.segments_in(i);
-    AFI_CHECK(!space.closed || state.entries.segments_in(i) > 0);
+    segments += entries.segments_in(i);
+    AFI_CHECK(!space.closed || entries.segments_in(i) > 0);
     if (space.closed) continue;
     ++open;
-    const auto it = state.index.find(space.id);
-    AFI_CHECK(it != state.index.end() && it->second == i);
+    const auto it = index.find(space.id);
+    AFI_CHECK(it != index.end() && it->second == i);
   }
-  AFI_CHECK(segments == state.entries.counts().segments && open == state.index.size());
+  AFI_CHECK(segments == entries.counts().segments && open == index.size());
 }
 
 }  // namespace afterimage

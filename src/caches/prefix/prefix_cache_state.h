@@ -57,6 +57,20 @@ struct PrefixCache::State final : PrefixOwner {
     while (!enough(freed()) && evict_one()) continue;
     return freed();
   }
+  Bytes evict_bytes(Bytes wanted) {
+    return evict_until([&](Bytes freed) { return freed >= wanted; },
+                       [&] { return entries.evict_one(); });
+  }
+  Bytes trim_to_budget() {
+    return evict_until([&](Bytes) { return budget.used() <= budget.capacity(); },
+                       [&] { return entries.evict_one(); });
+  }
+  Bytes evict_idle(Duration since) {
+    return evict_until([](Bytes) { return false; }, [&] { return entries.evict_idle_one(since); });
+  }
+  void discard_damaged(const PrefixMatch& match, const Payload* payload);
+  [[nodiscard]] PrefixExplanation explain(const NamespaceId& id, const Sequence& prompt) const;
+  void check_invariants() const;
 
   // insert() in four steps, because bytes are copied without the lock, and other caches free memory
   // in between. Step 1: determine what is missing.

@@ -106,23 +106,26 @@ Result<PrefixExplanation> PrefixCache::explain(const NamespaceId& id,
                                                const Sequence& prompt) const {
   AFI_TRY_VOID(check_prompt(prompt));
   const MutexLock lock(locked_->mutex);
-  const State& state = locked_->state;
+  return locked_->state.explain(id, prompt);
+}
+
+PrefixExplanation PrefixCache::State::explain(const NamespaceId& id, const Sequence& prompt) const {
   PrefixExplanation e;
   e.length = TokenCount(size_of(prompt));
   e.media = prompt.spans.size();
-  const Space* space = state.find(id);
+  const Space* space = find(id);
   if (space == nullptr) {
     e.divergence = Divergence::kUnknownNamespace;
     return e;
   }
-  const PrefixTree& tree = state.entries.tree();
+  const PrefixTree& tree = entries.tree();
   const PrefixTree::Walk walk = tree.match(space->root, prompt, size_of(prompt));
   e.matched = TokenCount(walk.matched);
-  PrefixLookup lookup;
-  lookup.collect(state.entries, space->layout, walk);
+  PrefixLookup found_here;
+  found_here.collect(entries, space->layout, walk);
   ResumeQuery query{.length = e.length, .matched = e.matched, .spans = prompt.spans};
-  const TokenCount found = lookup.best(state.entries, space->layout, query).resume;
-  e.point = resume_point(space->layout, lookup.availability(), query);
+  const TokenCount found = found_here.best(entries, space->layout, query).resume;
+  e.point = resume_point(space->layout, found_here.availability(), query);
   e.point.length = found;  // may be less than resume_point says: one snapshot serves all groups
   for (const LayerGroup& group : space->layout.groups) e.kinds.push_back(group.kind);
   e.media_covered = e.media - media_to_encode(prompt.spans, found).size();

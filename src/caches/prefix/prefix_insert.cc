@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -237,8 +238,7 @@ Result<PrefixInsertion> PrefixCache::insert(const NamespaceId& id, const KvLayou
   }
   if (ready.has_value()) ready = State::fill(*draft, layout, kv);
   const MutexLock lock(locked_->mutex);
-  Draft full = *std::move(draft);
-  draft.reset();
+  Draft full = *std::exchange(draft, std::nullopt);
   AFI_TRY_VOID(ready);
   return locked_->state.commit(std::move(full), id, layout, sequence, from);
 }

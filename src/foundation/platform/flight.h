@@ -129,16 +129,13 @@ class SingleFlight {
     forget(flight);
     flight.fail(error);
   }
-  /// Waits until the flight ends. Calls `landed` or, if the leader gave up and this waiter takes over,
-  /// `lead`, under the lock.
-  template <typename Landed, typename Lead>
-  auto wait(F& flight, const std::stop_token& stop, const Landed& landed, const Lead& lead)
-      -> Result<decltype(landed())> {
+  /// Waits until the flight has landed (false), or its leader gave up and this waiter leads it (true).
+  Result<bool> wait_or_lead(F& flight, const std::stop_token& stop) AFI_EXCLUDES(mutex) {
     while (true) {
       AFI_TRY(const Flight::State ended, flight.wait(mutex, stop));
       const MutexLock lock(mutex);
-      if (ended == Flight::State::kLanded) return landed();
-      if (flight.take_over()) return lead();
+      if (ended == Flight::State::kLanded) return false;
+      if (flight.take_over()) return true;
     }
   }
 
