@@ -58,7 +58,7 @@ class BackendListener : public HttpListener {
   virtual void on_recorded_head(unsigned status, HttpHeaders headers) {
     on_head(status, std::move(headers));
   }
-  virtual void on_record(ApiRecord /*record*/) {}
+  virtual void on_record(ApiRecord /*record*/) {}  // NOLINT(performance-unnecessary-value-param)
   /// The answer is bounded, not exact (ReuseOptions::moved): it is never stored, and on_record() is not
   /// called. Before the head, unless only a later choice is bounded.
   virtual void on_bounded() {}
