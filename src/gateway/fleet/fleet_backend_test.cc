@@ -195,6 +195,57 @@ TEST(FleetBackend, SaysThatNoReplicaListsModels) {
   EXPECT_EQ(ask(fleet.service->port(), "GET", "/v1/models", "").status, 502U);
 }
 
+/// A server that counts these tokens of a prompt of 1,000 as cached.
+Model::Answer answers_with_cached(int tokens) {
+  return [tokens](const HttpRequest&, const Responder& responder) {
+    const json usage = {{"prompt_tokens", 1000},
+                        {"completion_tokens", 1},
+                        {"prompt_tokens_details", {{"cached_tokens", tokens}}}};
+    const json message = {{"role", "assistant"}, {"content", "Yes."}};
+    const json choices =
+        json::array({{{"index", 0}, {"message", message}, {"finish_reason", "stop"}}});
+    responder.reply({.headers = {{"Content-Type", "application/json"}},
+                     .body = json{
+                         {"id", "1"},
+                         {"object", "chat.completion"},
+                         {"created", 1},
+                         {"model", "m"},
+                         {"choices", choices},
+                         {"usage",
+                          usage}}.dump()});
+  };
+}
+
+TEST(FleetBackend, WhatChoicesOfOnePromptCountAsCachedSaysNothingOfTheCache) {
+  RunningFleet fleet(1);
+  fleet.models[0]->answers(answers_with_cached(992));
+  fleet.chat(kLong + "one", ",\"n\":4");
+  EXPECT_EQ(fleet.replica("a")["cached_tokens"], 0);
+  fleet.chat(kLong + "two");
+  EXPECT_EQ(fleet.replica("a")["cached_tokens"], 992);
+}
+
+TEST(FleetBackend, ARequestForThePromptsProbabilitiesDisprovesNothing) {
+  RunningFleet fleet(1);
+  const auto confirmed = [&](const std::string& words) {
+    return fleet
+        .admin("POST", "/admin/api/explain",
+               R"({"body":)" + testing::question(words) +
+                   "}")["route"]["candidates"][0]["confirmed_tokens"]
+        .get<double>();
+  };
+  fleet.models[0]->answers(answers_with_cached(1000));
+  fleet.chat(kLong + "one");
+  fleet.chat(kLong + "two");
+  const double before = confirmed(kLong + "three");
+  EXPECT_GT(before, 0);
+  fleet.models[0]->answers(answers_with_cached(0));
+  fleet.chat(kLong + "four", ",\"prompt_logprobs\":0");
+  EXPECT_NEAR(confirmed(kLong + "five"), before, 10);
+  fleet.chat(kLong + "six");
+  EXPECT_LT(confirmed(kLong + "seven"), before / 2);
+}
+
 TEST(FleetBackend, ErrorsOfTheClientAreNotRetried) {
   RunningFleet fleet(2);
   for (auto& model : fleet.models) model->answers(status(400));

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "foundation/platform/fault_points.h"
+#include "gateway/openai/cached_tokens.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/usage_scan.h"
 
@@ -180,7 +181,7 @@ class FleetCall::Attempt final : public BackendListener,
     const bool is_doubted = call_->host_->fleet().ended(claim_, result,
                                                         {.prompt_tokens = usage_.prompt_tokens(),
                                                          .output_tokens = usage_.output_tokens(),
-                                                         .cached_tokens = usage_.cached_tokens()});
+                                                         .cached_tokens = cached_tokens()});
     if (is_doubted) call_->host_->doubt(replica());
     if (result == CallResult::kAnswered && status_ < 300) {
       FatalRequests& fatal = call_->host_->fatal();
@@ -188,6 +189,12 @@ class FleetCall::Attempt final : public BackendListener,
       call_->host_->answered(call_->request_, claim_);
     }
     call_->host_->pump();
+  }
+  /// nullopt: it is unknown what the replica held.
+  [[nodiscard]] std::optional<std::uint64_t> cached_tokens() const {
+    const auto& request = call_->request_.request;
+    const bool tells = request == nullptr || tells_what_was_cached(*request);
+    return tells ? usage_.cached_tokens() : std::nullopt;
   }
   void end() {
     pass();
