@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "afterimage/clock.h"
 #include "afterimage/digest.h"
 #include "afterimage/identity.h"
 #include "afterimage/kv.h"
@@ -350,6 +351,10 @@ class Engine {
   [[nodiscard]] virtual std::vector<std::string> unenforced(const AnswerRules& /*rules*/) const {
     return {};
   }
+
+  /// What of the clock the prompts of chats hold at this moment, such as the date that a chat template
+  /// writes: an answer to yesterday's prompt is none to today's. Empty, the default: nothing.
+  [[nodiscard]] virtual std::string clock_in_prompts(WallTime /*now*/) const { return {}; }
 
   [[nodiscard]] virtual EngineLoad load() const { return {}; }
 

@@ -61,7 +61,8 @@ struct Prefetched {
 };
 
 /// Hashes every media item whose digest the request does not already carry. Entries that the request
-/// makes are labelled with its tags, and with the day that `wall` says; nullptr: with no day.
+/// makes are labelled with its tags, and with the day that `wall` says; nullptr: with no day, and without a
+/// question if the engine's prompts hold the date.
 ///
 /// Errors   kInvalidArgument: the engine does not name its model.
 /// Threads  Any.

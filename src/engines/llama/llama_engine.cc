@@ -23,6 +23,7 @@
 #include "engines/llama_library/loaded_chat.h"
 #include "engines/llama_library/loaded_model.h"
 #include "engines/llama_library/loaded_sampler.h"
+#include "engines/llama_library/template_clock.h"
 #include "foundation/media/decode.h"
 #include "foundation/media/probe.h"
 #include "foundation/types/request_work.h"
@@ -206,6 +207,7 @@ struct LlamaEngine::State {
   TokenCount asked_context;  // more than options.context if the model has fewer positions
   std::unique_ptr<const LoadedModel> model;
   ModelIdentity identity;
+  TemplateClock template_clock = TemplateClock::kNone;
   Exactness exactness;
   std::optional<SequenceRows> kv;
   std::string no_kv_reason;
@@ -233,6 +235,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
   state->options = std::move(options);
   AFI_TRY(state->model, LoadedModel::load(state->options));
   state->asked_context = std::exchange(state->options.context, state->model->facts().context);
+  state->template_clock = clock_of(state->model->chat_template());
   const auto checking = [&](float share) {
     if (state->options.progress) state->options.progress("self-check", share);
   };
@@ -384,6 +387,10 @@ Result<Sequence> LlamaEngine::prepare(const Request& request,
                                       std::span<const ContentDigest> contents) const {
   AFI_TRY(PreparedRequest prepared, prepare_answer(request, contents));
   return std::move(prepared.prompt);
+}
+
+std::string LlamaEngine::clock_in_prompts(WallTime now) const {
+  return moment_of(state_->template_clock, now);
 }
 
 std::vector<std::string> LlamaEngine::unenforced(const AnswerRules& rules) const {

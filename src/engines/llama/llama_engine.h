@@ -42,6 +42,8 @@ class LlamaEngine final : public Engine {
   Result<PreparedRequest> prepare_answer(const Request& request,
                                          std::span<const ContentDigest> contents) const override;
   [[nodiscard]] std::vector<std::string> unenforced(const AnswerRules& rules) const override;
+  /// Today's date, of a chat template that writes it (Llama 3, gpt-oss, Mistral Small).
+  [[nodiscard]] std::string clock_in_prompts(WallTime now) const override;
   /// llama-server's defaults: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, no token limit.
   [[nodiscard]] GenerateOptions default_options() const override;
   [[nodiscard]] EngineLoad load() const override;

@@ -32,6 +32,9 @@ TokenPlace LlamaEngine::place_of(const Sequence& prompt, TokenCount at) const {
   return Engine::place_of(prompt, at);
 }
 const Tokenizer* LlamaEngine::tokenizer() const { return nullptr; }
+std::string LlamaEngine::clock_in_prompts(WallTime now) const {
+  return Engine::clock_in_prompts(now);
+}
 std::vector<std::string> LlamaEngine::unenforced(const AnswerRules& rules) const {
   return Engine::unenforced(rules);
 }

@@ -20,6 +20,7 @@
 #include "engines/llama_library/loaded_model.h"
 #include "engines/llama_library/span_parts.h"
 #include "foundation/platform/files.h"
+#include "foundation/platform/wall_clocks.h"
 #include "testing/demo_models.h"
 #include "testing/media_files.h"
 #include "testing/small_gguf.h"
@@ -588,6 +589,24 @@ TEST(LlamaEngine, SpansAreAsLongAsTheirEmbeddings) {
       EXPECT_EQ(length_of(*parts), prompt->spans[0].length);
     }
   }
+}
+
+// Llama 3.2, gpt-oss, Mistral Small: findings/chat_templates_write_todays_date.sh.
+TEST(LlamaEngine, KnowsTheDateThatItsTemplateWrites) {
+  const SystemWallClock wall;
+  EXPECT_EQ(demo("dense").clock_in_prompts(wall.now()), "");
+  LlamaOptions options = demo_options("dense");
+  options.chat_template =
+      "{{ strftime_now('%Y-%m-%d') }}{% for m in messages %} {{ m.role }}: {{ m.content }}"
+      "{% endfor %} assistant:";
+  const auto engine = LlamaEngine::create(std::move(options)).value();
+  std::string before;
+  std::string prompt;
+  do {  // unless midnight comes between
+    before = engine->clock_in_prompts(wall.now());
+    prompt = engine->tokenizer()->prompt_of(asks({"Hi"})).value();
+  } while (before != engine->clock_in_prompts(wall.now()));
+  EXPECT_EQ(prompt.substr(0, before.size()), before) << prompt;
 }
 
 }  // namespace

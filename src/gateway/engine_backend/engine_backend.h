@@ -63,6 +63,9 @@ class EngineBackend final : public Backend {
   [[nodiscard]] std::optional<bool> samples_by_default() const override {
     return engine_.default_options().sampling.temperature > 0;
   }
+  [[nodiscard]] std::string clock_in_prompts(WallTime now) const override {
+    return engine_.clock_in_prompts(now);
+  }
   [[nodiscard]] std::vector<std::string> ignored(const ApiRequest& request) const override {
     if (request.engine == nullptr) return {};
     std::vector<std::string> places = request.engine->ignored;

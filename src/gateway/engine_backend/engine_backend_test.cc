@@ -10,6 +10,7 @@
 
 #include "foundation/types/request_work.h"
 #include "gateway/proxy/testing/built_in_gateway.h"
+#include "testing/forwarding_engine.h"
 #include "testing/temporary_folder.h"
 
 namespace afterimage {
@@ -58,6 +59,39 @@ TEST(EngineBackend, AnotherDefaultLimitIsAnotherQuestion) {
             "MISS");
   EXPECT_EQ(BuiltInGateway(disk + "[engine]\nmax_tokens = 4\n").chat(asked).header("X-Cache"),
             "HIT");
+}
+
+/// Its chat template writes a date into each prompt.
+class DatedEngine final : public testing::ForwardingEngine {
+ public:
+  DatedEngine(std::unique_ptr<Engine> engine, const std::string& date)
+      : ForwardingEngine(*engine), engine_(std::move(engine)), date_(date) {}
+  [[nodiscard]] std::string clock_in_prompts(WallTime now) const override {
+    EXPECT_LT(SystemWallClock().now() - now, std::chrono::minutes(5));
+    return date_;
+  }
+
+ private:
+  std::unique_ptr<Engine> engine_;
+  const std::string& date_;
+};
+
+TEST(EngineBackend, AnAnswerToAPromptWithYesterdaysDateIsNoneToTodays) {
+  std::string date = "2026-11-28";
+  BuiltInGateway gateway("", [&](const Clock& clock) {
+    return std::make_unique<DatedEngine>(testing::tiny_engine(clock), date);
+  });
+  const std::string asked = question("What day is it?");
+  EXPECT_EQ(gateway.chat(asked).header("X-Cache"), "MISS");
+  EXPECT_EQ(gateway.chat(asked).header("X-Cache"), "HIT");
+  date = "2026-11-29";
+  EXPECT_EQ(gateway.chat(asked).header("X-Cache"), "MISS");
+  EXPECT_EQ(gateway.chat(asked).header("X-Cache"), "HIT");
+  const std::string text = R"({"model":"m","temperature":0,"max_tokens":4,"prompt":"Today is"})";
+  EXPECT_EQ(gateway.post("/v1/completions", text).header("X-Cache"), "MISS");
+  date = "2026-11-30";
+  EXPECT_EQ(gateway.post("/v1/completions", text).header("X-Cache"), "HIT")
+      << "no template writes into a completion's prompt";
 }
 
 TEST(EngineBackend, TruncatedAnswersAreNotStoredWhereThatIsSwitchedOff) {

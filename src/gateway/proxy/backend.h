@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/clock.h"
 #include "afterimage/engine.h"
 #include "afterimage/identity.h"
 #include "afterimage/ids.h"
@@ -126,6 +127,8 @@ class Backend {
   /// Whether it samples requests that name no temperature. nullopt: the model's server decides, so
   /// they are taken for sampled.
   [[nodiscard]] virtual std::optional<bool> samples_by_default() const { return std::nullopt; }
+  /// As Engine::clock_in_prompts. Another server does not say: `upstream.live` does.
+  [[nodiscard]] virtual std::string clock_in_prompts(WallTime /*now*/) const { return {}; }
   /// What the request asks for and the answers leave out, by name. Another server does not say.
   [[nodiscard]] virtual std::vector<std::string> ignored(const ApiRequest& /*request*/) const {
     return {};

@@ -237,7 +237,8 @@ std::optional<GatewayRequest::Stop> GatewayRequest::identify_request() {
                                     asked_.tenant.owner);
   if (!space.has_value()) return bypass(Reason::kUnidentified, space.error().message);
   asked_.space = *std::move(space);
-  asked_.question = question_of(api, request_, *asked_.space, backend);
+  asked_.question =
+      question_of(api, request_, *asked_.space, backend, gateway_.parts().ids.clock().now());
   decision_.scope = asked_.question->scope().key.hex();
   if (gateway_.parts().reuse.answer_cache() == nullptr) return bypass(Reason::kDisabled);
   const auto terms = serving_terms(asked_, config_->settings, backend.samples_by_default());

@@ -77,7 +77,7 @@ std::expected<ServingTerms, Bypass> sampled_terms(const RequestSubject& asked,
 }  // namespace
 
 Question question_of(const ApiRequest& api, const HttpRequest& request, const TenantSpace& space,
-                     const Backend& backend) {
+                     const Backend& backend, WallTime now) {
   std::vector<ContentDigest> contents;
   for (const ApiMedia& media : api.media) contents.push_back(*media.digest);
   Scope scope = scope_of(api, contents, space.inputs);
@@ -91,6 +91,10 @@ Question question_of(const ApiRequest& api, const HttpRequest& request, const Te
   const auto default_limit = backend.default_max_tokens();
   if (!api.max_tokens.has_value() && default_limit.has_value()) {
     scope.other["afterimage.max_tokens"] = std::to_string(*default_limit);
+  }
+  if (api.operation == ApiOperation::kChat) {
+    std::string clock = backend.clock_in_prompts(now);
+    if (!clock.empty()) scope.other["afterimage.clock"] = std::move(clock);
   }
   // Parameters of the query change the answer: Azure's api-version, for one.
   const std::size_t query = request.target.find('?');

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "afterimage/answer_cache.h"
+#include "afterimage/clock.h"
 #include "foundation/http/message.h"
 #include "gateway/access/cache_control.h"
 #include "gateway/access/tenants.h"
@@ -39,9 +40,9 @@ struct RequestSubject {
 // What a request may be served by, and what may be stored of its answer: functions of the request and
 // the settings alone, for the state machine and for explain().
 
-/// By which its answer is found, if this backend answers it.
+/// By which its answer is found, if this backend answers it at this moment.
 [[nodiscard]] Question question_of(const ApiRequest& api, const HttpRequest& request,
-                                   const TenantSpace& space, const Backend& backend);
+                                   const TenantSpace& space, const Backend& backend, WallTime now);
 
 /// How far its answer may come from the cache.
 struct ServingTerms {

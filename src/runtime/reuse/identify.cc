@@ -55,18 +55,19 @@ bool is_plain(const Request& request, const GenerateOptions& options) {
 
 std::optional<Question> question_of(const Request& request, const Fingerprint& prints,
                                     const Namespace& space, const NamespaceId& inputs,
-                                    const GenerateOptions& options) {
+                                    const GenerateOptions& options, const std::string& clock) {
   if (!options.sampling.is_reproducible() || !is_plain(request, options)) {
     return std::nullopt;
   }
   auto split = split_request(request, prints.contents);
   if (!split.has_value()) return std::nullopt;
-  const Scope scope{.inputs = inputs,
-                    .messages = std::move(split->messages),
-                    .tools = "",
-                    .response_format = "",
-                    .sampling = parameters_of(options),
-                    .other = {}};
+  Scope scope{.inputs = inputs,
+              .messages = std::move(split->messages),
+              .tools = "",
+              .response_format = "",
+              .sampling = parameters_of(options),
+              .other = {}};
+  if (!clock.empty()) scope.other["clock"] = clock;
   return Question(identify(scope, space), std::move(split->question));
 }
 
@@ -129,7 +130,10 @@ Result<RequestIdentity> identify(const Request& request, const Engine& engine, c
   AFI_TRY(Namespace space,
           Namespace::of(engine.identity(), request.tenant, root, request.tenant_name));
   AFI_TRY(RequestIdentity identity, identify_inputs(request, engine, std::move(space), wall));
-  identity.question = question_of(request, identity.prints, identity.space, identity.root, options);
+  const std::string clock = engine.clock_in_prompts(wall == nullptr ? WallTime{} : wall->now());
+  if (!clock.empty() && wall == nullptr) return identity;  // which day's answer it is is unknown
+  identity.question =
+      question_of(request, identity.prints, identity.space, identity.root, options, clock);
   return identity;
 }
 

@@ -13,6 +13,7 @@
 #include "afterimage/tier.h"
 #include "engines/reference/reference_engine.h"
 #include "foundation/platform/random.h"
+#include "foundation/platform/testing/manual_wall_clock.h"
 #include "runtime/reuse/plan.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
@@ -193,6 +194,26 @@ TEST(Serve, ReusesThePrefixBeforeADifferentPicture) {
   const Served third = f.ask(f.conversation(3, 0));
   EXPECT_GT(third.completion.resumed_from, TokenCount(0));
   EXPECT_EQ(third.sources, (std::vector{MediaSource::kEncoded}));
+}
+
+// Also where the library is asked without a gateway.
+TEST(Serve, ADateInPromptsIsPartOfTheQuestion) {
+  class DatedEngine final : public testing::ForwardingEngine {
+   public:
+    using ForwardingEngine::ForwardingEngine;
+    [[nodiscard]] std::string clock_in_prompts(WallTime now) const override { return rfc3339(now); }
+  };
+  const Fixture f;
+  const DatedEngine engine(*f.engine);
+  const auto question_at = [&](const WallClock* wall) {
+    return identify(f.conversation(1, 0), engine, Secret{}, f.options, wall).value().question;
+  };
+  testing::ManualWallClock wall(WallTime(std::chrono::hours(48)));
+  const ScopeKey first = question_at(&wall)->scope().key;
+  EXPECT_EQ(question_at(&wall)->scope().key, first);
+  wall.set(WallTime(std::chrono::hours(72)));
+  EXPECT_NE(question_at(&wall)->scope().key, first);
+  EXPECT_FALSE(question_at(nullptr).has_value()) << "nobody knows which day it is";
 }
 
 // A question's scope has texts and media: nothing else of a request may change its answer.

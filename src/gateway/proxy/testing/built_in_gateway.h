@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,7 +18,11 @@ namespace afterimage::testing {
 /// The whole server with the built-in engine, as `afterimage serve` alone starts it.
 class BuiltInGateway {
  public:
-  explicit BuiltInGateway(std::string toml = "") : toml_(std::move(toml)) { restart(); }
+  using MakeEngine = std::function<std::unique_ptr<Engine>(const Clock&)>;
+  explicit BuiltInGateway(std::string toml = "", MakeEngine make_engine = tiny_engine)
+      : toml_(std::move(toml)), make_engine_(std::move(make_engine)) {
+    restart();
+  }
 
   void restart() {
     service_.reset();
@@ -29,7 +34,7 @@ class BuiltInGateway {
     ASSERT_TRUE(settings.has_value()) << settings.error().message;
     service_ = Service::start({.settings = *settings,
                                .read_settings = read,
-                               .engine = tiny_engine(clock_),
+                               .engine = make_engine_(clock_),
                                .version = "test",
                                .log = [](std::string_view) { return true; }},
                               clock_, wall_)
@@ -50,6 +55,7 @@ class BuiltInGateway {
 
  private:
   std::string toml_;
+  MakeEngine make_engine_;
   SystemClock clock_;
   SystemWallClock wall_;
   std::unique_ptr<Service> service_;
