@@ -35,7 +35,13 @@ struct MediaSpan {
 struct Sequence {
   std::vector<TokenId> tokens;   // placeholders included
   std::vector<MediaSpan> spans;  // ordered by offset, not overlapping
-  bool operator==(const Sequence&) const = default;
+  /// Where other prompts are likely to part from this one, ascending: where the user's last message begins,
+  /// or its media, and where an answer begins whose thoughts the next turn leaves out. Hints of the engine,
+  /// and no part of what the prompt is.
+  std::vector<TokenCount> branches = {};
+  bool operator==(const Sequence& other) const {
+    return tokens == other.tokens && spans == other.spans;
+  }
 };
 
 /// kInvalidArgument if a span is empty, exceeds the sequence, is out of order or overlaps another.

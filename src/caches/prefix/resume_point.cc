@@ -10,6 +10,10 @@
 namespace afterimage {
 namespace {
 
+/// Between a snapshot where prompts are expected to part, and what is cached before it: the next turn of
+/// a conversation resumes a few tokens before its question anyway.
+constexpr TokenCount kWorthASnapshot(64);
+
 /// The unsplittable span that `at` would cut, if any.
 const MediaSpan* span_cut_at(std::span<const MediaSpan> spans, TokenCount at) {
   const auto after = std::ranges::lower_bound(spans, at, {}, &MediaSpan::offset);
@@ -180,6 +184,9 @@ std::vector<TokenCount> snapshot_positions(const KvLayout& layout, const Sequenc
   if (!keeps_snapshots(layout) || prompt.tokens.size() < 2) return positions;
   const TokenCount last(static_cast<std::uint32_t>(prompt.tokens.size() - 1));
   positions.push_back(branch_point);
+  for (const TokenCount at : prompt.branches) {
+    if (at >= resume + kWorthASnapshot) positions.push_back(at);
+  }
   for (std::size_t i = 0; i < prompt.spans.size(); ++i) {
     const TokenCount end = prompt.spans[i].end();
     const bool last_of_group = i + 1 == prompt.spans.size() || prompt.spans[i + 1].offset != end;

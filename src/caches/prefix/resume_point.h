@@ -92,9 +92,10 @@ ResumePoint resume_point(const KvLayout& layout, std::span<const GroupAvailabili
 TokenCount legal_boundary(const KvLayout& layout, std::span<const MediaSpan> spans, TokenCount at);
 
 /// Where a run that resumes at `resume` should take snapshots, ascending: at `branch_point`, where
-/// the prompt diverges from others (the next prompt that shares the prefix resumes there), after
-/// each group of media, and one token before the end (an exact repeat and the conversation's next
-/// turn resume there). Empty if the layout needs no snapshots.
+/// the prompt diverges from others (the next prompt that shares the prefix resumes there), where the
+/// engine expects others to part (Sequence::branches), after each group of media, and one token before
+/// the end (an exact repeat and the conversation's next turn resume there). Empty if the layout needs no
+/// snapshots.
 std::vector<TokenCount> snapshot_positions(const KvLayout& layout, const Sequence& prompt,
                                            TokenCount branch_point, TokenCount resume);
 

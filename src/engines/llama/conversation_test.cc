@@ -102,6 +102,51 @@ TEST_P(Conversation, AnAnswerThatIsSentBackOtherwiseIsResumedUpToThere) {
   EXPECT_GE(next.completion.resumed_from.value(), first.completion.prefilled.value() - 1);
 }
 
+const std::string kInstructions = [] {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "answer in short words and be kind ";
+  return text;
+}();
+
+// Models whose layers look at a window or keep a state cannot go back to any place: the second question
+// about the same used to compute everything, and only the third resumed.
+TEST_P(Conversation, AnotherQuestionAboutTheSameResumesBeforeTheQuestion) {
+  const GenerateOptions options{.max_tokens = TokenCount(4), .on_text = {}};
+  const auto asks = [&](const std::string& question) {
+    Request request{.id = RequestId("r")};
+    request.messages.push_back({.role = Role::kSystem, .parts = {kInstructions}});
+    request.messages.push_back({.role = Role::kUser, .parts = {question}});
+    return request;
+  };
+  static_cast<void>(serve(asks("the river and the stone"), *engine, *reuse, options).value());
+  const Request second = asks("more of the garden");
+  const Served served = serve(second, *engine, *reuse, options).value();
+  const Served cold = serve_without_reuse(second, *engine, clock, options).value();
+  EXPECT_EQ(served.completion.logits, cold.completion.logits);
+  const double all = static_cast<double>(cold.completion.prefilled.value());
+  EXPECT_GE(served.completion.resumed_from.value(), 0.75 * all);
+}
+
+// As Qwen3.5 does where it does not think: findings/a_next_turn_rewrites_the_last_answer.sh.
+TEST_P(Conversation, ATurnWhoseEmptyThoughtIsLeftOutResumesBehindTheQuestion) {
+  if (GetParam() == "gemma3") GTEST_SKIP() << "the same code";
+  LlamaOptions with = testing::demo_options(GetParam());
+  with.chat_template =
+      "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+      "assistant: <think></think>";
+  engine = LlamaEngine::create(std::move(with)).value();
+  const GenerateOptions options{.max_tokens = TokenCount(4), .on_text = {}};
+  Request request{.id = RequestId("r")};
+  request.messages.push_back({.role = Role::kUser, .parts = {kInstructions}});
+  const Served first = serve(request, *engine, *reuse, options).value();
+  request.messages.push_back({.role = Role::kAssistant, .parts = {first.completion.text}});
+  request.messages.push_back({.role = Role::kUser, .parts = {"more of the garden"}});
+  const Served served = serve(request, *engine, *reuse, options).value();
+  const Served cold = serve_without_reuse(request, *engine, clock, options).value();
+  EXPECT_EQ(served.completion.logits, cold.completion.logits);
+  EXPECT_GE(served.completion.resumed_from.value() + 40, first.completion.prefilled.value());
+}
+
 std::vector<std::string> models() {
   std::vector<std::string> names = {"plain", "dense", "sliding", "hybrid", "shortconv"};
   if (testing::has_trained_model()) names.emplace_back("gemma3");

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <iterator>
 #include <optional>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -199,6 +200,57 @@ class LlamaTokenizer final : public Tokenizer {
  private:
   const LoadedModel& model_;
 };
+
+bool is_control(const LoadedModel& model, TokenId token) {
+  return model.bytes_of(token).empty() && !model.bytes_of(token, true).empty();
+}
+
+/// Where this many bytes begin that end with the prompt.
+std::size_t place_of_bytes(const LoadedModel& model, const Sequence& prompt, std::size_t bytes) {
+  const std::size_t least = prompt.spans.empty() ? 0 : prompt.spans.back().end().value();
+  std::size_t at = prompt.tokens.size();
+  for (std::size_t seen = 0; at > least && seen < bytes;) {
+    seen += model.bytes_of(prompt.tokens[--at], true).size();
+  }
+  return at;
+}
+
+/// Before the control token that opens the message, if there is one; it cannot be merged with what follows.
+std::size_t before_opening(const LoadedModel& model, const Sequence& prompt, std::size_t at) {
+  constexpr std::size_t kOpening =
+      16;  // tokens of "<|start_header_id|>user<|end_header_id|>" and its like
+  const std::size_t least = prompt.spans.empty() ? 0 : prompt.spans.back().end().value();
+  for (std::size_t back = at; back > least && at - back < kOpening; --back) {
+    if (is_control(model, prompt.tokens[back - 1])) return back - 1;
+  }
+  return at;
+}
+
+/// Of the user's last message, and behind it.
+std::size_t last_media(const Request& request) {
+  std::size_t media = 0;
+  for (const Message& message : request.messages | std::views::reverse) {
+    media += static_cast<std::size_t>(std::ranges::count_if(
+        message.parts, [](const ContentPart& p) { return std::holds_alternative<MediaItem>(p); }));
+    if (message.role == Role::kUser) break;
+  }
+  return media;
+}
+
+/// See Sequence::branches.
+std::vector<TokenCount> branches_of(const LoadedModel& model, const Request& request,
+                                    const RenderedChat& chat, const Sequence& prompt) {
+  std::vector<TokenCount> branches;
+  const auto add = [&](std::size_t at) { branches.emplace_back(static_cast<std::uint32_t>(at)); };
+  const std::size_t media = last_media(request);
+  if (media > 0) {
+    add(prompt.spans[prompt.spans.size() - media].offset.value());
+  } else if (chat.from_question > 0) {
+    add(before_opening(model, prompt, place_of_bytes(model, prompt, chat.from_question)));
+  }
+  if (chat.from_thought > 0) add(place_of_bytes(model, prompt, chat.from_thought));
+  return branches;
+}
 
 }  // namespace
 
@@ -449,6 +501,9 @@ Result<PreparedRequest> LlamaEngine::prepare_answer(const Request& request,
     sequence.tokens.insert(sequence.tokens.end(), length.value(), TokenId(0));
   }
   if (sequence.spans.size() == items.size()) {
+    if (state_->kv.has_value() && !state_->kv->has_only_full_groups()) {
+      sequence.branches = branches_of(*state_->model, request, chat, sequence);
+    }
     return PreparedRequest{.prompt = std::move(sequence), .format = chat.format};
   }
   return fail(ErrorCode::kInvalidArgument, "the model produced no tokens for a media item");

@@ -11,6 +11,7 @@
 #include "engines/llama_library/library.h"
 #include "engines/llama_library/loaded_chat_state.h"
 #include "engines/llama_library/request_limits.h"
+#include "foundation/text/ascii.h"
 
 namespace afterimage {
 namespace {
@@ -229,6 +230,32 @@ Result<void> check_prompt_end(const AnswerRules& rules) {
               "source is known");
 }
 
+/// Bytes from the beginning of the message's text to the end of the prompt, and from its end; 0: it is
+/// not found there. Templates leave out blanks around a text.
+struct TextPlace {
+  std::size_t from_begin = 0;
+  std::size_t from_end = 0;
+};
+TextPlace find_text(const LoadedModel& model, const Message& message, std::string_view prompt) {
+  const std::string text = text_of(model, message);
+  const std::string_view words = ascii::trimmed(text, " \t\r\n");
+  const std::size_t at = words.empty() ? std::string_view::npos : prompt.rfind(words);
+  if (at == std::string_view::npos) return {};
+  return {.from_begin = prompt.size() - at, .from_end = prompt.size() - at - words.size()};
+}
+
+void find_branches(const LoadedModel& model, const Request& request, RenderedChat& chat) {
+  const auto last = std::ranges::find(request.messages.rbegin(), request.messages.rend(),
+                                      Role::kUser, &Message::role);
+  if (last == request.messages.rend()) return;
+  const TextPlace question = find_text(model, *last, chat.prompt);
+  const bool is_last = last == request.messages.rbegin();
+  const TextPlace end = is_last ? question : find_text(model, request.messages.back(), chat.prompt);
+  const std::string tail = ascii::lowered(chat.prompt.substr(chat.prompt.size() - end.from_end));
+  chat.from_question = question.from_begin;
+  if (tail.contains("think") || tail.contains("thought")) chat.from_thought = end.from_end;
+}
+
 /// With one of the library's built-in templates, which know neither tools nor their results.
 Result<RenderedChat> render_named(const LoadedModel& model, const Request& request) {
   const AnswerRules& rules = request.rules;
@@ -248,6 +275,7 @@ Result<RenderedChat> render_named(const LoadedModel& model, const Request& reque
   }
   RenderedChat rendered;
   AFI_TRY(rendered.prompt, model.apply_template(turns));
+  find_branches(model, request, rendered);
   AFI_TRY(rendered.format, untemplated_format(model, rules));
   return rendered;
 }
@@ -362,9 +390,11 @@ Result<RenderedChat> render_chat(const LoadedModel& model, const Request& reques
         offers_tools && !common_chat_templates_get_caps(templates)["supports_tools"];
     const bool is_continued = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
     auto format = format_of(model.state().vocabulary, params, request.rules, is_continued);
-    return RenderedChat{.prompt = std::move(params.prompt),
-                        .format = std::move(format),
-                        .lacks_tools = lacks_tools};
+    RenderedChat chat{.prompt = std::move(params.prompt),
+                      .format = std::move(format),
+                      .lacks_tools = lacks_tools};
+    find_branches(model, request, chat);
+    return chat;
   } catch (const std::exception& cause) {
     return refused(cause);
   }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,11 @@ struct RenderedChat {
   std::string prompt;
   std::shared_ptr<const ChatFormat> format = nullptr;  // plain text
   bool lacks_tools = false;  // the request's tools, which the template does not know
+  // Bytes from there to the end of the prompt; 0: it is not found there.
+  std::size_t from_question = 0;  // where the text of the user's last message begins
+  /// Where the text of the last message ends, if the template then begins a thought, which it leaves out
+  /// in the next turn.
+  std::size_t from_thought = 0;
 };
 
 /// Renders the conversation with the chat template, up to the start of the assistant's answer; a

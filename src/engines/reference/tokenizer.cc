@@ -74,6 +74,9 @@ Sequence chat_sequence(const Request& request, std::span<const PlacedMedia> medi
   }
   sequence.tokens.push_back(token(SpecialToken::kBos));
   for (const Message& message : request.messages) {
+    if (message.role == Role::kUser && !request.is_completion) {
+      sequence.branches = {TokenCount(static_cast<std::uint32_t>(sequence.tokens.size()))};
+    }
     if (!request.is_completion) sequence.tokens.push_back(role_token(message.role));
     for (const ContentPart& part : message.parts) {
       if (const auto* item = std::get_if<MediaItem>(&part)) {
