@@ -18,10 +18,10 @@
 #include "foundation/platform/mutex.h"
 #include "gateway/config/replica_setting.h"
 #include "gateway/config/settings.h"
-#include "gateway/fleet/content_chain.h"
 #include "gateway/fleet/replica_health.h"
 #include "gateway/fleet/residency.h"
 #include "gateway/fleet/wait_model.h"
+#include "gateway/prompts/content_chain.h"
 #include "gateway/proxy/backend.h"
 
 namespace afterimage {

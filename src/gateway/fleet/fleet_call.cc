@@ -71,7 +71,8 @@ CallResult of_its_health(const HttpFailure& failure, CallResult result) {
 FleetAsk fleet_ask(const BackendRequest& request) {
   if (request.request == nullptr) return {};
   return {.model = request.request->model,
-          .chain = std::make_shared<const ContentChain>(content_chain(*request.request))};
+          .chain =
+              request.chain != nullptr ? request.chain->get() : SharedChain(request.request).get()};
 }
 
 /// Hears one replica for one call. The head of a stream is kept back until its first byte, and a

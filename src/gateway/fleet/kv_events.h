@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "afterimage/result.h"
-#include "gateway/fleet/content_chain.h"
 #include "gateway/fleet/prompt_tokens.h"
+#include "gateway/prompts/content_chain.h"
 
 namespace afterimage {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "afterimage/result.h"
-#include "gateway/fleet/content_chain.h"
+#include "gateway/prompts/content_chain.h"
 
 namespace afterimage {
 

@@ -11,7 +11,7 @@
 
 #include "afterimage/units.h"
 #include "foundation/types/digest_hash.h"
-#include "gateway/fleet/content_chain.h"
+#include "gateway/prompts/content_chain.h"
 
 namespace afterimage {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "gateway/fleet/content_chain.h"
+#include "gateway/prompts/content_chain.h"
 
 namespace afterimage {
 

@@ -13,8 +13,8 @@
 #include "afterimage/prefix_cache.h"
 #include "afterimage/sequence.h"
 #include "foundation/types/digest_hash.h"
-#include "gateway/fleet/content_chain.h"
 #include "gateway/kv_publisher/kv_batch.h"
+#include "gateway/prompts/content_chain.h"
 
 namespace afterimage {
 

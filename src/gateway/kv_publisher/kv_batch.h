@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "gateway/fleet/content_chain.h"
+#include "gateway/prompts/content_chain.h"
 
 namespace afterimage {
 

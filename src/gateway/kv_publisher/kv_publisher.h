@@ -14,9 +14,9 @@
 #include "afterimage/result.h"
 #include "afterimage/reuse.h"
 #include "foundation/platform/mutex.h"
-#include "gateway/fleet/content_chain.h"
 #include "gateway/kv_publisher/held_content.h"
 #include "gateway/kv_publisher/kv_event_server.h"
+#include "gateway/prompts/content_chain.h"
 
 namespace afterimage {
 

@@ -19,6 +19,7 @@
 #include "foundation/http/message.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/request.h"
+#include "gateway/prompts/content_chain.h"
 #include "gateway/proxy/route.h"
 #include "gateway/proxy/spaces.h"
 
@@ -30,8 +31,9 @@ struct BackendRequest {
   std::string target;
   HttpHeaders headers;  // the client's
   std::shared_ptr<const std::string> body;
-  std::optional<ApiOperation> operation;      // nullopt: another path of the API
-  std::shared_ptr<const ApiRequest> request;  // nullptr: it could not be read
+  std::optional<ApiOperation> operation;         // nullopt: another path of the API
+  std::shared_ptr<const ApiRequest> request;     // nullptr: it could not be read
+  std::shared_ptr<SharedChain> chain = nullptr;  // of the request, with it
   TenantId tenant;
   std::string tenant_name = {};
   std::shared_ptr<const TenantSpace> space = nullptr;  // nullptr: the request was not identified

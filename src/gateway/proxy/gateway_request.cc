@@ -283,6 +283,7 @@ Result<std::optional<Refusal>> GatewayRequest::read_body() {
   if (read.model.empty()) read.model = backend.name();
   hash_media(read.media);
   asked_.api = std::make_shared<const ApiRequest>(std::move(read));
+  asked_.chain = std::make_shared<SharedChain>(asked_.api);
   asked_.attached = attached_tags(asked_);
   decision_.model = asked_.api->model;
   decision_.question = shown(asked_.api->question);
@@ -317,6 +318,7 @@ void GatewayRequest::media_fetched(Result<std::vector<ApiMedia>> fetched) {
   with->media = *std::move(fetched);
   hash_media(with->media);
   asked_.api = std::move(with);
+  asked_.chain = std::make_shared<SharedChain>(asked_.api);
   resume(RequestStage::kLookingUp);
 }
 

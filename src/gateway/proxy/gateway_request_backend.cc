@@ -180,6 +180,7 @@ BackendRequest GatewayRequest::backend_request() const {
           .body = asked_.body,
           .operation = asked_.operation,
           .request = asked_.api,
+          .chain = asked_.chain,
           .tenant = asked_.tenant.cache_namespace,
           .tenant_name = asked_.tenant.owner,
           .space = asked_.space,

@@ -18,6 +18,7 @@
 #include "gateway/draws/draws.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/request.h"
+#include "gateway/prompts/content_chain.h"
 #include "gateway/proxy/backend.h"
 #include "gateway/proxy/reasons.h"
 #include "gateway/proxy/spaces.h"
@@ -31,6 +32,7 @@ struct RequestSubject {
   Tenant tenant;
   CacheDirectives directives;
   std::shared_ptr<const ApiRequest> api;     // nullptr: it was not read
+  std::shared_ptr<SharedChain> chain;        // with `api`
   std::vector<ContentDigest> texts;          // of files that became texts of the chat
   std::vector<std::string> attached;         // tags of these, and of bytes that are no media
   std::shared_ptr<const TenantSpace> space;  // nullptr: it was not identified

@@ -8,7 +8,7 @@
 
 #include "afterimage/prefill_once.h"
 #include "foundation/http/tls.h"
-#include "gateway/fleet/content_chain.h"
+#include "gateway/prompts/content_chain.h"
 #include "gateway/proxy/upstream.h"
 #include "gateway/service/service_state.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "gateway/fleet/content_chain.h"
+#include "gateway/prompts/content_chain.h"
 
 #include <gtest/gtest.h>
 
@@ -70,6 +70,56 @@ TEST(ContentChain, SamplingAndTenantsAreNoPartOfIt) {
   const std::string ask = says("user", "One?");
   EXPECT_EQ(common(chat(ask), chat(ask, R"(,"temperature":0,"max_tokens":5,"user":"u","seed":1)")),
             1U);
+}
+
+TEST(ContentChain, AToolIsALinkOfItsOwn) {
+  const std::string ask = says("user", "One?");
+  const auto with = [&](const std::string& tools, const std::string& more = "") {
+    return chat(ask, R"(,"tools":[)" + tools + "]" + more);
+  };
+  const std::string a = R"({"type":"function","function":{"name":"a","description":"\"]}"}})";
+  const std::string b = R"({"type":"function","function":{"name":"b","parameters":{"x":[1,{}]}}})";
+  EXPECT_EQ(common(with(a), with(a + "," + b)), 1U);
+  EXPECT_EQ(common(with(a + "," + b), with(b + "," + a)), 0U);
+  const ContentChain chain = content_chain(read(with(a + "," + b)));
+  ASSERT_EQ(chain.links.size(), 3U);
+  EXPECT_EQ(to_string(chain.links[0].part), "tools[0]");
+  EXPECT_EQ(to_string(chain.links[1].part), "tools[1]");
+  EXPECT_EQ(to_string(chain.links[2].part), "messages[0]");
+}
+
+TEST(ContentChain, AToolChoiceThatNoTemplateRendersIsNoPartOfIt) {
+  const std::string ask = says("user", "One?");
+  const std::string tools = R"(,"tools":[{"type":"function","function":{"name":"a"}}])";
+  const auto choosing = [&](const std::string& choice) {
+    return chat(ask, tools + R"(,"tool_choice":)" + choice);
+  };
+  EXPECT_EQ(common(chat(ask, tools), choosing(R"("required")")), 2U);
+  EXPECT_EQ(common(chat(ask, tools), choosing(R"({"type":"function","function":{"name":"a"}})")),
+            2U);
+  EXPECT_EQ(common(chat(ask, tools), choosing(R"("none")")), 0U);
+}
+
+TEST(ContentChain, ALinkSaysWhichPartItBelongsToAndWhereItBeginsThere) {
+  const std::string messages = says("system", std::string(300, 's')) + "," + says("user", "One?") +
+                               "," + says("system", "Late.") + "," + picture("AAAA", "What?");
+  const ContentChain chain =
+      content_chain(read(chat(messages, R"(,"chat_template_kwargs":{"a":1})")));
+  std::string places;
+  for (const ChainLink& link : chain.links) {
+    places += to_string(link.part) + "@" + std::to_string(link.begin) + " ";
+  }
+  EXPECT_EQ(places,
+            "parameters.chat_template_kwargs@0 system@0 system@256 messages[1]@0 messages[2]@0 "
+            "media[0]@0 messages[3]@0 ");
+}
+
+TEST(ContentChain, TheKeysOfAChatWithoutToolsAreThoseOfEarlierVersions) {
+  const ContentChain chain =
+      content_chain(read(chat(says("system", "Be brief.") + "," + says("user", "What?"),
+                              R"(,"chat_template_kwargs":{"enable_thinking":false})")));
+  EXPECT_EQ(chain.links.back().key.hex(),
+            "6a6e16f082d1c143aa7f92362cfec8017e0909665a83700201e390048d217ae7");
 }
 
 TEST(ContentChain, TextIsCutIntoBlocksFromItsBeginning) {
