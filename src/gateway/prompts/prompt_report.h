@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gateway/prompts/divergence.h"
+
+namespace afterimage {
+
+/// Why a prompt could not, or was not, reused from the server's prefix cache.
+enum class PromptReason : unsigned char {
+  kKept,             // nothing is lost: the prompt begins with an earlier one
+  kNeverSeen,        // there is no earlier prompt that it resembles
+  kDiverges,         // it differs from the earlier prompt
+  kEvicted,          // the server reused much less than both prompts share
+  kOtherReplica,     // the earlier prompt was another replica's
+  kServerRestarted,  // between the two prompts
+};
+inline constexpr std::size_t kPromptReasons = 6;
+/// "kept", "never-seen", "diverges", "evicted", "other-replica", "server-restarted".
+std::string_view to_string(PromptReason reason);
+
+/// Whose fault it is that tokens were computed again.
+enum class Blame : unsigned char { kNobody, kPrompt, kServer };
+inline constexpr std::size_t kBlames = 3;
+/// "nobody", "prompt", "server".
+std::string_view to_string(Blame blame);
+
+/// What the server said of a prompt's tokens.
+struct PromptUsage {
+  std::optional<std::uint64_t> prompt_tokens = std::nullopt;
+  std::optional<std::uint64_t> cached_tokens = std::nullopt;  // that it did not compute
+};
+
+/// What became of a prompt, for a header, a decision, and a client.
+struct PromptReport {
+  PromptReason reason = PromptReason::kNeverSeen;
+  PromptDivergence divergence = {};
+  PromptUsage usage = {};
+  /// Of the prompt's, as far as the server has said how many it has.
+  [[nodiscard]] std::optional<std::uint64_t> shared_tokens() const;
+  /// That the server computed although an earlier prompt had them.
+  [[nodiscard]] std::optional<std::uint64_t> lost_tokens() const;
+  [[nodiscard]] Blame blame() const;
+};
+
+/// Fewer tokens than this are no loss: servers reuse whole blocks.
+inline constexpr std::uint64_t kBlockTokens = 64;
+
+/// The server's word on the prompt: `report` with it, and with another reason where the server reused more
+/// or less than the prompts share.
+struct ServerFacts {
+  PromptUsage usage;
+  bool is_other_replica = false;  // than that which had the earlier prompt
+  bool has_restarted = false;     // since then
+};
+[[nodiscard]] PromptReport with_usage(PromptReport report, const ServerFacts& facts);
+
+/// X-Afterimage-Prefix: "shared=41231/43110 bytes; diverges=system@79; looks=counter".
+inline constexpr std::string_view kPrefixHeader = "X-Afterimage-Prefix";
+[[nodiscard]] std::string header_value(const PromptReport& report);
+
+}  // namespace afterimage
