@@ -23,7 +23,8 @@ namespace afterimage::testing {
 
 using nlohmann::json;
 
-/// A model server that replies as the test says and counts requests.
+/// A model server that replies as the test says and counts requests, but for those that the gateway itself
+/// makes for its models.
 class Model {
  public:
   using Answer = std::function<void(const HttpRequest&, const Responder&)>;
@@ -32,6 +33,9 @@ class Model {
                     {.explain = nullptr},
                     [this](const HttpRequest& request, const Responder& responder) {
                       Answer answer;
+                      const bool lists = request.target == "/v1/models" &&
+                                         !request.headers.find("x-request-id").has_value();
+                      if (lists) return responder.reply({.body = models()});
                       {
                         const std::scoped_lock lock(mutex_);
                         ++asked_;
@@ -68,6 +72,11 @@ class Model {
   void answers(Answer answer) {
     const std::scoped_lock lock(mutex_);
     answer_ = std::move(answer);
+  }
+  /// Who owns its model, as its list of models says.
+  void is_owned_by(std::string owner) {
+    const std::scoped_lock lock(mutex_);
+    owner_ = std::move(owner);
   }
   /// Holds the next `requests`: the test takes them from `wait_held` and replies.
   void hold(int requests) {
@@ -114,8 +123,14 @@ class Model {
   }
 
  private:
+  std::string models() {
+    const std::scoped_lock lock(mutex_);
+    return json{{"object", "list"}, {"data", {{{"id", "m"}, {"owned_by", owner_}}}}}.dump();
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::string owner_ = "test";
   int asked_ = 0;
   int hold_ = 0;
   std::vector<Responder> held_;

@@ -128,6 +128,29 @@ bool is_name(std::string_view text) {
   });
 }
 
+/// What is sent as the body: what stands before the splice, its text, and what stands after it.
+std::array<std::string_view, 3> pieces_of(const HttpCall& call) {
+  if (call.body == nullptr) return {};
+  const std::string_view body = *call.body;
+  if (!call.splice.has_value()) return {body};
+  AFI_CHECK(call.splice->begin <= call.splice->end && call.splice->end <= body.size());
+  return {body.substr(0, call.splice->begin), call.splice->text, body.substr(call.splice->end)};
+}
+
+/// The next bytes of `pieces`, at most kWritePiece, which are removed there; `first` goes before them.
+std::array<asio::const_buffer, 4> take_buffers(std::string_view first,
+                                               std::array<std::string_view, 3>& pieces) {
+  std::array<asio::const_buffer, 4> buffers{asio::buffer(first)};
+  std::size_t room = kWritePiece;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const std::string_view now = pieces[i].substr(0, room);
+    buffers[i + 1] = asio::buffer(now);
+    pieces[i].remove_prefix(now.size());
+    room -= now.size();
+  }
+  return buffers;
+}
+
 Result<std::string> head_of(const HttpCall& call) {
   if (!is_name(call.method) || !is_clean(call.url.target) || !is_clean(call.url.host)) {
     return fail(ErrorCode::kInvalidArgument,
@@ -143,7 +166,9 @@ Result<std::string> head_of(const HttpCall& call) {
     head.append(name).append(": ").append(value).append("\r\n");
   }
   if (call.body != nullptr) {
-    fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", call.body->size());
+    std::size_t length = 0;
+    for (const std::string_view piece : pieces_of(call)) length += piece.size();
+    fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", length);
   }
   return head + "\r\n";
 }
@@ -393,20 +418,21 @@ Awaitable<std::optional<HttpFailure>> HttpCaller::State::secure(Call& call) {
 
 Awaitable<HttpCaller::State::ExchangeResult> HttpCaller::State::exchange(Call& call,
                                                                          const std::string& head) {
-  std::string_view body = call.call.body == nullptr ? std::string_view() : *call.call.body;
+  auto body = pieces_of(call.call);
   std::string_view first = head;
-  while (!first.empty() || !body.empty()) {
-    const std::string_view now = body.substr(0, kWritePiece);
-    const std::array<asio::const_buffer, 2> both{asio::buffer(first), asio::buffer(now)};
+  const auto is_left = [&body] {
+    return std::ranges::any_of(body, [](std::string_view piece) { return !piece.empty(); });
+  };
+  while (!first.empty() || is_left()) {
+    const auto buffers = take_buffers(first, body);
     call.wire->lowest().expires_after(call.call.idle_timeout);
-    const Failure error = co_await call.wire->write(both);
+    const Failure error = co_await call.wire->write(buffers);
     // A server may respond and close before it has read the whole request: read the response.
     if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) {
       co_return ExchangeResult{.error = broken_off(call.call, error)};
     }
     if (error) break;
     first = {};
-    body.remove_prefix(now.size());
   }
   co_return co_await receive(call);
 }

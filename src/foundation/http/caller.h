@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,13 +19,21 @@
 
 namespace afterimage {
 
+/// A text that is sent in place of the bytes [begin, end) of a body, which others may hold, too.
+struct BodySplice {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::string text;
+};
+
 /// One request to another server.
 struct HttpCall {
   std::string method = "POST";
   Url url;
   /// Without Host, Content-Length, Transfer-Encoding and Connection, which the caller sets.
   HttpHeaders headers;
-  std::shared_ptr<const std::string> body;  // nullptr: none
+  std::shared_ptr<const std::string> body;          // nullptr: none
+  std::optional<BodySplice> splice = std::nullopt;  // within the body
   Duration connect_timeout = std::chrono::seconds(5);
   /// For the head of the response, then between two pieces of its body.
   Duration idle_timeout = std::chrono::seconds(300);

@@ -86,10 +86,16 @@ Result<void> read_option(std::string_view key, std::string_view value, ReplicaSe
       return invalid_replica(
           fmt::format("tokenize={} is not a whole number between 0 and {}", value, kMostTokenized));
     }
+  } else if (key == "cache_salt") {
+    if (value != "true" && value != "false") {
+      return invalid_replica(fmt::format("cache_salt={} is neither true nor false", value));
+    }
+    replica.cache_salt = value == "true";
   } else {
-    return invalid_replica(fmt::format(
-        "'{}=' is unknown: a replica has name, weight, models, limit, events, replay and tokenize",
-        key));
+    return invalid_replica(
+        fmt::format("'{}=' is unknown: a replica has name, weight, models, limit, events, replay, "
+                    "tokenize and cache_salt",
+                    key));
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,7 @@ namespace afterimage {
 ///            replay=host:port  where it repeats those that were missed
 ///            tokenize=5        prompts a second that it is asked to tokenize, so that its events
 ///                              confirm content; 0: none; 1,000 at most
+///            cache_salt=true   or false, as upstream.cache_salt; else as that says
 struct ReplicaSetting {
   std::string url;
   std::string name;
@@ -31,6 +33,7 @@ struct ReplicaSetting {
   std::string events;               // "host:port"; empty: none
   std::string replay;
   std::uint32_t tokenize = 5;  // prompts a second
+  std::optional<bool> cache_salt = std::nullopt;
 
   bool operator==(const ReplicaSetting&) const = default;
 };

@@ -59,6 +59,8 @@ struct UpstreamSettings {
   Duration health_interval = std::chrono::seconds(5);
   std::string ca_file;  // PEM file of the authorities trusted for https; empty: the system's
   std::optional<Duration> live = std::nullopt;  // its answers are served for at most so long
+  /// Whether prompts are sent with a cache_salt of their tenant; unset: to vLLM and SGLang.
+  std::optional<bool> cache_salt = std::nullopt;
 
   bool operator==(const UpstreamSettings&) const = default;
   /// Another server computes, and not the engine of this process.

@@ -117,6 +117,10 @@ void add_replicas(std::vector<Setting<Settings>>& table) {
        "answers.ttl.",
        "\"1 h\""},
       kAtReload, upstream(&UpstreamSettings::live), kTtlRange);
+  add({"upstream.cache_salt",
+       "Keep tenants apart in the server's prefix cache too (cache_salt); unset: vLLM and SGLang.",
+       "true"},
+      kAtStart, upstream(&UpstreamSettings::cache_salt), AnyValue());
 }
 
 void add_listeners(std::vector<Setting<Settings>>& table) {

@@ -193,6 +193,7 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
       {"[upstream]\nreplicas = [\"http://a tokenize=-1\"]",
        "tokenize=-1 is not a whole number between 0 and 1000"},
       {"[upstream]\nreplicas = [\"http://a tokenize=1001\"]", "tokenize=1001 is not a whole"},
+      {"[upstream]\nreplicas = [\"http://a cache_salt=yes\"]", "cache_salt=yes is neither true"},
       {"[upstream]\nrouting = \"random\"", "upstream.routing: 'random' is not one of content, "},
       {"[upstream]\nhealth_path = \"health\"", "upstream.health_path: 'health' is not a path"},
       {"[engine]\nmodel = \"\"", "engine.model: the value must not be empty"},
@@ -314,9 +315,10 @@ TEST(ReplicaSetting, ReadsEveryOption) {
                                 .limit = 7,
                                 .events = "a:5557",
                                 .replay = "a:5558",
-                                .tokenize = 0};
+                                .tokenize = 0,
+                                .cache_salt = false};
   EXPECT_EQ(parse_replica(" http://a:1  name=first weight=2.5 models=qwen*,llava limit=7 "
-                          "events=tcp://a:5557 replay=a:5558 tokenize=0")
+                          "events=tcp://a:5557 replay=a:5558 tokenize=0 cache_salt=false")
                 .value(),
             expected);
 }
@@ -397,8 +399,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("admin", a, b, c, d, e, f);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = s.upstream;
-    count("upstream", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r] = s.upstream;
+    count("upstream", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r);
   }
   {
     const auto& [a, b, c, d, e, f, file] = s.engine;  // `file` is read from the command line
@@ -589,6 +591,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"admin.tls_key", R"("/key.pem")"},
       {"upstream.ca_file", R"("/ca.pem")"},
       {"upstream.live", R"("1 h")"},
+      {"upstream.cache_salt", "true"},
       {"telemetry.otlp_endpoint", R"("http://a.org:4318")"},
       {"telemetry.headers_env", R"("OTLP_HEADERS")"},
       {"telemetry.service_name", R"("front-door")"},

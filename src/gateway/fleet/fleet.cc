@@ -210,6 +210,12 @@ std::vector<std::pair<ReplicaSetting, std::shared_ptr<Backend>>> Fleet::servers(
   return servers;
 }
 
+bool Fleet::may_take_salts() const {
+  const MutexLock lock(mutex_);
+  return std::ranges::any_of(replicas_,
+                             [](const auto& replica) { return replica->server->may_take_salts(); });
+}
+
 std::optional<ReplicaSetting> Fleet::setting(std::string_view name) const {
   const MutexLock lock(mutex_);
   const Replica* const replica = find(name);

@@ -157,6 +157,8 @@ class Fleet {
   void died(const std::string& name);
   /// Those that are not ejected, in the order of the settings.
   [[nodiscard]] std::vector<std::pair<ReplicaSetting, std::shared_ptr<Backend>>> servers() const;
+  /// Whether the server of a replica may take salts.
+  [[nodiscard]] bool may_take_salts() const;
   /// nullopt: no such replica.
   [[nodiscard]] std::optional<ReplicaSetting> setting(std::string_view name) const;
   /// nullopt: no such replica. Else how many requests it still has.

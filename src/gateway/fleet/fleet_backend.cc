@@ -155,7 +155,8 @@ Result<std::shared_ptr<Backend>> FleetBackend::Core::connect(const ReplicaSettin
   UpstreamSettings its = settings();
   its.url = replica.url;
   its.max_connections = kUnlimited;
-  AFI_TRY(auto upstream, Upstream::create(its, key, caller_));
+  if (replica.cache_salt.has_value()) its.cache_salt = replica.cache_salt;
+  AFI_TRY(auto upstream, Upstream::create(its, key, caller_, clock_));
   return std::shared_ptr<Backend>(std::move(upstream));
 }
 
@@ -523,6 +524,8 @@ ModelIdentity FleetBackend::identity(const std::string& model) const {
           .adapter = core_->fleet_name(),
           .chat_template = ""};
 }
+
+bool FleetBackend::may_take_salts() const { return core_->fleet().may_take_salts(); }
 
 std::shared_ptr<const Route> FleetBackend::route(const BackendRequest& request) const {
   return std::make_shared<const Route>(core_->fleet().explain(fleet_ask(request)));

@@ -70,6 +70,8 @@ class FleetBackend final : public Backend {
   [[nodiscard]] std::string name() const override;
   [[nodiscard]] ModelIdentity identity(const std::string& model) const override;
   [[nodiscard]] bool takes_anything() const override { return true; }
+  /// One of its replicas.
+  [[nodiscard]] bool may_take_salts() const override;
   [[nodiscard]] std::shared_ptr<const Route> route(const BackendRequest& request) const override;
   BackendCall ask(BackendRequest request, std::shared_ptr<BackendListener> listener) override;
 

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 
+#include "foundation/crypto/sha256.h"
 #include "foundation/platform/fault_points.h"
 #include "gateway/openai/cached_tokens.h"
 #include "gateway/openai/record.h"
@@ -66,13 +68,24 @@ CallResult of_its_health(const HttpFailure& failure, CallResult result) {
   return broke_off ? CallResult::kStatus : result;
 }
 
+/// No replica reuses for this salt what it holds for another.
+std::shared_ptr<const ContentChain> salted(const ContentChain& chain, std::string_view salt) {
+  auto made = std::make_shared<ContentChain>(chain);
+  const auto mask = sha256(std::as_bytes(std::span(salt)));
+  for (ChainLink& link : made->links) {
+    for (std::size_t i = 0; i < mask.size(); ++i) link.key.bytes[i] ^= mask[i];
+  }
+  return made;
+}
+
 }  // namespace
 
 FleetAsk fleet_ask(const BackendRequest& request) {
   if (request.request == nullptr) return {};
-  return {.model = request.request->model,
-          .chain =
-              request.chain != nullptr ? request.chain->get() : SharedChain(request.request).get()};
+  auto chain =
+      request.chain != nullptr ? request.chain->get() : SharedChain(request.request).get();
+  if (!request.salt.empty()) chain = salted(*chain, request.salt);
+  return {.model = request.request->model, .chain = std::move(chain)};
 }
 
 /// Hears one replica for one call. The head of a stream is kept back until its first byte, and a

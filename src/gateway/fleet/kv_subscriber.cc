@@ -448,6 +448,7 @@ void KvSubscriber::take_learned(const std::vector<std::unique_ptr<Feed>>& feeds)
     auto prompt = read_prompt_tokens(known.response);
     if (!prompt.has_value()) continue;
     if (adapters_.contains(known.model)) prompt->adapter = known.model;
+    if (prompt->cache_salt.empty()) prompt->cache_salt = known.salt;
     for (const std::uint32_t size : sizes) {
       const auto changes = index_.learn(link_ends(*known.chain, *prompt, size));
       for (const auto& feed : feeds) feed->match(changes);

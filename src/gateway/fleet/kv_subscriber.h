@@ -48,6 +48,7 @@ struct KnownPrompt {
   std::shared_ptr<const ContentChain> chain;
   std::string response;  // for read_prompt_tokens()
   std::string model;
+  std::string salt = {};  // that it was sent with; the response may not repeat it
 };
 
 /// Follows the KV events of replicas on a thread of its own. Whatever they send costs bounded memory

@@ -121,6 +121,7 @@ void PromptReader::offer(const BackendRequest& request, const FleetClaim& claim)
                     .is_chat = is_chat,
                     .has_media = has_media,
                     .authorization = request.headers.joined("authorization").value_or(""),
+                    .salt = claim.replica->server->takes_salts() ? request.salt : "",
                     .body = request.body,
                     .offered = clock_.now()});
   while (queue_.size() > kMostJobs || queued_bytes_ > kMostQueuedBytes) drop(queue_.begin());
@@ -188,7 +189,8 @@ void PromptReader::ask(Job job, bool renders) {
                          .body = body,
                          .operation = std::nullopt,
                          .request = nullptr,
-                         .tenant = {}};
+                         .tenant = {},
+                         .salt = job.salt};
   const std::shared_ptr<Backend> server = job.server;
   const BackendCall call = server->ask(
       std::move(request), std::make_shared<Listener>(shared_from_this(), std::move(job), renders));
@@ -213,7 +215,8 @@ void PromptReader::told(const Job& job, bool rendered, unsigned status, std::str
   }
   if (tokenizes) return ask(job, /*renders=*/false);
   if (status != 200) return;
-  callbacks_.learned({.chain = job.chain, .response = std::move(response), .model = job.model});
+  callbacks_.learned(
+      {.chain = job.chain, .response = std::move(response), .model = job.model, .salt = job.salt});
 }
 
 void PromptReader::stop() {

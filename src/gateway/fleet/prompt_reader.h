@@ -61,6 +61,7 @@ class PromptReader final : public std::enable_shared_from_this<PromptReader> {
     bool is_chat = true;
     bool has_media = false;
     std::string authorization;
+    std::string salt;  // that the prompt was sent with
     std::shared_ptr<const std::string> body;
     Duration offered{0};
   };

@@ -41,6 +41,8 @@ struct BackendRequest {
   std::vector<std::string> tags = {};  // of the entries that it makes
   bool resends = true;                 // as HttpCall::resends
   bool once = false;                   // it was sent before: see HttpCall::once
+  /// For the prefix cache of a server that takes a `cache_salt`; empty: the prompt is sent without.
+  std::string salt = {};
 };
 
 /// Of a backend that prefetches.
@@ -104,6 +106,9 @@ class Backend {
   [[nodiscard]] virtual bool takes_anything() const = 0;
   /// The path of OpenAI's API that the client means by this one: some leave out "/v1".
   [[nodiscard]] virtual std::string_view api_path(std::string_view path) const { return path; }
+  /// Whether its server takes a `cache_salt`: it may, as far as is known; it does.
+  [[nodiscard]] virtual bool may_take_salts() const { return false; }
+  [[nodiscard]] virtual bool takes_salts() const { return false; }
   /// Whether it may be asked for this path.
   [[nodiscard]] virtual bool serves(std::string_view path) const {
     return path.starts_with("/v1/");

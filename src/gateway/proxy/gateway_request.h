@@ -167,6 +167,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   void unsubscribe();
   [[nodiscard]] std::function<void()> leaving() const;
   [[nodiscard]] RequestUsage usage() const {
+  [[nodiscard]] std::string cache_salt() const;
     return {.asked = asked_, .config = *config_, .keys = gateway_.keys()};
   }
   void charge_joined() const;

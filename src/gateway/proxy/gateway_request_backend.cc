@@ -6,6 +6,7 @@
 
 #include "caches/language/same_answer.h"
 #include "gateway/access/cors.h"
+#include "gateway/proxy/cache_salt.h"
 #include "gateway/proxy/gateway_request.h"
 #include "gateway/proxy/retry_after.h"
 #include "gateway/proxy/upstream.h"
@@ -185,7 +186,20 @@ BackendRequest GatewayRequest::backend_request() const {
           .tenant_name = asked_.tenant.owner,
           .space = asked_.space,
           .hints = asked_.directives.hints,
-          .tags = backend_tags(asked_)};
+          .tags = backend_tags(asked_),
+          .salt = cache_salt()};
+}
+
+/// Clients without a key and a namespace of their own are one tenant, to whom prompts without a salt belong.
+std::string GatewayRequest::cache_salt() const {
+  const bool can_prefill =
+      asked_.operation.has_value() ||
+      prefills(std::string_view(request_.target).substr(0, request_.target.find('?')));
+  if (!can_prefill || !gateway_.parts().backend.may_take_salts()) return {};
+  const std::string_view clients = asked_.api == nullptr ? "" : cache_salt_of(*asked_.api);
+  const bool is_anonymous = asked_.tenant.id == "anonymous" && asked_.directives.name_space.empty();
+  if (is_anonymous && clients.empty()) return {};
+  return derived_cache_salt(gateway_.parts().root, asked_.tenant.cache_namespace, clients);
 }
 
 void GatewayRequest::ask_backend(const std::shared_ptr<SharedResponse>& response) {

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "foundation/text/ascii.h"
+#include "gateway/proxy/cache_salt.h"
 
 namespace afterimage {
 namespace {
@@ -63,12 +64,14 @@ HttpHeaders end_to_end(const HttpHeaders& headers) {
 }
 
 Result<std::unique_ptr<Upstream>> Upstream::create(const UpstreamSettings& settings,
-                                                   std::string key, HttpCaller& caller) {
+                                                   std::string key, HttpCaller& caller,
+                                                   const Clock& clock) {
   AFI_TRY(Url url, parse_url(settings.url));
   while (url.target.ends_with('/')) url.target.pop_back();
   // People write the address with the version, as clients want it, or without.
   if (url.target.ends_with("/v1")) url.target.resize(url.target.size() - 3);
-  return std::unique_ptr<Upstream>(new Upstream(settings, std::move(url), std::move(key), caller));
+  return std::unique_ptr<Upstream>(
+      new Upstream(settings, std::move(url), std::move(key), caller, clock));
 }
 
 ModelIdentity Upstream::identity(const std::string& model) const {
@@ -77,6 +80,19 @@ ModelIdentity Upstream::identity(const std::string& model) const {
           .encoder = "upstream",
           .adapter = settings_.url,
           .chat_template = ""};
+}
+
+HttpHeaders Upstream::headers_of(const BackendRequest& request) const {
+  HttpHeaders headers = end_to_end(request.headers);
+  std::vector<std::string> ours;
+  for (const auto& [name, value] : headers) {
+    if (is_ours(name)) ours.push_back(name);
+  }
+  for (const std::string& name : ours) headers.remove(name);
+  // What is kept has to be read.
+  headers.set("Accept-Encoding", "identity");
+  if (!key_.empty()) headers.set("Authorization", "Bearer " + key_);
+  return headers;
 }
 
 BackendCall Upstream::ask(BackendRequest request, std::shared_ptr<BackendListener> listener) {
@@ -90,22 +106,16 @@ BackendCall Upstream::ask(BackendRequest request, std::shared_ptr<BackendListene
   HttpCall call{
       .method = request.method,
       .url = url_,
-      .headers = end_to_end(request.headers),
+      .headers = headers_of(request),
       .body = request.method == "GET" || request.method == "HEAD" ? nullptr : request.body,
       .connect_timeout = settings_.connect_timeout,
       .idle_timeout = settings_.idle_timeout,
       .resends = request.resends,
       .once = request.once};
   call.url.target += request.target;
-  HttpHeaders& headers = call.headers;
-  std::vector<std::string> ours;
-  for (const auto& [name, value] : headers) {
-    if (is_ours(name)) ours.push_back(name);
+  if (!request.salt.empty() && call.body != nullptr && salts_.takes_now(call.headers)) {
+    call.splice = cache_salt_splice(*call.body, request.salt);
   }
-  for (const std::string& name : ours) headers.remove(name);
-  // What is kept has to be read.
-  headers.set("Accept-Encoding", "identity");
-  if (!key_.empty()) headers.set("Authorization", "Bearer " + key_);
   const HttpCallHandle handle =
       caller_.call(std::move(call), std::make_shared<Counted>(std::move(listener), on_their_way_));
   return {.cancel = [handle] { handle.cancel(); }, .handle = handle};

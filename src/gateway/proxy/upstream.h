@@ -6,38 +6,45 @@
 
 #include "gateway/config/settings.h"
 #include "gateway/proxy/backend.h"
+#include "gateway/proxy/salt_support.h"
 
 namespace afterimage {
 
 /// Any OpenAI-compatible server. It gets the client's body, path and headers unchanged, except
-/// hop-by-hop headers and X-Afterimage-*.
+/// hop-by-hop headers and X-Afterimage-*, and the request's salt as `cache_salt` if it takes one.
 ///
 /// Errors   create: kInvalidArgument: not an http(s) URL. ask: as HttpCaller says, and kUnavailable
 ///          if upstream.max_connections calls are on their way.
 /// Threads  Any.
 class Upstream final : public Backend {
  public:
-  /// `caller` outlives it. `key` replaces the client's API key; empty: the client's is sent.
+  /// `caller` and `clock` outlive it. `key` replaces the client's API key; empty: the client's is sent.
   static Result<std::unique_ptr<Upstream>> create(const UpstreamSettings& settings, std::string key,
-                                                  HttpCaller& caller);
+                                                  HttpCaller& caller, const Clock& clock);
 
   [[nodiscard]] std::string_view kind() const override { return "upstream"; }
   [[nodiscard]] std::string name() const override { return settings_.url; }
   [[nodiscard]] ModelIdentity identity(const std::string& model) const override;
   [[nodiscard]] bool takes_anything() const override { return true; }
+  [[nodiscard]] bool may_take_salts() const override { return salts_.may_take(); }
+  [[nodiscard]] bool takes_salts() const override { return salts_.takes(); }
   BackendCall ask(BackendRequest request, std::shared_ptr<BackendListener> listener) override;
 
  private:
-  Upstream(UpstreamSettings settings, Url url, std::string key, HttpCaller& caller)
+  Upstream(UpstreamSettings settings, Url url, std::string key, HttpCaller& caller,
+           const Clock& clock)
       : settings_(std::move(settings)),
         url_(std::move(url)),
         key_(std::move(key)),
-        caller_(caller) {}
+        caller_(caller),
+        salts_(settings_.cache_salt, url_, caller, clock) {}
+  [[nodiscard]] HttpHeaders headers_of(const BackendRequest& request) const;
 
   UpstreamSettings settings_;
   Url url_;
   std::string key_;
   HttpCaller& caller_;
+  SaltSupport salts_;
   std::shared_ptr<std::atomic<std::uint32_t>> on_their_way_ =
       std::make_shared<std::atomic<std::uint32_t>>(0);
 };

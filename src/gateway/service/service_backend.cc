@@ -56,7 +56,7 @@ Result<void> Service::State::open_backend() {
   AFI_TRY(const std::string key, key_in("upstream.key_env", settings.upstream.key_env));
   AFI_TRY(HttpCaller* const calls, upstream_caller());
   if (settings.upstream.replicas.empty()) {
-    AFI_TRY(backend, Upstream::create(settings.upstream, key, *calls));
+    AFI_TRY(backend, Upstream::create(settings.upstream, key, *calls, clock));
     return {};
   }
   AFI_TRY(auto several,
