@@ -312,6 +312,14 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
       {"tenants", tenants_json(gateway, counts.tenants)}};
 }
 
+json stabilised_json(const Decision& decision) {
+  json parts = json::array();
+  for (const StabilisedPart& part : decision.stabilised) {
+    parts.push_back({{"change", part.change}, {"place", part.place}});
+  }
+  return parts;
+}
+
 json decision_json(const Decision& decision) {
   const bool is_stored = decision.stored == StoreResult::kStored;
   json said = {
@@ -330,6 +338,7 @@ json decision_json(const Decision& decision) {
       {"miss", decision.miss.has_value() ? to_string(*decision.miss) : ""},
       {"took_ms", milliseconds(decision.took)},
       {"ignored", decision.ignored},
+      {"stabilised", stabilised_json(decision)},
       {"repeats", decision.repeats},
       {"saved_ms", milliseconds(decision.saved)},
       {"status", decision.status},

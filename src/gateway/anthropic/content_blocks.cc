@@ -249,8 +249,11 @@ Result<std::vector<std::string_view>> read_instructions(const JsonValue& content
                                                         const MessageContext& context) {
   std::vector<std::string_view> texts;
   const auto add = [&](std::string_view text, const std::string& where) {
-    const std::string_view rest = without_volatile_line(text);
-    if (rest.size() != text.size()) context.ignored.push_back(where);
+    const std::string_view rest = context.keeps_billing_lines ? text : without_volatile_line(text);
+    if (rest.size() != text.size()) {
+      context.ignored.push_back(where);
+      ++context.billing_lines;
+    }
     if (rest.size() == text.size() || !rest.empty()) texts.push_back(rest);
   };
   if (content.is(JsonKind::kString)) {

@@ -17,6 +17,8 @@ namespace afterimage {
 struct MessageContext {
   const FileLookup& files;
   std::vector<std::string>& ignored;  // places of what was left out
+  std::size_t& billing_lines;         // how many were left out
+  bool keeps_billing_lines = false;
 };
 
 /// The messages of a chat. The last one of a user stays open for instructions that follow it.
@@ -39,7 +41,7 @@ class ChatMessages {
 };
 
 /// Adds the chat's system message for `system`, a string or a list of text blocks; none: nothing. A
-/// billing line is left out.
+/// billing line is left out, unless the context keeps it.
 ///
 /// Errors   As read_messages_request(), for this and the next.
 Result<void> add_system(const JsonValue& system, const MessageContext& context,

@@ -21,8 +21,13 @@ constexpr auto kServerTools = std::to_array<std::string_view>(
 
 class Reading {
  public:
-  Reading(const JsonValue& root, const FileLookup& files, MessagesUse use)
-      : root_(root), context_{.files = files, .ignored = request_.ignored}, use_(use) {}
+  Reading(const JsonValue& root, const FileLookup& files, MessagesUse use, bool keeps_billing_lines)
+      : root_(root),
+        context_{.files = files,
+                 .ignored = request_.ignored,
+                 .billing_lines = request_.billing_lines,
+                 .keeps_billing_lines = keeps_billing_lines},
+        use_(use) {}
 
   Result<MessagesRequest> run() && {
     AFI_TRY_VOID(check_fields());
@@ -291,13 +296,13 @@ class Reading {
 }  // namespace
 
 Result<MessagesRequest> read_messages_request(std::string_view body, const FileLookup& files,
-                                              MessagesUse use) {
+                                              MessagesUse use, bool keeps_billing_lines) {
   JsonReader json;
   const auto root = json.read(body);
   if (!root.has_value())
     return wrong_field("the body", "cannot be parsed: " + root.error().message);
   if (!root->is(JsonKind::kObject)) return wrong_field("the body", "must be a JSON object");
-  return Reading(*root, files, use).run();
+  return Reading(*root, files, use, keeps_billing_lines).run();
 }
 
 }  // namespace afterimage

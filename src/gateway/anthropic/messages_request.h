@@ -20,6 +20,7 @@ struct MessagesRequest {
   bool only_prefills = false;        // max_tokens is 0: nobody reads what is generated
   std::vector<std::string> stops;    // stop_sequences
   std::vector<std::string> ignored;  // what was left out of the chat: "diagnostics", "tools[3]"
+  std::size_t billing_lines = 0;     // of them
 };
 
 enum class MessagesUse : unsigned char { kAnswer, kCount };
@@ -35,6 +36,7 @@ enum class MessagesUse : unsigned char { kAnswer, kCount };
 /// Source   docs/protocols.md lists every field.
 [[nodiscard]] Result<MessagesRequest> read_messages_request(std::string_view body,
                                                             const FileLookup& files,
-                                                            MessagesUse use = MessagesUse::kAnswer);
+                                                            MessagesUse use = MessagesUse::kAnswer,
+                                                            bool keeps_billing_lines = false);
 
 }  // namespace afterimage

@@ -56,7 +56,8 @@ std::string anthropic_error(unsigned status, std::string_view message,
 
 Result<std::string> MessagesTranslation::request(std::string_view body,
                                                  const ClientContext& context) {
-  AFI_TRY(asked_, read_messages_request(body, context.files));
+  AFI_TRY(asked_, read_messages_request(body, context.files, MessagesUse::kAnswer,
+                                        context.keeps_billing_lines));
   return std::exchange(asked_.chat, {});
 }
 

@@ -30,6 +30,7 @@ class MessagesTranslation final : public Translation {
                                             const ClientContext& context) override;
   [[nodiscard]] std::string_view id_header() const override { return "request-id"; }
   [[nodiscard]] const std::vector<std::string>& ignored() const override { return asked_.ignored; }
+  [[nodiscard]] std::size_t billing_lines() const override { return asked_.billing_lines; }
   [[nodiscard]] bool streams() const override { return asked_.stream; }
   [[nodiscard]] std::string error_body(unsigned status, std::string_view message,
                                        std::string_view code,

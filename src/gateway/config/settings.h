@@ -67,6 +67,14 @@ struct UpstreamSettings {
   [[nodiscard]] bool is_set() const { return !url.empty() || !replicas.empty(); }
 };
 
+/// What of a prompt may be changed so that it begins as the one before.
+struct PromptSettings {
+  /// "billing-lines", "tool-order", "schema-keys", "date-line": see gateway/protocol/stabilise.h.
+  std::vector<std::string> stabilise = {"billing-lines"};
+
+  bool operator==(const PromptSettings&) const = default;
+};
+
 struct EngineSettings {  // the built-in engine
   std::string model = "afterimage-reference";
   /// For requests that set no limit; absent: the engine's own (llama: none, reference: 64).
@@ -272,6 +280,7 @@ struct Settings {
   ListenSettings listen;
   AdminSettings admin;
   UpstreamSettings upstream;
+  PromptSettings prompt;
   EngineSettings engine;
   MemorySettings memory;
   MovedMediaSettings moved_media;

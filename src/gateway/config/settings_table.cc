@@ -189,6 +189,15 @@ void add_upstream(std::vector<Setting<Settings>>& table) {
       kAtStart, upstream(&UpstreamSettings::max_connections), between(1U, kMaxCount));
 }
 
+void add_prompt(std::vector<Setting<Settings>>& table) {
+  table.push_back(setting<Settings>(
+      {"prompt.stabilise",
+       "Changes of prompts that keep prefixes stable: docs/stable-prompts.md lists them; []: none.",
+       R"(["billing-lines", "tool-order"])"},
+      kAtReload, at(&Settings::prompt, &PromptSettings::stabilise),
+      each(one_of({"billing-lines", "tool-order", "schema-keys", "date-line"}))));
+}
+
 void add_engine(std::vector<Setting<Settings>>& table) {
   const auto engine = [](auto member) { return at(&Settings::engine, member); };
   const auto add = [&](Text text, TakesEffect effect, auto get, auto check) {
@@ -531,6 +540,7 @@ std::vector<Setting<Settings>> make_settings_table() {
   add_listeners(table);
   add_upstream(table);
   add_replicas(table);
+  add_prompt(table);
   add_engine(table);
   add_memory_and_remote(table);
   add_moved_media(table);

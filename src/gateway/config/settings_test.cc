@@ -194,6 +194,7 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
        "tokenize=-1 is not a whole number between 0 and 1000"},
       {"[upstream]\nreplicas = [\"http://a tokenize=1001\"]", "tokenize=1001 is not a whole"},
       {"[upstream]\nreplicas = [\"http://a cache_salt=yes\"]", "cache_salt=yes is neither true"},
+      {"[prompt]\nstabilise = [\"dates\"]", "'dates' is not one of billing-lines, tool-order"},
       {"[upstream]\nrouting = \"random\"", "upstream.routing: 'random' is not one of content, "},
       {"[upstream]\nhealth_path = \"health\"", "upstream.health_path: 'health' is not a path"},
       {"[engine]\nmodel = \"\"", "engine.model: the value must not be empty"},
@@ -386,8 +387,9 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     members[section] = sizeof...(member);
   };
   {
-    const auto& [listen, admin, upstream, engine, memory, moved_media, remote, answers, similarity,
-                 media, files, responses, limits, log, telemetry, tenancy, secret_file] = s;
+    const auto& [listen, admin, upstream, prompt, engine, memory, moved_media, remote, answers,
+                 similarity, media, files, responses, limits, log, telemetry, tenancy,
+                 secret_file] = s;
     count("", secret_file);
   }
   {
@@ -401,6 +403,10 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r] = s.upstream;
     count("upstream", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r);
+  }
+  {
+    const auto& [a] = s.prompt;
+    count("prompt", a);
   }
   {
     const auto& [a, b, c, d, e, f, file] = s.engine;  // `file` is read from the command line
@@ -592,6 +598,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"upstream.ca_file", R"("/ca.pem")"},
       {"upstream.live", R"("1 h")"},
       {"upstream.cache_salt", "true"},
+      {"prompt.stabilise", R"(["tool-order"])"},
       {"telemetry.otlp_endpoint", R"("http://a.org:4318")"},
       {"telemetry.headers_env", R"("OTLP_HEADERS")"},
       {"telemetry.service_name", R"("front-door")"},

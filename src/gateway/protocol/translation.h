@@ -19,6 +19,7 @@ namespace afterimage {
 struct ClientContext {
   std::string tenant;  // whose files and responses it may name
   FileLookup files;
+  bool keeps_billing_lines = false;  // else they are left out: see stabilise.h
 };
 
 /// One request of another protocol, by way of a chat completion: the request becomes a chat's, and
@@ -46,6 +47,8 @@ class Translation : protected AnswerListener {
   [[nodiscard]] virtual std::string_view id_header() const { return {}; }
   /// What of the request was left out of the chat: "context_management", "tools[3]".
   [[nodiscard]] virtual const std::vector<std::string>& ignored() const = 0;
+  /// How many of them were billing lines.
+  [[nodiscard]] virtual std::size_t billing_lines() const { return 0; }
   /// The tokens of the prompt, where they are known before the answer is read.
   void know_prompt(const TokenUsage& usage) { on_prompt(usage); }
   /// The client asked for events.

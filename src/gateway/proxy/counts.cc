@@ -185,6 +185,14 @@ void Counts::reported_wrong(std::string_view level) {
       .add();
 }
 
+void Counts::stabilised(std::string_view change, std::size_t parts) {
+  metrics_
+      .counter("afterimage_prompt_stabilised_total",
+               "Parts of prompts that were changed so that they begin as the one before",
+               {{"change", std::string(change)}})
+      .add(static_cast<double>(parts));
+}
+
 void Counts::upstream_answered(unsigned status) {
   metrics_
       .counter("afterimage_upstream_requests_total",

@@ -69,6 +69,8 @@ class Counts {
   void reported_wrong(std::string_view level);
   void leased(LeaseOutcome outcome) { leases_[static_cast<std::size_t>(outcome)].add(); }
   void not_stored(StoreResult why) { not_stored_[static_cast<std::size_t>(why) - 1].add(); }
+  /// Parts of prompts that were changed, as Stabilising names the change.
+  void stabilised(std::string_view change, std::size_t parts);
   void upstream_answered(unsigned status);
   void upstream_failed(std::string_view kind);
 

@@ -17,6 +17,7 @@
 #include "caches/similarity/similar_answers.h"
 #include "foundation/platform/mutex.h"
 #include "gateway/access/cache_control.h"
+#include "gateway/protocol/stabilise.h"
 #include "gateway/proxy/answer_history.h"
 #include "gateway/proxy/reasons.h"
 #include "gateway/proxy/route.h"
@@ -77,11 +78,12 @@ struct Decision {
   std::uint64_t saved_output_tokens = 0;
   unsigned status = 0;
   std::string request_id;
-  std::string trace_id;              // of the request's W3C traceparent, if any
-  std::string question;              // its beginning
-  std::string scope;                 // hex
-  std::vector<std::string> ignored;  // what of the request has no influence on the answer
-  bool repeats = false;              // a bypass: this process has seen an equal request before
+  std::string trace_id;                    // of the request's W3C traceparent, if any
+  std::string question;                    // its beginning
+  std::string scope;                       // hex
+  std::vector<std::string> ignored;        // what of the request has no influence on the answer
+  std::vector<StabilisedPart> stabilised;  // what of the prompt was changed
+  bool repeats = false;  // a bypass: this process has seen an equal request before
   std::optional<StoreResult> stored = std::nullopt;  // absent: nothing was to be stored
   std::optional<MissReason> miss = std::nullopt;     // why the look-up found nothing
   std::uint32_t draw = 0;                            // of a sampled request; 0: none

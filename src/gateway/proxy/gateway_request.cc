@@ -229,6 +229,16 @@ void GatewayRequest::note_texts(std::string_view body) {
 
 /// nullopt: the body is what it was.
 Result<std::optional<std::string>> GatewayRequest::translated_body() {
+  const Stabilising may = stabilising_of(config_->settings.prompt.stabilise);
+  AFI_TRY(std::optional<std::string> chat, chat_body(may));
+  if (asked_.operation != ApiOperation::kChat) return chat;
+  auto stable = stabilised(chat.has_value() ? *chat : *request_.body, may);
+  if (!stable.has_value()) return chat;
+  decision_.stabilised = std::move(stable->parts);
+  return std::move(stable->body);
+}
+
+Result<std::optional<std::string>> GatewayRequest::chat_body(const Stabilising& may) {
   const FileLookup files = [this, find = gateway_.files_of(asked_.tenant)](std::string_view id) {
     auto file = find(id);
     if (file.has_value()) {
@@ -237,11 +247,14 @@ Result<std::optional<std::string>> GatewayRequest::translated_body() {
     return file;
   };
   if (translation_ != nullptr) {
-    return translation_->request(*request_.body, {.tenant = asked_.tenant.id, .files = files});
+    return translation_->request(
+        *request_.body,
+        {.tenant = asked_.tenant.id, .files = files, .keeps_billing_lines = !may.billing_lines});
   }
   std::optional<std::string> chat;
   if (asked_.operation != ApiOperation::kChat) return chat;
-  if (auto without = without_volatile_lines(*request_.body)) {
+  auto without = may.billing_lines ? without_volatile_lines(*request_.body) : std::nullopt;
+  if (without.has_value()) {
     left_out_ = std::move(without->left_out);
     chat = std::move(without->body);
   }
@@ -395,6 +408,7 @@ void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
     add_cache_headers(headers, said);
   }
   note_ignored(status < 400 ? &headers : nullptr);
+  if (status < 400) note_stabilised(headers);
   headers.set("X-Request-Id", decision_.request_id);
   if (!responder_.has_value()) return;
   HttpReply made{.status = status, .headers = std::move(headers), .body = std::move(body)};
@@ -419,8 +433,25 @@ void GatewayRequest::note_ignored(HttpHeaders* headers) {
   if (translation_ != nullptr) add(translation_->ignored());
 }
 
+void GatewayRequest::note_stabilised(HttpHeaders& headers) const {
+  std::vector<std::string> places;
+  for (const StabilisedPart& part : decision_.stabilised) {
+    if (std::ranges::find(places, part.place) == places.end()) places.push_back(part.place);
+  }
+  if (!places.empty()) headers.set("X-Afterimage-Stabilised", list_of(places));
+}
+
+void GatewayRequest::count_stabilised() {
+  Counts& counts = gateway_.counts();
+  for (const StabilisedPart& part : decision_.stabilised) counts.stabilised(part.change, 1);
+  const std::size_t lines =
+      translation_ != nullptr ? translation_->billing_lines() : left_out_.size();
+  if (lines > 0) counts.stabilised("billing-lines", lines);
+}
+
 void GatewayRequest::record_decision() {
   if (std::exchange(recorded_, true) || !responder_.has_value()) return;
+  count_stabilised();
   if (terms_.has_value()) {
     Answered answered{.asked = stored_question(), .stored_as = asked_.question->text()};
     if (found_.has_value()) answered.stored_as = found_->lookup.steps.back().candidate;

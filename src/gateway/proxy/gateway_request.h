@@ -15,6 +15,7 @@
 #include "gateway/access/cache_control.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/request.h"
+#include "gateway/protocol/stabilise.h"
 #include "gateway/protocol/translation.h"
 #include "gateway/proxy/answer_storing.h"
 #include "gateway/proxy/client_presence.h"
@@ -73,10 +74,14 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   /// A refusal: it cannot be one.
   [[nodiscard]] std::optional<Refusal> translate_body();
   [[nodiscard]] Result<std::optional<std::string>> translated_body();
+  /// The same before the changes of prompt.stabilise.
+  [[nodiscard]] Result<std::optional<std::string>> chat_body(const Stabilising& may);
   void note_texts(std::string_view body);
   /// In the decision and the headers, if they are given: what of the request was left out, or is not
   /// enforced.
   void note_ignored(HttpHeaders* headers);
+  void note_stabilised(HttpHeaders& headers) const;
+  void count_stabilised();
   /// An error: it cannot be read.
   [[nodiscard]] Result<std::optional<Refusal>> read_body();
   [[nodiscard]] bool has_all_media() const;
@@ -162,12 +167,12 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   void ask_backend(const std::shared_ptr<SharedResponse>& response);
   void verify_later(const AnswerLookup& found, const ApiRecord& record);
   [[nodiscard]] BackendRequest backend_request() const;
+  [[nodiscard]] std::string cache_salt() const;
   [[nodiscard]] SharedResponse& response() const { return subscriber_->response(); }
   void subscribe(std::shared_ptr<SharedResponse::Subscriber> subscriber, bool leads);
   void unsubscribe();
   [[nodiscard]] std::function<void()> leaving() const;
   [[nodiscard]] RequestUsage usage() const {
-  [[nodiscard]] std::string cache_salt() const;
     return {.asked = asked_, .config = *config_, .keys = gateway_.keys()};
   }
   void charge_joined() const;

@@ -14,10 +14,11 @@
 namespace afterimage {
 namespace {
 
-/// The text of a content that has nothing else, without volatile lines; nullopt: it has, or is none.
-std::optional<std::string> text_of(const JsonValue& content, bool& has_volatile) {
+/// The text of a content that has nothing else, without volatile lines unless it keeps them; nullopt: it
+/// has, or is none.
+std::optional<std::string> text_of(const JsonValue& content, bool keeps, bool& has_volatile) {
   const auto rest_of = [&](std::string_view text) {
-    const std::string_view rest = without_volatile_line(text);
+    const std::string_view rest = keeps ? text : without_volatile_line(text);
     has_volatile = has_volatile || rest.size() != text.size();
     return std::string(rest);
   };
@@ -145,8 +146,9 @@ Result<void> InputItems::add_message(const JsonValue& item, const std::string& p
   keep_item(item, "msg_");
   if (role == "system" || role == "developer") {
     bool has_volatile = false;
-    if (const auto text = text_of(item["content"], has_volatile)) {
+    if (const auto text = text_of(item["content"], keeps_billing_lines_, has_volatile)) {
       if (has_volatile) ignored_.push_back(place + ".content");
+      if (has_volatile) ++billing_lines_;
       if (has_volatile && text->empty()) return {};
       end_assistant();
       add_instructions(*text);

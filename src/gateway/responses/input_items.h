@@ -25,8 +25,13 @@ class InputItems {
   /// Tools that items bring are added to `tools`, places of what is left out to `ignored`; all outlive
   /// it.
   InputItems(const FileLookup& files, std::string_view id, bool goes_on, ChatTools& tools,
-             std::vector<std::string>& ignored)
-      : files_(files), id_(id), goes_on_(goes_on), tools_(tools), ignored_(ignored) {}
+             std::vector<std::string>& ignored, bool keeps_billing_lines = false)
+      : files_(files),
+        id_(id),
+        goes_on_(goes_on),
+        tools_(tools),
+        ignored_(ignored),
+        keeps_billing_lines_(keeps_billing_lines) {}
 
   /// `input`: a string, or a list of items.
   Result<void> read(const JsonValue& input);
@@ -34,6 +39,8 @@ class InputItems {
   [[nodiscard]] const std::string& messages() const { return messages_; }
   /// What the items before all others instruct: it belongs into the chat's system message.
   [[nodiscard]] const std::string& instructions() const { return instructions_; }
+  /// How many were left out.
+  [[nodiscard]] std::size_t billing_lines() const { return billing_lines_; }
   /// A JSON array; every item has an id.
   [[nodiscard]] std::string items() const { return items_.text(); }
 
@@ -75,6 +82,8 @@ class InputItems {
   bool goes_on_;
   ChatTools& tools_;
   std::vector<std::string>& ignored_;
+  bool keeps_billing_lines_;
+  std::size_t billing_lines_ = 0;
   std::string instructions_;
   std::string messages_;
   JsonArray items_;

@@ -50,8 +50,12 @@ bool is_one_of(std::string_view name, const auto& names) {
 class Reading {
  public:
   Reading(const JsonValue& root, const FileLookup& files, const ResponseLookup& responses,
-          std::string_view id)
-      : root_(root), files_(files), responses_(responses), id_(id) {}
+          std::string_view id, bool keeps_billing_lines)
+      : root_(root),
+        files_(files),
+        responses_(responses),
+        id_(id),
+        keeps_billing_lines_(keeps_billing_lines) {}
 
   Result<ResponsesRequest> run() && {
     AFI_TRY_VOID(check_fields());
@@ -129,13 +133,18 @@ class Reading {
     bool is_said = !instructions.is_none();
     if (is_said) {
       AFI_TRY(const std::string_view text, text_field(instructions, "instructions"));
-      system = without_volatile_line(text);
-      if (system.size() != text.size()) ignore("instructions");
+      system = keeps_billing_lines_ ? text : without_volatile_line(text);
+      if (system.size() != text.size()) {
+        ignore("instructions");
+        ++request_.billing_lines;
+      }
       is_said = system.size() == text.size() || !system.empty();
     }
     AFI_TRY_VOID(read_previous(root_["previous_response_id"]));
-    InputItems items(files_, id_, !request_.previous_id.empty(), tools_, request_.ignored);
+    InputItems items(files_, id_, !request_.previous_id.empty(), tools_, request_.ignored,
+                     keeps_billing_lines_);
     AFI_TRY_VOID(items.read(root_["input"]));
+    request_.billing_lines += items.billing_lines();
     request_.first_instructions += items.instructions();
     if (!request_.messages.empty() && !items.messages().empty()) request_.messages += ',';
     request_.messages += items.messages();
@@ -310,6 +319,7 @@ class Reading {
   const FileLookup& files_;
   const ResponseLookup& responses_;
   std::string_view id_;
+  bool keeps_billing_lines_;
   JsonObject chat_;
   ResponsesRequest request_;
   ChatTools tools_{request_.ignored};
@@ -319,13 +329,13 @@ class Reading {
 
 Result<ResponsesRequest> read_responses_request(std::string_view body, const FileLookup& files,
                                                 const ResponseLookup& responses,
-                                                std::string_view id) {
+                                                std::string_view id, bool keeps_billing_lines) {
   JsonReader json;
   const auto root = json.read(body);
   if (!root.has_value())
     return wrong_field("the body", "cannot be parsed: " + root.error().message);
   if (!root->is(JsonKind::kObject)) return wrong_field("the body", "must be a JSON object");
-  return Reading(*root, files, responses, id).run();
+  return Reading(*root, files, responses, id, keeps_billing_lines).run();
 }
 
 }  // namespace afterimage

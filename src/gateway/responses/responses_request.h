@@ -27,6 +27,7 @@ struct ResponsesRequest {
   std::string first_instructions;    // of the conversation's first items
   ResponsesTools tools;              // by their names in the chat
   std::vector<std::string> ignored;  // what was left out of the chat: "client_metadata", "tools[2]"
+  std::size_t billing_lines = 0;     // of them
   std::string echo;  // members of the response object that repeat the request: "\"a\":1,\"b\":2"
 };
 
@@ -43,6 +44,7 @@ using ResponseLookup =
 [[nodiscard]] Result<ResponsesRequest> read_responses_request(std::string_view body,
                                                               const FileLookup& files,
                                                               const ResponseLookup& responses,
-                                                              std::string_view id);
+                                                              std::string_view id,
+                                                              bool keeps_billing_lines = false);
 
 }  // namespace afterimage

@@ -51,7 +51,8 @@ Result<std::string> ResponsesTranslation::request(std::string_view body,
                                                   const ClientContext& context) {
   tenant_ = context.tenant;
   const auto find = [&](std::string_view id) { return store_.find(tenant_, id); };
-  AFI_TRY(asked_, read_responses_request(body, context.files, find, id_));
+  AFI_TRY(asked_,
+          read_responses_request(body, context.files, find, id_, context.keeps_billing_lines));
   return std::exchange(asked_.chat, {});
 }
 

@@ -32,6 +32,7 @@ class ResponsesTranslation final : public Translation {
   [[nodiscard]] Result<std::string> request(std::string_view body,
                                             const ClientContext& context) override;
   [[nodiscard]] const std::vector<std::string>& ignored() const override { return asked_.ignored; }
+  [[nodiscard]] std::size_t billing_lines() const override { return asked_.billing_lines; }
   [[nodiscard]] bool streams() const override { return asked_.stream; }
   [[nodiscard]] std::string error_body(unsigned status, std::string_view message,
                                        std::string_view code,
