@@ -20,14 +20,13 @@ enum class PartChange : unsigned char {
   kReordered,          // tools or media: the same, in another order
   kOptions,            // media: the same bytes with another option, as `detail`
   kResized,            // media: other bytes, and another width or height
-  kReadressed,         // media by address: another query of the same address
+  kReaddressed,        // media by address: another query of the same address
   kReasoningDropped,   // a message without the reasoning that it had
   kToolCallRewritten,  // a message whose tool calls mean the same, written differently
-  kOtherConversation,  // another first message: nothing is lost
 };
-inline constexpr std::size_t kPartChanges = 10;
+inline constexpr std::size_t kPartChanges = 9;
 /// "changed", "added", "removed", "reordered", "options", "resized", "readdressed", "reasoning-dropped",
-/// "tool-call-rewritten", "other-conversation".
+/// "tool-call-rewritten".
 std::string_view to_string(PartChange change);
 
 /// What the text at the place that changed looks like, before or after.
@@ -47,14 +46,18 @@ inline constexpr std::size_t kLooks = 10;
 /// "none", "date", "time", "counter", "id", "hash", "number", "nonce", "whitespace", "text".
 std::string_view to_string(Looks looks);
 
+/// Two prompts that have no more than this in common behind the place where they part are about
+/// something else.
+inline constexpr std::uint64_t kLeastLoss = 64;
+
 /// Where a prompt parts from an earlier one.
 ///
 /// Unit     Bytes of text as the request has it; a media item counts as kMediaBytes.
 struct PromptDivergence {
   std::uint64_t shared_bytes = 0;  // from the beginning
   std::uint64_t total_bytes = 0;   // of the new prompt
-  /// Of the new prompt, that the earlier one would have shared had they not parted: what the server
-  /// computes again.
+  /// Of the new prompt, behind the place where they part: what the earlier one has as well, so that the
+  /// server computes it again.
   std::uint64_t lost_bytes = 0;
   /// Of the new prompt; of the earlier one if the part was removed. nullopt: the new prompt begins with the
   /// whole earlier one, or the other way round.
@@ -64,9 +67,8 @@ struct PromptDivergence {
   std::optional<std::uint64_t> offset = std::nullopt;
   Looks looks = Looks::kNone;
 
-  [[nodiscard]] bool loses() const {
-    return part.has_value() && change != PartChange::kOtherConversation;
-  }
+  /// Not if what follows is another question, or nothing.
+  [[nodiscard]] bool loses() const { return part.has_value() && lost_bytes >= kLeastLoss; }
   bool operator==(const PromptDivergence&) const = default;
 };
 

@@ -2,21 +2,26 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "afterimage/secret.h"
 #include "afterimage/units.h"
 #include "foundation/platform/mutex.h"
 #include "gateway/prompts/content_chain.h"
 #include "gateway/prompts/prompt_record.h"
+#include "gateway/prompts/prompt_report.h"
 
 namespace afterimage {
 
@@ -24,26 +29,39 @@ namespace afterimage {
 ///
 /// Memory   At most `capacity`, of all tenants together; then the oldest prompt of the tenant that holds the
 ///          most leaves. The next turn of a conversation takes the place of the one before it.
-/// Cost     find_closest() and add() depend on the prompt, not on how many are kept.
+/// Cost     Depends on the prompt, not on how many are kept.
 /// Threads  Any.
 class PromptHistory {
  public:
   using Shared = std::shared_ptr<const PromptRecord>;
 
-  /// `capacity` 0: nothing is kept.
-  explicit PromptHistory(Bytes capacity) : capacity_(capacity) {}
+  /// `capacity` 0: nothing is kept. `secret`: of this process.
+  PromptHistory(Bytes capacity, const Secret& secret) : recorder_(secret), capacity_(capacity) {}
   [[nodiscard]] bool is_enabled() const { return capacity_ > Bytes(0); }
 
-  /// The prompt of `tenant` that shares the most links from the beginning with this one; if none shares
-  /// any, the last of the same conversation, else the last of the same operation. nullptr: none.
-  [[nodiscard]] Shared find_closest(const std::string& tenant, const ContentChain& chain,
-                                    const PromptOrigin& origin) const;
-  /// The prompt whose answer had this id. nullptr: none of `tenant`, or it has left.
-  [[nodiscard]] Shared find_response(const std::string& tenant, std::string_view response_id) const;
+  /// A prompt, the closest earlier one, and where they part.
+  struct Comparison {
+    Shared now;
+    Shared earlier;             // nullptr: there is none
+    std::uint64_t replica = 0;  // that had the earlier one, as add() was told
+    PromptReport report;        // before the server has said anything
+  };
+  /// Compares the prompt of a request with the one of `tenant` that shares the most from its beginning. If
+  /// none shares anything, with the one that has the same first message, the same system prompt or the same
+  /// tools, else with the last of the same conversation, else with the last of the same operation.
+  [[nodiscard]] Comparison compare_with_closest(const std::string& tenant,
+                                                const ApiRequest& request,
+                                                const ContentChain& chain,
+                                                PromptOrigin origin) const;
+  /// The same with the prompt whose answer had this id. nullopt: none of `tenant`, or it has left.
+  [[nodiscard]] std::optional<PromptReport> compare_with_response(const std::string& tenant,
+                                                                  const PromptRecord& now,
+                                                                  std::string_view id) const;
 
-  void add(const std::string& tenant, Shared prompt);
-  /// The answer to a prompt that was added has this id, as its client saw it.
-  void name(const std::string& tenant, std::string_view response_id, const Shared& prompt);
+  /// The server has taken the prompt. `replica`: any number that tells servers apart.
+  void add(const std::string& tenant, const Shared& prompt, std::uint64_t replica = 0);
+  /// The answer to a prompt that was added has this id, as its client sees it.
+  void name(const std::string& tenant, std::string_view id, const Shared& prompt);
   /// Returns how many prompts left.
   std::uint64_t erase_tenants(const std::function<bool(std::string_view tenant)>& chosen);
 
@@ -52,7 +70,52 @@ class PromptHistory {
   void check_invariants() const;
 
  private:
+  using Order = std::uint64_t;  // of age
+  using Index = std::unordered_map<std::uint64_t, Order>;
+  struct Named {
+    Order prompt;
+    std::uint64_t bytes;  // a later turn took its place, which begins with so many bytes of it
+  };
+  struct Kept {
+    Shared prompt;
+    std::uint64_t replica;
+    std::vector<std::uint64_t> ids;  // of its answers
+  };
+  struct Held {
+    std::map<Order, Kept> by_age;
+    Index by_link;          // the newest prompt with that link
+    Index by_part;          // the newest with that system prompt, first message or first tool
+    Index by_conversation;  // the newest
+    std::unordered_map<std::uint64_t, Named> by_id;
+    std::unordered_map<const PartRecord*, std::uint32_t> uses;
+    Bytes bytes{0};
+  };
+  using Tenants = std::map<std::string, Held, std::less<>>;
+
+  [[nodiscard]] static std::size_t shared_links(const Held& held,
+                                                const std::vector<std::uint64_t>& links);
+  [[nodiscard]] std::optional<Kept> find_by_links(const std::string& tenant,
+                                                  const std::vector<std::uint64_t>& links,
+                                                  const PromptOrigin& origin) const;
+  [[nodiscard]] std::vector<Kept> find_by_parts(const std::string& tenant,
+                                                const PromptRecord& prompt) const;
+  [[nodiscard]] std::uint64_t print_of(const std::string& conversation) const {
+    return recorder_.key().print(conversation);
+  }
+  void insert(Tenants::iterator tenant, Kept kept) AFI_REQUIRES(mutex_);
+  void remove(Tenants::iterator tenant, Order order) AFI_REQUIRES(mutex_);
+  void charge(Tenants::iterator tenant, Bytes more, Bytes less) AFI_REQUIRES(mutex_);
+  void trim_to_capacity() AFI_REQUIRES(mutex_);
+  void take_place_of(Tenants::iterator tenant, Order before, Order order) AFI_REQUIRES(mutex_);
+  void drop_if_empty(Tenants::iterator tenant) AFI_REQUIRES(mutex_);
+
+  const PromptRecorder recorder_;
   const Bytes capacity_;
+  mutable Mutex mutex_;
+  Tenants tenants_ AFI_GUARDED_BY(mutex_);
+  std::set<std::pair<std::uint64_t, std::string>> by_size_ AFI_GUARDED_BY(mutex_);
+  Order last_ AFI_GUARDED_BY(mutex_) = 0;
+  Bytes bytes_ AFI_GUARDED_BY(mutex_){0};
 };
 
 }  // namespace afterimage

@@ -2,14 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "afterimage/clock.h"
 #include "afterimage/secret.h"
 #include "afterimage/units.h"
 #include "gateway/openai/request.h"
@@ -61,9 +59,12 @@ struct PromptRecord {
   std::vector<std::uint64_t> links;                      // the first bytes of its chain's keys
   std::uint64_t bytes = 0;                               // of all parts
 
-  /// Of the record, with its parts.
-  [[nodiscard]] Bytes size() const;
+  /// Of the record without its parts, which other records may share.
+  [[nodiscard]] Bytes own_size() const;
 };
+
+/// The first bytes of the keys of a chain: enough to find a record by.
+[[nodiscard]] std::vector<std::uint64_t> link_prefixes(const ContentChain& chain);
 
 /// Makes records that can be compared with each other.
 /// Threads  Any.
@@ -72,12 +73,14 @@ class PromptRecorder {
   /// `secret`: of this process.
   explicit PromptRecorder(const Secret& secret) : key_(secret) {}
 
-  /// `earlier`: whose equal parts the record shares, which saves time and memory; nullptr: none.
+  /// `links`: of its chain. `earlier`: whose equal parts the record shares, which saves time and memory; nullptr: none.
   /// Cost     Each byte of the text is hashed once; the words of parts that are not shared a second time.
   [[nodiscard]] std::shared_ptr<const PromptRecord> record(const ApiRequest& request,
-                                                           const ContentChain& chain,
+                                                           std::vector<std::uint64_t> links,
                                                            PromptOrigin origin,
                                                            const PromptRecord* earlier) const;
+
+  [[nodiscard]] const PrintKey& key() const { return key_; }
 
  private:
   const PrintKey key_;

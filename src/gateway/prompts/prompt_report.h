@@ -14,7 +14,7 @@ namespace afterimage {
 
 /// Why a prompt could not, or was not, reused from the server's prefix cache.
 enum class PromptReason : unsigned char {
-  kKept,             // nothing is lost: the prompt begins with an earlier one
+  kKept,             // nothing is lost: it begins as an earlier one, and what follows is new
   kNeverSeen,        // there is no earlier prompt that it resembles
   kDiverges,         // it differs from the earlier prompt
   kEvicted,          // the server reused much less than both prompts share
@@ -42,16 +42,25 @@ struct PromptReport {
   PromptReason reason = PromptReason::kNeverSeen;
   PromptDivergence divergence = {};
   PromptUsage usage = {};
-  /// Of the prompt's, as far as the server has said how many it has.
-  [[nodiscard]] std::optional<std::uint64_t> shared_tokens() const;
-  /// That the server computed although an earlier prompt had them.
-  [[nodiscard]] std::optional<std::uint64_t> lost_tokens() const;
+
+  /// Estimated from bytes; nullopt: the server has not said how many tokens the prompt has.
+  [[nodiscard]] std::optional<std::uint64_t> tokens_of(std::uint64_t bytes) const;
+  [[nodiscard]] std::optional<std::uint64_t> shared_tokens() const {
+    return tokens_of(divergence.shared_bytes);
+  }
+  /// That the server computed again because the prompt changed before them.
+  [[nodiscard]] std::optional<std::uint64_t> lost_by_prompt() const;
+  /// That the server computed again although the prompt begins with them as an earlier one did. nullopt:
+  /// it does not say what it reuses.
+  [[nodiscard]] std::optional<std::uint64_t> lost_by_server() const;
   [[nodiscard]] Blame blame() const;
 };
 
 /// Fewer tokens than this are no loss: servers reuse whole blocks.
 inline constexpr std::uint64_t kBlockTokens = 64;
 
+/// Before the server has said anything.
+[[nodiscard]] PromptReport first_report(const PromptDivergence& divergence);
 /// The server's word on the prompt: `report` with it, and with another reason where the server reused more
 /// or less than the prompts share.
 struct ServerFacts {
@@ -61,7 +70,9 @@ struct ServerFacts {
 };
 [[nodiscard]] PromptReport with_usage(PromptReport report, const ServerFacts& facts);
 
-/// X-Afterimage-Prefix: "shared=41231/43110 bytes; diverges=system@79; looks=counter".
+/// How a response says it: "shared=41231/43110 bytes; diverges=system@79; looks=counter".
+/// Numbers and words of closed lists only; in bytes, since the head of a stream leaves before tokens are
+/// known. "reused=40960/43110 tokens" if they are, "reason=evicted", "change=removed".
 inline constexpr std::string_view kPrefixHeader = "X-Afterimage-Prefix";
 [[nodiscard]] std::string header_value(const PromptReport& report);
 

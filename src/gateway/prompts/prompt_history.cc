@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/prompts/prompt_history.h"
+
+#include <algorithm>
+#include <iterator>
+#include <ranges>
+
+#include "afterimage/result.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::uint64_t kNode = 48;       // of an index
+constexpr std::uint64_t kOverhead = 256;  // of a prompt
+constexpr std::uint64_t kId = 64;         // of an answer's id
+constexpr std::size_t kIdsOfAPrompt = 256;
+
+/// What a prompt is found by when its beginning has changed.
+std::vector<std::uint64_t> anchors_of(const PromptRecord& prompt) {
+  std::vector<std::uint64_t> messages;
+  std::vector<std::uint64_t> before;
+  for (const auto& part : prompt.parts) {
+    const PartKind kind = part->place.kind;
+    if ((kind == PartKind::kMessages || kind == PartKind::kPrompt) && messages.empty()) {
+      messages.push_back(part->digest);
+    }
+    if (kind == PartKind::kSystem || (kind == PartKind::kTools && part->place.index == 0)) {
+      before.push_back(part->digest);
+    }
+  }
+  std::ranges::copy(std::views::reverse(before), std::back_inserter(messages));
+  return messages;
+}
+
+Bytes charge_of(const PromptRecord& prompt) {
+  return Bytes(prompt.own_size().value() + kOverhead +
+               kNode * (prompt.links.size() + prompt.parts.size() + 5));
+}
+
+/// By what two prompts share from the beginning, then by what else they have in common.
+bool is_closer(const PromptDivergence& one, const PromptDivergence& other) {
+  return std::pair(one.shared_bytes, one.lost_bytes) >
+         std::pair(other.shared_bytes, other.lost_bytes);
+}
+
+}  // namespace
+
+std::size_t PromptHistory::shared_links(const Held& held, const std::vector<std::uint64_t>& links) {
+  // Whoever has a link has all those before it, and leaves no later than older prompts with them.
+  const auto end = std::ranges::partition_point(
+      links, [&](std::uint64_t link) { return held.by_link.contains(link); });
+  return static_cast<std::size_t>(end - links.begin());
+}
+
+std::optional<PromptHistory::Kept> PromptHistory::find_by_links(
+    const std::string& tenant, const std::vector<std::uint64_t>& links,
+    const PromptOrigin& origin) const {
+  const MutexLock lock(mutex_);
+  const auto found = tenants_.find(tenant);
+  if (found == tenants_.end()) return std::nullopt;
+  const Held& held = found->second;
+  if (const std::size_t shared = shared_links(held, links); shared > 0) {
+    return held.by_age.at(held.by_link.at(links[shared - 1]));
+  }
+  const auto same = held.by_conversation.find(print_of(origin.conversation));
+  if (!origin.conversation.empty() && same != held.by_conversation.end()) {
+    return held.by_age.at(same->second);
+  }
+  const Kept& last = held.by_age.rbegin()->second;
+  return last.prompt->origin.operation == origin.operation ? std::optional(last) : std::nullopt;
+}
+
+std::vector<PromptHistory::Kept> PromptHistory::find_by_parts(const std::string& tenant,
+                                                              const PromptRecord& prompt) const {
+  const MutexLock lock(mutex_);
+  std::vector<Kept> kept;
+  const auto found = tenants_.find(tenant);
+  if (found == tenants_.end()) return kept;
+  for (const std::uint64_t digest : anchors_of(prompt)) {
+    const auto known = found->second.by_part.find(digest);
+    if (known == found->second.by_part.end()) continue;
+    kept.push_back(found->second.by_age.at(known->second));
+    break;  // the first message says more than the system prompt
+  }
+  return kept;
+}
+
+PromptHistory::Comparison PromptHistory::compare_with_closest(const std::string& tenant,
+                                                              const ApiRequest& request,
+                                                              const ContentChain& chain,
+                                                              PromptOrigin origin) const {
+  auto links = link_prefixes(chain);
+  auto closest = find_by_links(tenant, links, origin);
+  Comparison made;
+  made.now = recorder_.record(request, std::move(links), std::move(origin),
+                              closest.has_value() ? closest->prompt.get() : nullptr);
+  std::vector<Kept> candidates = find_by_parts(tenant, *made.now);
+  if (closest.has_value()) candidates.insert(candidates.begin(), *std::move(closest));
+  std::optional<PromptDivergence> best;
+  for (const Kept& candidate : candidates) {
+    if (candidate.prompt == made.earlier) continue;
+    const PromptDivergence divergence = compare(*made.now, *candidate.prompt);
+    if (best.has_value() && !is_closer(divergence, *best)) continue;
+    best = divergence;
+    made.earlier = candidate.prompt;
+    made.replica = candidate.replica;
+  }
+  made.report = first_report(best.value_or(PromptDivergence{.total_bytes = made.now->bytes}));
+  return made;
+}
+
+std::optional<PromptReport> PromptHistory::compare_with_response(const std::string& tenant,
+                                                                 const PromptRecord& now,
+                                                                 std::string_view id) const {
+  Shared earlier;
+  std::uint64_t bytes = 0;
+  {
+    const MutexLock lock(mutex_);
+    const auto held = tenants_.find(tenant);
+    if (held == tenants_.end()) return std::nullopt;
+    const auto named = held->second.by_id.find(recorder_.key().print(id));
+    if (named == held->second.by_id.end()) return std::nullopt;
+    earlier = held->second.by_age.at(named->second.prompt).prompt;
+    bytes = named->second.bytes;
+  }
+  PromptDivergence divergence = compare(now, *earlier);
+  if (divergence.shared_bytes >= bytes) {
+    divergence = {.shared_bytes = divergence.shared_bytes, .total_bytes = divergence.total_bytes};
+  }
+  return first_report(divergence);
+}
+
+void PromptHistory::add(const std::string& tenant, const Shared& prompt, std::uint64_t replica) {
+  if (!is_enabled() || prompt->links.empty()) return;
+  const MutexLock lock(mutex_);
+  const auto held = tenants_.try_emplace(tenant).first;
+  if (held->second.by_age.empty()) by_size_.emplace(0, tenant);
+  insert(held, {.prompt = prompt, .replica = replica, .ids = {}});
+  trim_to_capacity();
+}
+
+void PromptHistory::charge(Tenants::iterator tenant, Bytes more, Bytes less) {
+  by_size_.erase({tenant->second.bytes.value(), tenant->first});
+  tenant->second.bytes = tenant->second.bytes + more - less;
+  bytes_ = bytes_ + more - less;
+  by_size_.emplace(tenant->second.bytes.value(), tenant->first);
+}
+
+void PromptHistory::insert(Tenants::iterator tenant, Kept kept) {
+  Held& held = tenant->second;
+  const Shared prompt = kept.prompt;
+  const Order order = ++last_;
+  const std::size_t shared = shared_links(held, prompt->links);
+  const Order before = shared == 0 ? 0 : held.by_link.at(prompt->links[shared - 1]);
+  Bytes more = charge_of(*prompt);
+  for (const auto& part : prompt->parts) {
+    if (++held.uses[part.get()] == 1) more = more + part->size();
+  }
+  for (const std::uint64_t link : prompt->links) held.by_link[link] = order;
+  for (const std::uint64_t part : anchors_of(*prompt)) held.by_part[part] = order;
+  const std::string& conversation = prompt->origin.conversation;
+  if (!conversation.empty()) held.by_conversation[print_of(conversation)] = order;
+  charge(tenant, more, Bytes(0));
+  // The next turn of a conversation takes the place of the one before it.
+  const bool is_next = before != 0 && held.by_age.at(before).prompt->links.size() == shared;
+  held.by_age.emplace(order, std::move(kept));
+  if (is_next) take_place_of(tenant, before, order);
+}
+
+void PromptHistory::take_place_of(Tenants::iterator tenant, Order before, Order order) {
+  Held& held = tenant->second;
+  std::vector<std::uint64_t> ids = std::exchange(held.by_age.at(before).ids, {});
+  // Of a long conversation the last ones.
+  if (ids.size() >= kIdsOfAPrompt) {
+    held.by_id.erase(ids.front());
+    ids.erase(ids.begin());
+    charge(tenant, Bytes(0), Bytes(kId));
+  }
+  for (const std::uint64_t id : ids) held.by_id.at(id).prompt = order;
+  held.by_age.at(order).ids = std::move(ids);
+  remove(tenant, before);
+}
+
+void PromptHistory::remove(Tenants::iterator tenant, Order order) {
+  Held& held = tenant->second;
+  const auto kept = held.by_age.find(order);
+  const Shared prompt = kept->second.prompt;
+  const auto forget = [order](Index& index, std::uint64_t key) {
+    const auto found = index.find(key);
+    if (found != index.end() && found->second == order) index.erase(found);
+  };
+  for (const std::uint64_t link : prompt->links) forget(held.by_link, link);
+  for (const std::uint64_t part : anchors_of(*prompt)) forget(held.by_part, part);
+  forget(held.by_conversation, print_of(prompt->origin.conversation));
+  Bytes less = charge_of(*prompt);
+  for (const std::uint64_t id : kept->second.ids) {
+    held.by_id.erase(id);
+    less = less + Bytes(kId);
+  }
+  for (const auto& part : prompt->parts) {
+    const auto use = held.uses.find(part.get());
+    if (--use->second > 0) continue;
+    held.uses.erase(use);
+    less = less + part->size();
+  }
+  held.by_age.erase(kept);
+  charge(tenant, Bytes(0), less);
+}
+
+void PromptHistory::trim_to_capacity() {
+  while (bytes_ > capacity_) {
+    const auto largest = tenants_.find(by_size_.rbegin()->second);
+    remove(largest, largest->second.by_age.begin()->first);
+    drop_if_empty(largest);
+  }
+}
+
+void PromptHistory::drop_if_empty(Tenants::iterator tenant) {
+  if (!tenant->second.by_age.empty()) return;
+  by_size_.erase({tenant->second.bytes.value(), tenant->first});
+  tenants_.erase(tenant);
+}
+
+void PromptHistory::name(const std::string& tenant, std::string_view id, const Shared& prompt) {
+  if (id.empty()) return;
+  const std::uint64_t print = recorder_.key().print(id);
+  const MutexLock lock(mutex_);
+  const auto held = tenants_.find(tenant);
+  if (held == tenants_.end() || prompt->links.empty()) return;
+  const auto known = held->second.by_link.find(prompt->links.back());
+  if (known == held->second.by_link.end()) return;
+  const Named named{.prompt = known->second, .bytes = prompt->bytes};
+  if (!held->second.by_id.emplace(print, named).second) return;
+  held->second.by_age.at(known->second).ids.push_back(print);
+  charge(held, Bytes(kId), Bytes(0));
+  trim_to_capacity();
+}
+
+std::uint64_t PromptHistory::erase_tenants(
+    const std::function<bool(std::string_view tenant)>& chosen) {
+  std::uint64_t erased = 0;
+  const MutexLock lock(mutex_);
+  for (auto tenant = tenants_.begin(); tenant != tenants_.end();) {
+    const auto next = std::next(tenant);
+    if (chosen(tenant->first)) {
+      while (!tenant->second.by_age.empty()) {
+        remove(tenant, tenant->second.by_age.begin()->first);
+        ++erased;
+      }
+      drop_if_empty(tenant);
+    }
+    tenant = next;
+  }
+  return erased;
+}
+
+std::size_t PromptHistory::size() const {
+  const MutexLock lock(mutex_);
+  std::size_t size = 0;
+  for (const auto& [tenant, held] : tenants_) size += held.by_age.size();
+  return size;
+}
+
+Bytes PromptHistory::bytes() const {
+  const MutexLock lock(mutex_);
+  return bytes_;
+}
+
+void PromptHistory::check_invariants() const {
+  const MutexLock lock(mutex_);
+  std::uint64_t all = 0;
+  for (const auto& [tenant, held] : tenants_) {
+    AFI_CHECK(!held.by_age.empty() && by_size_.contains({held.bytes.value(), tenant}));
+    std::uint64_t bytes = kId * held.by_id.size();
+    for (const auto& [part, uses] : held.uses) bytes += part->size().value();
+    for (const auto& [order, kept] : held.by_age) {
+      bytes += charge_of(*kept.prompt).value();
+      for (const std::uint64_t link : kept.prompt->links) {
+        AFI_CHECK(held.by_link.at(link) >= order);
+      }
+    }
+    for (const Index* index : {&held.by_link, &held.by_part, &held.by_conversation}) {
+      for (const auto& [key, order] : *index) AFI_CHECK(held.by_age.contains(order));
+    }
+    for (const auto& [id, named] : held.by_id) AFI_CHECK(held.by_age.contains(named.prompt));
+    AFI_CHECK(held.bytes == Bytes(bytes));
+    all += bytes;
+  }
+  AFI_CHECK(bytes_ == Bytes(all) && bytes_ <= capacity_ && by_size_.size() == tenants_.size());
+}
+
+}  // namespace afterimage

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/prompts/prompt_history.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace afterimage {
+namespace {
+
+const Secret kSecret{std::byte{3}};
+const std::string kLong(600, 'x');
+
+std::string message(const std::string& role, const std::string& text) {
+  return R"({"role":")" + role + R"(","content":")" + text + "\"}";
+}
+std::string body_of(const std::string& messages, const std::string& model = "m") {
+  return R"({"model":")" + model + R"(","messages":[)" + messages + "]}";
+}
+
+/// A history, and what is asked of it.
+struct World {
+  explicit World(Bytes capacity = 1_MiB) : history(capacity, kSecret) {}
+
+  PromptHistory::Comparison look(const std::string& tenant, const std::string& body,
+                                 const std::string& conversation = "") {
+    const ApiRequest request =
+        read_api_request(ApiOperation::kChat, body, ApiReader::kOtherServer).value();
+    return history.compare_with_closest(tenant, request, content_chain(request),
+                                        {.conversation = conversation});
+  }
+  PromptHistory::Shared add(const std::string& tenant, const std::string& body,
+                            const std::string& conversation = "") {
+    auto now = look(tenant, body, conversation).now;
+    history.add(tenant, now);
+    history.check_invariants();
+    return now;
+  }
+
+  PromptHistory history;
+};
+
+TEST(PromptHistory, TheFirstPromptWasNeverSeen) {
+  World world;
+  const auto found = world.look("a", body_of(message("user", kLong)));
+  EXPECT_EQ(found.report.reason, PromptReason::kNeverSeen);
+  EXPECT_EQ(header_value(found.report), "shared=0/600 bytes; reason=never-seen");
+  EXPECT_EQ(found.earlier, nullptr);
+}
+
+TEST(PromptHistory, FindsThePromptThatSharesTheMost) {
+  World world;
+  const std::string system = message("system", kLong);
+  const std::string first = system + "," + message("user", "One?" + kLong);
+  world.add("a", body_of(first));
+  world.add("a", body_of(system + "," + message("user", "Two?")));
+  world.add("a", body_of(message("user", "Three?")));
+  const auto found = world.look(
+      "a", body_of(first + "," + message("assistant", "1") + "," + message("user", "?")));
+  EXPECT_EQ(found.report.divergence.shared_bytes, 1204U);
+  EXPECT_EQ(found.report.reason, PromptReason::kKept);
+}
+
+TEST(PromptHistory, AnotherTenantIsNeverComparedWith) {
+  World world;
+  world.add("a", body_of(message("user", kLong)));
+  EXPECT_EQ(world.look("b", body_of(message("user", kLong))).report.reason,
+            PromptReason::kNeverSeen);
+  EXPECT_FALSE(
+      world.history
+          .compare_with_response("b", *world.look("b", body_of(message("user", "x"))).now, "id")
+          .has_value());
+}
+
+TEST(PromptHistory, TheNextTurnTakesThePlaceOfTheOneBefore) {
+  World world;
+  std::string turns = message("system", kLong);
+  for (int i = 0; i < 20; ++i) {
+    turns += "," + message("user", "Question " + std::to_string(i));
+    world.add("a", body_of(turns));
+    EXPECT_EQ(world.history.size(), 1U);
+  }
+}
+
+TEST(PromptHistory, AVolatileBeginningIsComparedWithTheSameConversation) {
+  World world;
+  const auto agent = [](const std::string& nonce, const std::string& task) {
+    return body_of(message("system", "cch=" + nonce + "; " + kLong) + "," + message("user", task));
+  };
+  world.add("a", agent("a1b2c3", "Fix the parser, please."));
+  world.add("a", body_of(message("system", "Name this conversation.") + "," +
+                         message("user", "Fix the parser. " + kLong)));
+  const auto found = world.look("a", agent("d4e5f6", "Fix the parser, please."));
+  EXPECT_EQ(header_value(found.report), "shared=4/635 bytes; diverges=system@4; looks=nonce");
+}
+
+TEST(PromptHistory, ConversationsThatSayTheirNameAreFoundByIt) {
+  World world;
+  const auto talk = [](const std::string& name) {
+    return body_of(message("system", name + " " + kLong));
+  };
+  world.add("a", talk("2026-11-28"), "one");
+  world.add("a", body_of(message("user", "something else")), "two");
+  EXPECT_EQ(world.look("a", talk("2026-11-29"), "one").report.divergence.looks, Looks::kDate);
+  EXPECT_EQ(world.look("a", talk("2026-11-29"), "three").report.reason, PromptReason::kNeverSeen);
+}
+
+TEST(PromptHistory, FindsAPromptByTheIdOfItsAnswer) {
+  World world;
+  const std::string first = message("system", kLong) + "," + message("user", "One?");
+  world.history.name("a", "resp_1", world.add("a", body_of(first)));
+  const std::string second =
+      first + "," + message("assistant", "1") + "," + message("user", "Two?");
+  world.history.name("a", "resp_2", world.add("a", body_of(second)));
+  world.history.check_invariants();
+  const auto compared = [&](const std::string& body, const std::string& id) {
+    return world.history.compare_with_response("a", *world.look("a", body).now, id);
+  };
+  EXPECT_EQ(compared(body_of(second), "resp_1")->reason, PromptReason::kKept);
+  EXPECT_EQ(compared(body_of(second, "n"), "resp_2")->divergence.part->kind, PartKind::kModel);
+  // Behind the first prompt they part, which is nothing that it had.
+  const std::string other = first + "," + message("assistant", "2") + "," + message("user", "Two?");
+  EXPECT_EQ(compared(body_of(other), "resp_1")->reason, PromptReason::kKept);
+  EXPECT_FALSE(compared(body_of(other), "resp_3").has_value());
+}
+
+TEST(PromptHistory, ItsMemoryIsBoundedWhateverIsAsked) {
+  World world(256_KiB);
+  for (int i = 0; i < 600; ++i) {
+    const std::string name = std::to_string(i);
+    world.history.name("t" + std::to_string(i % 7), "resp_" + name,
+                       world
+                           .look("t" + std::to_string(i % 7),
+                                 body_of(message("system", name + " a b c d " + kLong) + "," +
+                                         message("user", name)))
+                           .now);
+    auto now = world.look("t" + std::to_string(i % 7), body_of(message("user", name + kLong))).now;
+    world.history.add("t" + std::to_string(i % 7), now);
+    world.history.name("t" + std::to_string(i % 7), "resp_" + name, now);
+    ASSERT_LE(world.history.bytes(), 256_KiB);
+  }
+  world.history.check_invariants();
+  EXPECT_GT(world.history.size(), 50U);
+}
+
+TEST(PromptHistory, ATenantWithManyPromptsLeavesThoseOfOthersAlone) {
+  World world(128_KiB);
+  world.add("quiet", body_of(message("user", "quiet " + kLong)));
+  for (int i = 0; i < 300; ++i) {
+    world.add("loud", body_of(message("user", std::to_string(i) + kLong)));
+  }
+  EXPECT_EQ(world.look("quiet", body_of(message("user", "quiet " + kLong))).report.reason,
+            PromptReason::kKept);
+}
+
+TEST(PromptHistory, WithoutMemoryNothingIsKept) {
+  World world(Bytes(0));
+  world.add("a", body_of(message("user", kLong)));
+  EXPECT_FALSE(world.history.is_enabled());
+  EXPECT_EQ(world.history.size(), 0U);
+}
+
+TEST(PromptHistory, ErasesTenants) {
+  World world;
+  world.add("a", body_of(message("user", kLong)));
+  world.add("b", body_of(message("user", kLong)));
+  EXPECT_EQ(world.history.erase_tenants([](std::string_view name) { return name == "a"; }), 1U);
+  world.history.check_invariants();
+  EXPECT_EQ(world.history.size(), 1U);
+}
+
+PromptReport reported(const PromptDivergence& divergence, std::uint64_t prompt_tokens,
+                      std::optional<std::uint64_t> cached, bool is_other_replica = false) {
+  return with_usage(first_report(divergence),
+                    {.usage = {.prompt_tokens = prompt_tokens, .cached_tokens = cached},
+                     .is_other_replica = is_other_replica});
+}
+
+TEST(PromptReport, TheServerIsToBlameWhereItReusedMuchLessThanIsShared) {
+  const PromptDivergence kept{.shared_bytes = 40'000, .total_bytes = 44'000};
+  EXPECT_EQ(reported(kept, 11'000, 9'984).reason, PromptReason::kKept);  // whole blocks
+  EXPECT_EQ(reported(kept, 11'000, std::nullopt).reason, PromptReason::kKept);
+  const PromptReport evicted = reported(kept, 11'000, 0);
+  EXPECT_EQ(evicted.reason, PromptReason::kEvicted);
+  EXPECT_EQ(evicted.blame(), Blame::kServer);
+  EXPECT_EQ(evicted.lost_by_server(), 10'000U);
+  EXPECT_EQ(header_value(evicted),
+            "shared=40000/44000 bytes; reused=0/11000 tokens; reason=evicted");
+  EXPECT_EQ(reported(kept, 11'000, 0, true).reason, PromptReason::kOtherReplica);
+}
+
+TEST(PromptReport, ThePromptIsToBlameWhereTheServerReusedWhatIsShared) {
+  const PromptDivergence parted{.shared_bytes = 4'000,
+                                .total_bytes = 44'000,
+                                .lost_bytes = 36'000,
+                                .part = PartPlace{.kind = PartKind::kSystem},
+                                .offset = 79,
+                                .looks = Looks::kCounter};
+  const PromptReport report = reported(parted, 11'000, 960);
+  EXPECT_EQ(report.blame(), Blame::kPrompt);
+  EXPECT_EQ(report.lost_by_prompt(), 9'000U);
+  EXPECT_EQ(report.lost_by_server(), 0U);
+  EXPECT_EQ(header_value(report),
+            "shared=4000/44000 bytes; reused=960/11000 tokens; diverges=system@79; looks=counter");
+}
+
+TEST(PromptReport, WhatTheServerReusedAllTheSameIsNotLost) {
+  const PromptDivergence parted{.total_bytes = 44'000,
+                                .lost_bytes = 44'000,
+                                .part = PartPlace{.kind = PartKind::kParameters}};
+  const PromptReport report = reported(parted, 11'000, 10'992);
+  EXPECT_EQ(report.reason, PromptReason::kKept);
+  EXPECT_EQ(report.lost_by_prompt(), 0U);
+}
+
+}  // namespace
+}  // namespace afterimage

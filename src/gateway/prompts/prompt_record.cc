@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/prompts/prompt_record.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "foundation/json/json_text.h"
+#include "foundation/media/probe.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::size_t kPointers = 2 * sizeof(void*);
+
+/// As JSON whose members have an order, so that two ways to write the same are one.
+void append_sorted(std::string& out, const JsonValue& value) {
+  if (value.is(JsonKind::kArray)) {
+    out.push_back('[');
+    for (const JsonValue one : value) {
+      append_sorted(out, one);
+      out.push_back(',');
+    }
+    out.push_back(']');
+  } else if (value.is(JsonKind::kObject)) {
+    std::vector<std::pair<std::string_view, JsonValue>> members;
+    for (const JsonValue member : value) members.emplace_back(member.key(), member);
+    std::ranges::sort(members, {}, &std::pair<std::string_view, JsonValue>::first);
+    out.push_back('{');
+    for (const auto& [key, member] : members) {
+      append_json_string(out, key);
+      append_sorted(out, member);
+    }
+    out.push_back('}');
+  } else {
+    append_canonical(out, value);
+  }
+}
+
+/// Calls whose arguments are JSON in a string are what that JSON means.
+std::string meaning_of_calls(const JsonValue& calls) {
+  std::string out;
+  for (const JsonValue call : calls) {
+    if (!call.is(JsonKind::kObject)) continue;
+    const JsonValue function = call["function"];
+    append_json_string(out, function["name"].text());
+    JsonReader reader;
+    const JsonValue arguments = function["arguments"];
+    const auto read = reader.read(arguments.text());
+    append_sorted(out, read.has_value() ? *read : arguments);
+  }
+  return out;
+}
+
+bool is_reasoning(std::string_view member) {
+  return member == "reasoning_content" || member == "reasoning" || member == "thinking" ||
+         member == "reasoning_details";
+}
+
+/// Fields of a message as JSON: there the id of a tool call, "…" or #3, stands before the call.
+std::string with_ids_apart(std::string_view fields) {
+  std::string json;
+  bool in_string = false;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const char c = fields[i];
+    if (in_string && c == '\\') json.push_back(fields[i++]);
+    if (!in_string && c == '{' && json.ends_with('"')) json.push_back(',');
+    if (c == '"') in_string = !in_string;
+    if (in_string || c != '#') {
+      json.push_back(fields[i]);
+      continue;
+    }
+    const std::size_t end = std::min(fields.find_first_not_of("0123456789", i + 1), fields.size());
+    const bool is_value = end == fields.size() || fields[end] != '{';
+    if (is_value) json.append(fields.substr(i + 1, end - i - 1));
+    i = end - 1;
+  }
+  return json;
+}
+
+/// A tool's name, as its JSON has it.
+std::string_view name_of_tool(std::string_view json) {
+  constexpr std::string_view kName = R"("name":")";
+  const std::size_t begin = json.find(kName);
+  if (begin == std::string_view::npos) return {};
+  const std::string_view name = json.substr(begin + kName.size());
+  return name.substr(0, name.find('"'));
+}
+
+std::uint64_t prefix_of(const ChainKey& key) {
+  std::uint64_t prefix = 0;
+  std::memcpy(&prefix, key.bytes.data(), sizeof prefix);
+  return prefix;
+}
+
+class Recording {
+ public:
+  Recording(const PrintKey& key, const PromptRecord* earlier) : key_(key) {
+    if (earlier == nullptr) return;
+    for (const auto& part : earlier->parts) known_.emplace(part->digest, part);
+  }
+
+  void add(const PromptPiece& piece) {
+    const bool is_media = piece.kind == PromptPiece::Kind::kMedia;
+    const bool begins = piece.kind == PromptPiece::Kind::kName ||
+                        (piece.part.kind == PartKind::kTools && piece.part != part_.place);
+    if (begins) begin(piece.part);
+    if (is_media) return add_media(piece);
+    switch (piece.kind) {
+      case PromptPiece::Kind::kName:
+        part_.others = key_.print(part_.others, key_.print(piece.text));
+        break;
+      case PromptPiece::Kind::kFields:
+        part_.bytes += static_cast<std::uint32_t>(piece.text.size());
+        add_fields(piece.text);
+        break;
+      case PromptPiece::Kind::kText:
+        add_text(piece.text);
+        break;
+      case PromptPiece::Kind::kMedia:
+        break;
+    }
+  }
+
+  void finish(PromptRecord& record) {
+    end();
+    record.parts = std::move(parts_);
+    for (const auto& part : record.parts) record.bytes += part->bytes;
+  }
+
+ private:
+  void begin(const PartPlace& place) {
+    end();
+    part_ = {.place = place};
+    texts_.clear();
+    open_ = true;
+  }
+
+  void add_text(std::string_view text) {
+    part_.bytes += static_cast<std::uint32_t>(text.size());
+    part_.text_bytes += static_cast<std::uint32_t>(text.size());
+    part_.text = key_.print(part_.text, key_.print(text));
+    if (part_.place.kind == PartKind::kTools) part_.name = key_.print(name_of_tool(text));
+    texts_.push_back(text);
+  }
+
+  void add_fields(std::string_view fields) {
+    const std::string json = with_ids_apart(fields);
+    JsonReader reader;
+    const auto read = reader.read(json);
+    if (!read.has_value()) {
+      part_.others = key_.print(part_.others, key_.print(fields));
+      return;
+    }
+    for (const JsonValue member : *read) add_member(member);
+  }
+  void add_member(const JsonValue& member) {
+    const std::uint64_t print = key_.print(key_.print(member.key()), key_.print(member.source()));
+    if (member.key() == "tool_calls") {
+      part_.calls = print;
+      part_.canonical_calls = key_.print(meaning_of_calls(member));
+    } else if (is_reasoning(member.key())) {
+      part_.reasoning = key_.print(part_.reasoning, print);
+    } else {
+      part_.others = key_.print(part_.others, print);
+    }
+  }
+
+  /// A message goes on behind its media.
+  void add_media(const PromptPiece& piece) {
+    part_.media += 1;
+    part_.text = key_.print(part_.text, 0);
+    const ApiMedia& media = *piece.media;
+    PartRecord item{.place = piece.part, .bytes = kMediaBytes};
+    item.has_content = media.digest.has_value();
+    const std::string_view address(media.address);
+    item.name =
+        item.has_content
+            ? key_.print(std::string_view(reinterpret_cast<const char*>(media.digest->bytes.data()),
+                                          media.digest->bytes.size()))
+            : key_.print(address.substr(0, address.find('?')));
+    for (const auto& [name, value] : media.options) {
+      if (name == "mime") continue;
+      item.options = key_.print(item.options, key_.print(key_.print(name), key_.print(value)));
+    }
+    item.digest =
+        key_.print(key_.print(item.name, item.options), item.has_content ? 1 : key_.print(address));
+    if (const auto known = known_.find(item.digest); known != known_.end()) {
+      waiting_.push_back(known->second->place == item.place ? known->second
+                                                            : placed(item, *known->second));
+      return;
+    }
+    measure(item, media);
+    waiting_.push_back(std::make_shared<const PartRecord>(std::move(item)));
+  }
+  static std::shared_ptr<const PartRecord> placed(PartRecord item, const PartRecord& known) {
+    item.width = known.width;
+    item.height = known.height;
+    return std::make_shared<const PartRecord>(std::move(item));
+  }
+  static void measure(PartRecord& item, const ApiMedia& media) {
+    if (media.bytes == nullptr || media.modality != Modality::kImage) return;
+    const auto info = probe({.modality = media.modality, .files = {media.bytes}});
+    if (!info.has_value()) return;
+    item.width = info->width;
+    item.height = info->height;
+  }
+
+  void end() {
+    if (!std::exchange(open_, false)) return;
+    part_.digest = key_.print(
+        key_.print(key_.print(static_cast<std::uint64_t>(part_.place.kind), part_.others),
+                   key_.print(part_.text, part_.media)),
+        key_.print(part_.reasoning, part_.calls));
+    const auto known = known_.find(part_.digest);
+    if (known != known_.end() && known->second->place == part_.place) {
+      parts_.push_back(known->second);
+    } else {
+      if (known != known_.end()) {
+        part_.words = known->second->words;
+      } else {
+        print_words();
+      }
+      parts_.push_back(std::make_shared<const PartRecord>(std::move(part_)));
+    }
+    std::ranges::move(waiting_, std::back_inserter(parts_));
+    waiting_.clear();
+  }
+  void print_words() {
+    std::size_t left = kPrintedBytes;
+    for (const std::string_view text : texts_) {
+      append_words(part_.words, text.substr(0, left), key_);
+      left -= std::min(left, text.size());
+    }
+    part_.words.shrink_to_fit();
+  }
+
+  const PrintKey& key_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<const PartRecord>> known_;  // by digest
+  PartRecord part_;                                                             // that has begun
+  bool open_ = false;
+  std::vector<std::string_view> texts_;                     // of it
+  std::vector<std::shared_ptr<const PartRecord>> waiting_;  // its media
+  std::vector<std::shared_ptr<const PartRecord>> parts_;
+};
+
+}  // namespace
+
+Bytes PartRecord::size() const {
+  return Bytes(sizeof(PartRecord) + kPointers + words.capacity() * sizeof(WordPrint));
+}
+
+Bytes PromptRecord::own_size() const {
+  return Bytes(sizeof(PromptRecord) + kPointers + origin.conversation.capacity() +
+               parts.capacity() * sizeof(parts[0]) + links.capacity() * sizeof(links[0]));
+}
+
+std::vector<std::uint64_t> link_prefixes(const ContentChain& chain) {
+  std::vector<std::uint64_t> prefixes;
+  prefixes.reserve(chain.links.size());
+  for (const ChainLink& link : chain.links) prefixes.push_back(prefix_of(link.key));
+  return prefixes;
+}
+
+std::shared_ptr<const PromptRecord> PromptRecorder::record(const ApiRequest& request,
+                                                           std::vector<std::uint64_t> links,
+                                                           PromptOrigin origin,
+                                                           const PromptRecord* earlier) const {
+  Recording recording(key_, earlier);
+  for (const PromptPiece& piece : prompt_pieces(request)) recording.add(piece);
+  auto record = std::make_shared<PromptRecord>();
+  record->origin = std::move(origin);
+  record->links = std::move(links);
+  recording.finish(*record);
+  return record;
+}
+
+}  // namespace afterimage

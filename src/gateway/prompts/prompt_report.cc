@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/prompts/prompt_report.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace afterimage {
+namespace {
+
+std::uint64_t less(std::uint64_t from, std::uint64_t what) { return from - std::min(from, what); }
+
+/// What an estimate of tokens by bytes may be wrong by, and a block.
+std::uint64_t tolerance(std::uint64_t tokens) { return kBlockTokens + tokens / 20; }
+
+}  // namespace
+
+std::string_view to_string(PromptReason reason) {
+  static constexpr auto kNames = std::to_array<std::string_view>(
+      {"kept", "never-seen", "diverges", "evicted", "other-replica", "server-restarted"});
+  static_assert(kNames.size() == kPromptReasons);
+  return kNames[static_cast<std::size_t>(reason)];
+}
+
+std::string_view to_string(Blame blame) {
+  static constexpr auto kNames = std::to_array<std::string_view>({"nobody", "prompt", "server"});
+  static_assert(kNames.size() == kBlames);
+  return kNames[static_cast<std::size_t>(blame)];
+}
+
+std::optional<std::uint64_t> PromptReport::tokens_of(std::uint64_t bytes) const {
+  if (!usage.prompt_tokens.has_value() || divergence.total_bytes == 0) return std::nullopt;
+  const double share = static_cast<double>(bytes) / static_cast<double>(divergence.total_bytes);
+  return static_cast<std::uint64_t>(
+      std::llround(share * static_cast<double>(*usage.prompt_tokens)));
+}
+
+std::optional<std::uint64_t> PromptReport::lost_by_prompt() const {
+  if (reason == PromptReason::kKept) return 0;
+  const auto lost = tokens_of(divergence.loses() ? divergence.lost_bytes : 0);
+  if (!lost.has_value()) return std::nullopt;
+  return less(*lost, less(usage.cached_tokens.value_or(0), shared_tokens().value_or(0)));
+}
+
+std::optional<std::uint64_t> PromptReport::lost_by_server() const {
+  const auto shared = shared_tokens();
+  if (!shared.has_value() || !usage.cached_tokens.has_value()) return std::nullopt;
+  const std::uint64_t lost = less(*shared, *usage.cached_tokens);
+  return lost <= tolerance(*shared) ? 0 : lost;
+}
+
+Blame PromptReport::blame() const {
+  switch (reason) {
+    case PromptReason::kKept:
+    case PromptReason::kNeverSeen:
+      return Blame::kNobody;
+    case PromptReason::kDiverges:
+      return Blame::kPrompt;
+    case PromptReason::kEvicted:
+    case PromptReason::kOtherReplica:
+    case PromptReason::kServerRestarted:
+      return Blame::kServer;
+  }
+  return Blame::kNobody;
+}
+
+PromptReport first_report(const PromptDivergence& divergence) {
+  PromptReport report{.divergence = divergence};
+  if (divergence.loses()) {
+    report.reason = PromptReason::kDiverges;
+  } else if (divergence.shared_bytes > 0) {
+    report.reason = PromptReason::kKept;
+  }
+  return report;
+}
+
+PromptReport with_usage(PromptReport report, const ServerFacts& facts) {
+  report.usage = facts.usage;
+  const std::uint64_t by_server = report.lost_by_server().value_or(0);
+  const std::uint64_t by_prompt = report.lost_by_prompt().value_or(0);
+  if (by_server > 0 && by_server >= by_prompt) {
+    report.reason = facts.has_restarted      ? PromptReason::kServerRestarted
+                    : facts.is_other_replica ? PromptReason::kOtherReplica
+                                             : PromptReason::kEvicted;
+  } else if (report.reason == PromptReason::kDiverges && facts.usage.cached_tokens.has_value() &&
+             facts.usage.prompt_tokens.has_value() &&
+             *facts.usage.cached_tokens + tolerance(*facts.usage.prompt_tokens) >=
+                 *facts.usage.prompt_tokens &&
+             by_prompt <= kBlockTokens && report.shared_tokens() < facts.usage.cached_tokens) {
+    report.reason = PromptReason::kKept;  // the server did not mind
+  }
+  return report;
+}
+
+std::string header_value(const PromptReport& report) {
+  const PromptDivergence& at = report.divergence;
+  std::string text =
+      "shared=" + std::to_string(at.shared_bytes) + "/" + std::to_string(at.total_bytes) + " bytes";
+  const auto& usage = report.usage;
+  if (usage.prompt_tokens.has_value() && usage.cached_tokens.has_value()) {
+    text += "; reused=" + std::to_string(*usage.cached_tokens) + "/" +
+            std::to_string(*usage.prompt_tokens) + " tokens";
+  }
+  if (report.reason != PromptReason::kKept && report.reason != PromptReason::kDiverges) {
+    text.append("; reason=").append(to_string(report.reason));
+  }
+  if (report.reason == PromptReason::kKept || !at.loses()) return text;
+  text += "; diverges=" + to_string(*at.part);
+  if (at.offset.has_value()) text += "@" + std::to_string(*at.offset);
+  if (at.change != PartChange::kChanged) text.append("; change=").append(to_string(at.change));
+  if (at.looks != Looks::kNone) text.append("; looks=").append(to_string(at.looks));
+  return text;
+}
+
+}  // namespace afterimage
