@@ -136,15 +136,17 @@ class FakeVllm:
         self.rendered += 1
         features = {"mm_hashes": {"image": [name for _, name in media]}, "kwargs_data": None,
                     "mm_placeholders": {"image": [{"offset": offset, "length": PICTURE_TOKENS} for offset, _ in media]}}
-        return {"token_ids": tokens, "features": features if media else None, "cache_salt": None}
+        return {"token_ids": tokens, "features": features if media else None, "cache_salt": body.get("cache_salt")}
 
     def blocks(self, body):
         """(its hash, its tokens, its extra keys) of each whole block."""
         tokens, media = self.tokens_of(body)
-        before = ""
+        before, salt = "", body.get("cache_salt")
         for begin in range(0, len(tokens) - BLOCK + 1, BLOCK):
             its = tokens[begin:begin + BLOCK]
             extra = [[name, offset - begin] for offset, name in media if offset < begin + BLOCK and offset + PICTURE_TOKENS > begin]
+            if begin == 0 and salt:
+                extra.append(salt)
             before = hashlib.sha256(json.dumps([before, its, extra]).encode()).hexdigest()
             yield int(before[:15], 16), its, extra or None
 

@@ -112,6 +112,18 @@ class FleetOfVllms(unittest.TestCase):
             self.assertEqual(engine.tokenized, tokenized + 1)
             self.assertEqual(gateway.confirmed(picture, "a"), 0)
 
+    def test_what_a_replica_holds_of_a_salted_prompt_is_confirmed_for_its_tenant_alone(self):
+        for renders in (True, False):
+            with FakeVllm(renders) as engine, Gateway([engine], "cache_salt=true") as gateway:
+                asked = body("one tenant's own")
+
+                def confirmed(key):
+                    route = gateway.admin("POST", "/admin/api/explain", {"body": asked, "headers": {"Authorization": f"Bearer {key}"}}).json["route"]
+                    return route["candidates"][0]["confirmed_tokens"]
+                self.assertEqual(gateway.post(asked, Authorization="Bearer mine").status, 200)
+                waits_for(lambda: confirmed("mine") > 0, "what the replica holds of this prompt is confirmed")
+                self.assertEqual(confirmed("another"), 0)
+
     def test_each_content_is_asked_for_once_and_slowly(self):
         with FakeVllm() as engine, Gateway([engine], "tokenize=4") as gateway:
             began = time.monotonic()

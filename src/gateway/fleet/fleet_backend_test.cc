@@ -159,6 +159,47 @@ std::vector<std::string> listed(RunningFleet& fleet, const std::string& headers 
   return ids;
 }
 
+json salt_in(Model& model) { return json::parse(*model.last().body).value("cache_salt", json()); }
+
+TEST(FleetBackend, APromptThatIsSentAgainHasItsTenantsSalt) {
+  RunningFleet fleet(2, "cache_salt = true\n");
+  fleet.models[0]->answers(status(503));
+  std::set<std::string> salts;
+  for (int i = 0; i < 3; ++i) {
+    for (const char* key : {"a", "b"}) {
+      const Said said = fleet.chat("Q" + std::to_string(i), "",
+                                   "Authorization: Bearer " + std::string(key) + "\r\n");
+      ASSERT_EQ(said.header("X-Afterimage-Replica"), "b") << said.body;
+      salts.insert(salt_in(*fleet.models[1]).get<std::string>());
+    }
+  }
+  EXPECT_GT(fleet.models[0]->asked(), 0);
+  EXPECT_EQ(salts.size(), 2U) << "one for each tenant";
+  EXPECT_TRUE(salts.contains(salt_in(*fleet.models[0]).get<std::string>()));
+}
+
+TEST(FleetBackend, AReplicaMaySayWhetherItTakesSalts) {
+  RunningFleet fleet(2, "routing = \"round-robin\"\n", {"cache_salt=true", "cache_salt=false"});
+  for (int i = 0; i < 4; ++i) {
+    fleet.chat("Q" + std::to_string(i), "", "Authorization: Bearer a\r\n");
+  }
+  EXPECT_TRUE(salt_in(*fleet.models[0]).is_string());
+  EXPECT_TRUE(salt_in(*fleet.models[1]).is_null());
+}
+
+TEST(FleetBackend, NoReplicaIsExpectedToReuseWhatItHoldsForAnotherTenant) {
+  for (const bool salts : {true, false}) {
+    RunningFleet fleet(2, salts ? "cache_salt = true\n" : "cache_salt = false\n");
+    fleet.chat(kLong + "one", "", "Authorization: Bearer a\r\n");
+    const auto route = [&](const std::string& key) {
+      return fleet.chat(kLong + key, "", "Authorization: Bearer " + key + "\r\n")
+          .header("X-Afterimage-Route");
+    };
+    EXPECT_EQ(route("a"), "prefix");
+    EXPECT_EQ(route("b"), salts ? "least-loaded" : "prefix");
+  }
+}
+
 TEST(FleetBackend, ListsTheModelsOfAllReplicasOnce) {
   RunningFleet fleet(3, "", {"", "", "models=c*"});
   fleet.models[0]->answers(lists({"a", "both"}));
