@@ -10,7 +10,18 @@ namespace {
 
 constexpr std::size_t kKept = 64;
 constexpr std::string_view kMark = "_tokens\":";
+constexpr std::string_view kLlamaMark = "\"cache_n\":";
 constexpr std::uint64_t kMost = 1'000'000'000;
+
+/// nullopt: it is no count, or may go on in the next piece.
+std::optional<std::uint64_t> count_in(std::string_view value) {
+  while (value.starts_with(' ')) value.remove_prefix(1);
+  std::uint64_t count = 0;
+  const char* const end = value.data() + value.size();
+  const auto read = std::from_chars(value.data(), end, count);
+  if (read.ec != std::errc() || read.ptr == end || count > kMost) return std::nullopt;
+  return count;
+}
 
 }  // namespace
 
@@ -29,17 +40,15 @@ void UsageScan::scan(std::string_view bytes) {
   for (std::size_t at = bytes.find(kMark); at != std::string_view::npos;
        at = bytes.find(kMark, at + 1)) {
     const std::string_view before = bytes.substr(0, at);
-    std::string_view value = bytes.substr(at + kMark.size(), kKept);
-    while (value.starts_with(' ')) value.remove_prefix(1);
-    std::uint64_t count = 0;
-    const char* const end = value.data() + value.size();
-    const auto read = std::from_chars(value.data(), end, count);
-    // A number at the very end of a piece may go on in the next.
-    if (read.ec != std::errc() || read.ptr == end || count > kMost) continue;
+    const auto count = count_in(bytes.substr(at + kMark.size(), kKept));
+    if (!count.has_value()) continue;
     if (before.ends_with("\"prompt") || before.ends_with("\"input")) prompt_ = count;
     if (before.ends_with("\"completion") || before.ends_with("\"output")) output_ = count;
     if (before.ends_with("\"cached")) cached_ = count;
   }
+  const std::size_t timing = bytes.rfind(kLlamaMark);
+  if (timing == std::string_view::npos) return;
+  if (const auto count = count_in(bytes.substr(timing + kLlamaMark.size(), kKept))) cached_ = count;
 }
 
 }  // namespace afterimage

@@ -10,7 +10,7 @@
 namespace afterimage {
 
 /// Finds the token counts in the bytes of a response, whole or streamed, without parsing it:
-/// "prompt_tokens" or "input_tokens", "completion_tokens" or "output_tokens", and "cached_tokens". In a
+/// "prompt_tokens" or "input_tokens", "completion_tokens" or "output_tokens", and "cached_tokens" or, of llama-server, "cache_n". In a
 /// JSON string the quotes of such a name are escaped, so that text is never taken for a count. The
 /// last counts are used; a server that lies misleads routing only.
 ///

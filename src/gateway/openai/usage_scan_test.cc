@@ -32,6 +32,14 @@ TEST(UsageScan, FindsTheCountsWhereverTheBytesAreCut) {
   }
 }
 
+TEST(UsageScan, ReadsTheTimingsOfLlamaServer) {
+  const std::string body =
+      R"({"usage":{"prompt_tokens":9},"timings":{"cache_n":6,"prompt_n":3}})" + std::string(9, ' ');
+  for (std::size_t piece = 1; piece <= body.size(); ++piece) {
+    ASSERT_EQ(scan(body, piece).cached_tokens(), 6U) << piece;
+  }
+}
+
 TEST(UsageScan, TextIsNeverACount) {
   const UsageScan found = scan(R"({"content":"\"prompt_tokens\":5,\"cached_tokens\":4 ,"})", 1000);
   EXPECT_EQ(found.prompt_tokens(), std::nullopt);

@@ -40,7 +40,7 @@ Result<void> AnswerReader::read_whole(std::string_view body) {
   begin(*root);
   AFI_TRY_VOID(read_message(choice["message"]));
   read_end_of_choice(choice);
-  read_usage((*root)["usage"]);
+  read_usage(*root);
   is_done_ = true;
   return end_calls();
 }
@@ -83,14 +83,14 @@ Result<void> AnswerReader::read_event(ApiEvent& event) {
   if (!root->is(JsonKind::kObject)) return unreadable("an event is not an object");
   if (!(*root)["error"].is_none()) return said_failure((*root)["error"]);
   // Some servers say in each event what was used so far.
-  if (!has_begun_) read_prompt((*root)["usage"]);
+  if (!has_begun_) read_prompt(*root);
   begin(*root);
   const JsonValue choice = (*root)["choices"].front();
   if (choice.is(JsonKind::kObject)) {
     AFI_TRY_VOID(read_message(choice["delta"]));
     read_end_of_choice(choice);
   }
-  read_usage((*root)["usage"]);
+  read_usage(*root);
   return {};
 }
 
@@ -146,18 +146,28 @@ void AnswerReader::read_end_of_choice(const JsonValue& choice) {
   listener_.on_finish(reason.text(), stop.is(JsonKind::kString) ? stop.text() : "");
 }
 
-void AnswerReader::read_prompt(const JsonValue& usage) {
-  const std::uint32_t prompt = usage["prompt_tokens"].count_or_zero();
-  if (prompt == 0) return;
-  listener_.on_prompt({.prompt = prompt,
-                       .cached = usage["prompt_tokens_details"]["cached_tokens"].count_or_zero()});
+/// Of the prompt's tokens. llama-server of before 2026 says it in its timings only, which may be in another
+/// event than the usage.
+std::uint32_t AnswerReader::cached_of(const JsonValue& answer) {
+  const JsonValue timed = answer["timings"]["cache_n"];
+  if (!timed.is_none()) timed_cached_ = timed.count_or_zero();
+  const JsonValue cached = answer["usage"]["prompt_tokens_details"]["cached_tokens"];
+  return cached.is_none() ? timed_cached_ : cached.count_or_zero();
 }
 
-void AnswerReader::read_usage(const JsonValue& usage) {
+void AnswerReader::read_prompt(const JsonValue& answer) {
+  const std::uint32_t prompt = answer["usage"]["prompt_tokens"].count_or_zero();
+  if (prompt == 0) return;
+  listener_.on_prompt({.prompt = prompt, .cached = cached_of(answer)});
+}
+
+void AnswerReader::read_usage(const JsonValue& answer) {
+  const std::uint32_t cached = cached_of(answer);
+  const JsonValue usage = answer["usage"];
   if (!usage.is(JsonKind::kObject)) return;
   listener_.on_usage(
       {.prompt = usage["prompt_tokens"].count_or_zero(),
-       .cached = usage["prompt_tokens_details"]["cached_tokens"].count_or_zero(),
+       .cached = cached,
        .output = usage["completion_tokens"].count_or_zero(),
        .reasoning = usage["completion_tokens_details"]["reasoning_tokens"].count_or_zero()});
 }

@@ -76,14 +76,16 @@ class AnswerReader {
   /// Says the calls that wait: the answer is complete.
   Result<void> end_calls();
   void read_end_of_choice(const JsonValue& choice);
-  void read_prompt(const JsonValue& usage);
-  void read_usage(const JsonValue& usage);
+  [[nodiscard]] std::uint32_t cached_of(const JsonValue& answer);
+  void read_prompt(const JsonValue& answer);
+  void read_usage(const JsonValue& answer);
 
   AnswerListener& listener_;
   EventStreamReader events_;
   JsonReader json_;
   bool has_begun_ = false;
-  bool is_finished_ = false;  // a finish reason came
+  std::uint32_t timed_cached_ = 0;  // as timings say
+  bool is_finished_ = false;        // a finish reason came
   bool is_done_ = false;
   std::optional<Error> failed_;
 
