@@ -11,9 +11,8 @@ namespace afterimage {
 namespace {
 
 /// Fields that have no influence on what the model says next: wishes about the client's own service,
-/// which edits old turns, and diagnoses that no server of a chat completion makes.
-constexpr auto kIgnored =
-    std::to_array<std::string_view>({"betas", "context_management", "diagnostics", "speed"});
+/// which edits old turns.
+constexpr auto kIgnored = std::to_array<std::string_view>({"betas", "context_management", "speed"});
 
 /// Tools that Anthropic's servers run; a chat completion's server cannot.
 constexpr auto kServerTools = std::to_array<std::string_view>(
@@ -41,6 +40,7 @@ class Reading {
     AFI_TRY_VOID(read_output());
     AFI_TRY_VOID(read_thinking());
     AFI_TRY_VOID(read_metadata());
+    AFI_TRY_VOID(read_diagnostics(root_["diagnostics"]));
     for (const JsonValue field : root_) {
       if (is_passed_on(field.key())) chat_.add_value(field.key(), field);
     }
@@ -56,7 +56,7 @@ class Reading {
     static constexpr auto kKnown = std::to_array<std::string_view>(
         {"model", "messages", "max_tokens", "system", "stop_sequences", "stream", "temperature",
          "top_p", "top_k", "tools", "tool_choice", "metadata", "thinking", "output_config",
-         "output_format", "service_tier", "cache_control"});
+         "output_format", "service_tier", "cache_control", "diagnostics"});
     for (const JsonValue field : root_) {
       const std::string_view name = field.key();
       if (field.is(JsonKind::kNull) || is_passed_on(name) ||
@@ -282,6 +282,19 @@ class Reading {
     if (metadata["user_id"].is_none()) return {};
     AFI_TRY(const std::string_view user, text_field(metadata["user_id"], "metadata.user_id"));
     chat_.add_text("user", user);
+    return {};
+  }
+
+  /// Null asks for nothing yet, and says that the next request may name this one's message.
+  Result<void> read_diagnostics(const JsonValue& asked) {
+    if (asked.is_none()) return {};
+    AFI_TRY_VOID(check_members(asked, "diagnostics", {"previous_message_id"}));
+    const JsonValue id = asked["previous_message_id"];
+    if (id.is_none()) {
+      request_.diagnosed_with = "";
+      return {};
+    }
+    AFI_TRY(request_.diagnosed_with, text_field(id, "diagnostics.previous_message_id"));
     return {};
   }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,11 +17,12 @@ struct MessagesRequest {
   std::string chat;  // the body
   std::string model;
   bool stream = false;
-  bool shows_reasoning = false;      // thinking is not off
-  bool only_prefills = false;        // max_tokens is 0: nobody reads what is generated
-  std::vector<std::string> stops;    // stop_sequences
-  std::vector<std::string> ignored;  // what was left out of the chat: "diagnostics", "tools[3]"
-  std::size_t billing_lines = 0;     // of them
+  bool shows_reasoning = false;               // thinking is not off
+  bool only_prefills = false;                 // max_tokens is 0: nobody reads what is generated
+  std::vector<std::string> stops;             // stop_sequences
+  std::optional<std::string> diagnosed_with;  // diagnostics.previous_message_id, or "" for null
+  std::vector<std::string> ignored;           // what was left out of the chat: "betas", "tools[3]"
+  std::size_t billing_lines = 0;              // of them
 };
 
 enum class MessagesUse : unsigned char { kAnswer, kCount };

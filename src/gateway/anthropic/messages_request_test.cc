@@ -260,9 +260,21 @@ TEST(MessagesRequest, WhatHasNoInfluenceIsLeftOutAndNamed) {
           R"({"name":"Read","input_schema":{"type":"object"},"defer_loading":true}],"metadata":{"user_id":"u","more":1})"),
       find_file);
   ASSERT_TRUE(all.has_value()) << all.error().message;
-  EXPECT_THAT(all->ignored, ElementsAre("context_management", "diagnostics", "betas", "tools[0]",
+  EXPECT_THAT(all->ignored, ElementsAre("context_management", "betas", "tools[0]",
                                         "tools[1].defer_loading", "thinking.budget_tokens"));
   EXPECT_TRUE(testing::identity_of(plain->chat) == testing::identity_of(all->chat)) << all->chat;
+}
+
+TEST(MessagesRequest, DiagnosticsNameAnEarlierMessage) {
+  const auto with = [](const std::string& diagnostics) {
+    return read_messages_request(more("\"diagnostics\":" + diagnostics), find_file);
+  };
+  EXPECT_EQ(with(R"({"previous_message_id":"msg_1"})")->diagnosed_with, "msg_1");
+  EXPECT_EQ(with(R"({"previous_message_id":null})")->diagnosed_with, "");
+  EXPECT_EQ(with("{}")->diagnosed_with, "");
+  EXPECT_EQ(with("null")->diagnosed_with, std::nullopt);
+  EXPECT_EQ(with(R"({"previous_message_id":7})").error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(with("7").error().code, ErrorCode::kInvalidArgument);
 }
 
 TEST(MessagesRequest, TheMostEffortIsAChatsMost) {

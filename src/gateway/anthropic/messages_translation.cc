@@ -61,6 +61,11 @@ Result<std::string> MessagesTranslation::request(std::string_view body,
   return std::exchange(asked_.chat, {});
 }
 
+std::optional<Translation::Comparison> MessagesTranslation::comparison() const {
+  if (!asked_.diagnosed_with.has_value()) return std::nullopt;
+  return Comparison{.response_id = *asked_.diagnosed_with};
+}
+
 std::string MessagesTranslation::error_body(unsigned status, std::string_view message,
                                             std::string_view /*code*/,
                                             std::string_view request_id) const {
@@ -227,7 +232,7 @@ std::string MessagesTranslation::message_json(bool is_complete) const {
     content.add(json.text());
   }
   JsonObject message;
-  message.add_text("id", "msg_" + id_)
+  message.add_text("id", response_id())
       .add_text("type", "message")
       .add_text("role", "assistant")
       .add_text("model", model_)
@@ -238,7 +243,11 @@ std::string MessagesTranslation::message_json(bool is_complete) const {
   std::string text = message.text();
   text.back() = ',';
   text.append(std::string_view(stop).substr(1, stop.size() - 2));
-  return text + ",\"usage\":" + usage_json() + "}";
+  text += ",\"usage\":" + usage_json();
+  if (comparison().has_value()) {
+    text += ",\"diagnostics\":" + messages_diagnostics(diagnosis(), usage_.prompt);
+  }
+  return text + "}";
 }
 
 Result<std::string> MessagesTranslation::finish() {

@@ -31,6 +31,8 @@ class MessagesTranslation final : public Translation {
   [[nodiscard]] std::string_view id_header() const override { return "request-id"; }
   [[nodiscard]] const std::vector<std::string>& ignored() const override { return asked_.ignored; }
   [[nodiscard]] std::size_t billing_lines() const override { return asked_.billing_lines; }
+  [[nodiscard]] std::optional<Comparison> comparison() const override;
+  [[nodiscard]] std::string response_id() const override { return "msg_" + id_; }
   [[nodiscard]] bool streams() const override { return asked_.stream; }
   [[nodiscard]] std::string error_body(unsigned status, std::string_view message,
                                        std::string_view code,

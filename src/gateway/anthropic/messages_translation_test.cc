@@ -272,6 +272,43 @@ TEST(MessagesTranslation, RepliesAreReplaced) {
               ::testing::StartsWith("text/event-stream"));
 }
 
+PromptDiagnosis changed_tools() {
+  PromptDiagnosis diagnosis{.state = PromptDiagnosis::State::kCompared};
+  diagnosis.divergence = {.shared_bytes = 20, .total_bytes = 100, .lost_bytes = 80};
+  diagnosis.divergence.part = PartPlace{.kind = PartKind::kTools, .index = 0};
+  return diagnosis;
+}
+
+TEST(MessagesTranslation, DiagnosticsAreSaidToWhoAsksForThem) {
+  const std::string ask = R"(,"diagnostics":{"previous_message_id":"msg_1"})";
+  const std::string chat = body(R"({"content":"hi"})", "stop");
+  const auto whole = asked(ask);
+  EXPECT_EQ(whole->response_id(), "msg_7");
+  EXPECT_EQ(whole->comparison()->response_id, "msg_1");
+  whole->diagnose(changed_tools());
+  EXPECT_EQ(Json::parse(whole->whole(chat).value())["diagnostics"],
+            Json::parse(
+                R"({"cache_miss_reason":{"type":"tools_changed","cache_missed_input_tokens":8}})"));
+  const auto first = asked(R"(,"diagnostics":{"previous_message_id":null})");
+  EXPECT_EQ(first->comparison()->response_id, "");
+  EXPECT_TRUE(Json::parse(first->whole(chat).value()).at("diagnostics").is_null());
+  const auto silent = asked();
+  EXPECT_FALSE(silent->comparison().has_value());
+  EXPECT_FALSE(Json::parse(silent->whole(chat).value()).contains("diagnostics"));
+}
+
+TEST(MessagesTranslation, AStreamSaysDiagnosticsAtItsStart) {
+  const auto translation = asked(R"(,"stream":true,"diagnostics":{"previous_message_id":"msg_1"})");
+  translation->diagnose(changed_tools());
+  const std::string text =
+      translation->feed(chunk(R"({"content":"hi"})") + chunk("{}", "\"stop\"") + last());
+  const auto events = events_of(text);
+  EXPECT_EQ(events[0]["message"]["diagnostics"]["cache_miss_reason"]["type"], "tools_changed");
+  EXPECT_EQ(events[0]["message"]["diagnostics"]["cache_miss_reason"]["cache_missed_input_tokens"],
+            20)
+      << "how many tokens there are is not known yet";
+}
+
 TEST(MessagesTranslation, APrefillHasNoContent) {
   auto translation = std::make_shared<MessagesTranslation>("7");
   ASSERT_TRUE(

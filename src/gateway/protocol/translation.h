@@ -4,14 +4,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "afterimage/result.h"
 #include "foundation/http/message.h"
 #include "gateway/protocol/answer_reader.h"
 #include "gateway/protocol/chat_content.h"
+#include "gateway/protocol/diagnosis.h"
 
 namespace afterimage {
 
@@ -51,6 +54,16 @@ class Translation : protected AnswerListener {
   [[nodiscard]] virtual std::size_t billing_lines() const { return 0; }
   /// The tokens of the prompt, where they are known before the answer is read.
   void know_prompt(const TokenUsage& usage) { on_prompt(usage); }
+  /// What the client wants its prompt compared with.
+  struct Comparison {
+    std::string response_id;  // of an earlier response; empty: there is none yet
+  };
+  /// nullopt: the client does not ask why its prompt was computed again.
+  [[nodiscard]] virtual std::optional<Comparison> comparison() const { return std::nullopt; }
+  /// As the client gets it, and may name it later; empty: the chat's own.
+  [[nodiscard]] virtual std::string response_id() const { return {}; }
+  /// What the comparison found. Before the answer is read.
+  void diagnose(PromptDiagnosis diagnosis) { diagnosis_ = std::move(diagnosis); }
   /// The client asked for events.
   [[nodiscard]] virtual bool streams() const = 0;
   /// An error, as the protocol says it.
@@ -75,12 +88,14 @@ class Translation : protected AnswerListener {
   [[nodiscard]] virtual Result<std::string> finish() = 0;
   /// The response ends with this error, after its head was sent: an event, or JSON.
   [[nodiscard]] virtual std::string failure_event(const Error& error) = 0;
+  [[nodiscard]] const PromptDiagnosis& diagnosis() const { return diagnosis_; }
 
  private:
   std::string finish_or_fail();
 
   AnswerReader reader_{*this};
   bool is_over_ = false;
+  PromptDiagnosis diagnosis_;
 };
 
 /// Replaces a chat's response by the protocol's, and names in X-Afterimage-Ignored what was left out of

@@ -36,10 +36,10 @@ constexpr auto kKnown = std::to_array<std::string_view>({"model",
                                                          "safety_identifier",
                                                          "prompt_cache_key",
                                                          "prompt_cache_retention",
+                                                         "prompt_cache_options",
                                                          "top_logprobs"});
 /// Fields that have no influence on what the model says: they are for the client's or OpenAI's accounts.
-constexpr auto kIgnored =
-    std::to_array<std::string_view>({"client_metadata", "prompt_cache_options", "max_tool_calls"});
+constexpr auto kIgnored = std::to_array<std::string_view>({"client_metadata", "max_tool_calls"});
 /// Sampling fields that servers of chat completions have, and this API has not.
 constexpr auto kAlsoPassedOn = std::to_array<std::string_view>({"top_k", "stop"});
 
@@ -71,6 +71,7 @@ class Reading {
     AFI_TRY_VOID(read_text());
     AFI_TRY_VOID(read_reasoning());
     AFI_TRY_VOID(read_metadata());
+    AFI_TRY_VOID(read_cache_options(root_["prompt_cache_options"]));
     for (const JsonValue field : root_) {
       const bool passed = is_passed_on(field.key()) || is_one_of(field.key(), kAlsoPassedOn);
       if (passed && !field.is_none()) chat_.add_value(field.key(), field);
@@ -312,6 +313,24 @@ class Reading {
     echo.add("truncation", "\"disabled\"").add("background", "false");
     const std::string text = echo.text();
     request_.echo = text.substr(1, text.size() - 2);
+    return {};
+  }
+
+  /// Caches here need no breakpoints, and entries live as the operator says.
+  Result<void> read_cache_options(const JsonValue& options) {
+    if (options.is_none()) return {};
+    if (!options.is(JsonKind::kObject)) {
+      return wrong_field("prompt_cache_options", "must be an object");
+    }
+    for (const JsonValue option : options) {
+      if (option.is_none()) continue;
+      const std::string place = "prompt_cache_options." + std::string(option.key());
+      if (option.key() == "comparison_response_id") {
+        AFI_TRY(request_.comparison_id, text_field(option, place));
+      } else {
+        ignore(place);
+      }
+    }
     return {};
   }
 

@@ -22,6 +22,7 @@ struct ResponsesRequest {
   bool stream = false;
   bool store = true;
   std::string previous_id;           // empty: none
+  std::string comparison_id;         // prompt_cache_options.comparison_response_id; empty: none
   std::string items;                 // the input items with their ids, a JSON array
   std::string messages;              // of the conversation so far, without instructions: "{…},{…}"
   std::string first_instructions;    // of the conversation's first items

@@ -281,9 +281,22 @@ TEST(ResponsesRequest, WhatHasNoInfluenceIsLeftOutAndNamed) {
       R"("tools":[{"type":"web_search"},{"type":"function","name":"f"},{"type":"image_generation"}],"truncation":"auto",)"
       R"("include":["reasoning.encrypted_content","web_search_call.action.sources"],"reasoning":{"summary":"detailed"})"));
   ASSERT_TRUE(all.has_value()) << all.error().message;
-  EXPECT_THAT(all->ignored, ElementsAre("client_metadata", "prompt_cache_options", "truncation",
-                                        "include[1]", "tools[0]", "tools[2]", "reasoning.summary"));
+  EXPECT_THAT(all->ignored, ElementsAre("client_metadata", "truncation", "include[1]", "tools[0]",
+                                        "tools[2]", "reasoning.summary"));
   EXPECT_TRUE(testing::identity_of(plain->chat) == testing::identity_of(all->chat)) << all->chat;
+}
+
+TEST(ResponsesRequest, CacheOptionsNameAResponseToCompareWith) {
+  const auto options = [](const std::string& json) {
+    return read(with(R"("input":"Q","prompt_cache_options":)" + json));
+  };
+  const auto all = options(R"({"comparison_response_id":"resp_1","mode":"explicit","ttl":null})");
+  ASSERT_TRUE(all.has_value()) << all.error().message;
+  EXPECT_EQ(all->comparison_id, "resp_1");
+  EXPECT_THAT(all->ignored, ElementsAre("prompt_cache_options.mode"));
+  EXPECT_EQ(options("{}")->comparison_id, "");
+  EXPECT_EQ(options(R"({"comparison_response_id":7})").error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(options("7").error().code, ErrorCode::kInvalidArgument);
 }
 
 TEST(ResponsesRequest, ToolsOfOtherFormsAreFunctions) {

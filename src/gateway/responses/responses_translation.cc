@@ -270,7 +270,7 @@ std::string ResponsesTranslation::response_json(std::string_view status,
                                      : R"({"reason":"content_filter"})";
   }
   JsonObject head;
-  head.add_text("id", "resp_" + id_)
+  head.add_text("id", response_id())
       .add_text("object", "response")
       .add_number("created_at", static_cast<std::uint64_t>(created_))
       .add_text("status", status)
@@ -293,7 +293,17 @@ std::string ResponsesTranslation::response_json(std::string_view status,
                 .add_number("total_tokens", usage_.prompt + usage_.output)
                 .text();
   }
-  return "{" + inside(head) + "," + asked_.echo + ",\"usage\":" + usage + "}";
+  std::string diagnostics;
+  if (comparison().has_value()) {
+    diagnostics =
+        ",\"prompt_cache_diagnostics\":" + responses_diagnostics(diagnosis(), usage_.prompt);
+  }
+  return "{" + inside(head) + "," + asked_.echo + diagnostics + ",\"usage\":" + usage + "}";
+}
+
+std::optional<Translation::Comparison> ResponsesTranslation::comparison() const {
+  if (asked_.comparison_id.empty()) return std::nullopt;
+  return Comparison{.response_id = asked_.comparison_id};
 }
 
 void ResponsesTranslation::say_response(std::string_view type, const std::string& response) {
@@ -323,7 +333,7 @@ void ResponsesTranslation::keep(const std::string& response) {
   if (!content.is_empty() || !refusal.empty() || !calls.is_empty()) {
     messages += "," + assistant_message(content.json(), refusal, reasoning, calls);
   }
-  store_.put(tenant_, "resp_" + id_,
+  store_.put(tenant_, response_id(),
              {.response = response,
               .items = asked_.items,
               .messages = std::move(messages),

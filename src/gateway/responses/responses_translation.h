@@ -33,6 +33,8 @@ class ResponsesTranslation final : public Translation {
                                             const ClientContext& context) override;
   [[nodiscard]] const std::vector<std::string>& ignored() const override { return asked_.ignored; }
   [[nodiscard]] std::size_t billing_lines() const override { return asked_.billing_lines; }
+  [[nodiscard]] std::optional<Comparison> comparison() const override;
+  [[nodiscard]] std::string response_id() const override { return "resp_" + id_; }
   [[nodiscard]] bool streams() const override { return asked_.stream; }
   [[nodiscard]] std::string error_body(unsigned status, std::string_view message,
                                        std::string_view code,

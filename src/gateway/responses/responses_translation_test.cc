@@ -258,6 +258,21 @@ TEST_F(ResponsesTranslationTest, NothingIsStoredThatFailedOrIsNotToBe) {
   EXPECT_TRUE(store.find("t", "resp_7").has_value());
 }
 
+TEST_F(ResponsesTranslationTest, CacheDiagnosticsAreSaidToWhoAsksForThem) {
+  PromptDiagnosis diagnosis{.state = PromptDiagnosis::State::kCompared};
+  diagnosis.divergence = {.shared_bytes = 20, .total_bytes = 100, .lost_bytes = 80};
+  diagnosis.divergence.part = PartPlace{.kind = PartKind::kSystem, .index = 0};
+  const auto translation = asked(R"(,"prompt_cache_options":{"comparison_response_id":"resp_1"})");
+  EXPECT_EQ(translation->comparison()->response_id, "resp_1");
+  translation->diagnose(diagnosis);
+  const std::string chat = body(R"({"content":"hi"})", "stop");
+  EXPECT_EQ(
+      Json::parse(translation->whole(chat).value())["prompt_cache_diagnostics"],
+      Json::parse(
+          R"({"type":"cache_miss","reason":"input_changed","cache_missed_tokens":8,"comparison_reusable_tokens":2})"));
+  EXPECT_FALSE(whole_of(chat).contains("prompt_cache_diagnostics"));
+}
+
 TEST_F(ResponsesTranslationTest, AStreamThatFailsSaysSo) {
   const std::string begun = chunk(R"({"content":"He"})");
   for (const std::string& rest :
