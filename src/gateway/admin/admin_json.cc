@@ -320,6 +320,29 @@ json stabilised_json(const Decision& decision) {
   return parts;
 }
 
+template <typename Value>
+json or_null(const std::optional<Value>& value) {
+  return value.has_value() ? json(*value) : json();
+}
+
+json prefix_json(const PromptReport& report) {
+  const PromptDivergence& at = report.divergence;
+  const bool loses = report.reason != PromptReason::kKept && at.loses();
+  return {{"reason", to_string(report.reason)},
+          {"blame", to_string(report.blame())},
+          {"shared_bytes", at.shared_bytes},
+          {"bytes", at.total_bytes},
+          {"part", loses ? json(to_string(*at.part)) : json()},
+          {"change", loses ? json(to_string(at.change)) : json()},
+          {"offset", loses ? or_null(at.offset) : json()},
+          {"looks", loses ? json(to_string(at.looks)) : json()},
+          {"shared_tokens", or_null(report.shared_tokens())},
+          {"tokens", or_null(report.usage.prompt_tokens)},
+          {"reused_tokens", or_null(report.usage.cached_tokens)},
+          {"lost_by_prompt", or_null(report.lost_by_prompt())},
+          {"lost_by_server", or_null(report.lost_by_server())}};
+}
+
 json decision_json(const Decision& decision) {
   const bool is_stored = decision.stored == StoreResult::kStored;
   json said = {
@@ -346,6 +369,7 @@ json decision_json(const Decision& decision) {
       {"question", decision.question}};
   if (decision.route != nullptr) said["replica"] = decision.route->replica;
   if (decision.draw != 0) said["draw"] = decision.draw;
+  if (decision.prompt.has_value()) said["prefix"] = prefix_json(*decision.prompt);
   return said;
 }
 

@@ -232,6 +232,13 @@ struct LogSettings {
   bool operator==(const LogSettings&) const = default;
 };
 
+/// Why a prompt was not reused.
+struct ExplainSettings {
+  Bytes memory = 16_MiB;  // for the last prompts of each tenant; 0: none
+
+  bool operator==(const ExplainSettings&) const = default;
+};
+
 /// Traces to an OpenTelemetry collector, over OTLP/HTTP.
 struct TelemetrySettings {
   std::string otlp_endpoint;  // "http://127.0.0.1:4318"; empty: no traces
@@ -292,6 +299,7 @@ struct Settings {
   ResponseSettings responses;
   LimitSettings limits;
   LogSettings log;
+  ExplainSettings explain;
   TelemetrySettings telemetry;
   TenancySettings tenancy;
   std::string secret_file;  // 32 bytes, this installation's secret; empty: random in each process

@@ -531,6 +531,11 @@ void add_log_and_tenancy(std::vector<Setting<Settings>>& table) {
                           one_of({"debug", "info", "warn", "error", "off"})));
   table.push_back(setting(Text{"log.requests", "Log one line per request."}, kAtReload,
                           at(&Settings::log, &LogSettings::requests)));
+  table.push_back(setting(Text{"explain.memory",
+                               "Maximum memory for digests of the last prompts, to say where a "
+                               "prompt parts from them; 0 B: none."},
+                          kAtStart, at(&Settings::explain, &ExplainSettings::memory),
+                          between(0_B, Bytes(1ULL << 40U))));
   add_telemetry(table);
   add_tenancy(table);
 }

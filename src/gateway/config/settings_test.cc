@@ -388,7 +388,7 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
   };
   {
     const auto& [listen, admin, upstream, prompt, engine, memory, moved_media, remote, answers,
-                 similarity, media, files, responses, limits, log, telemetry, tenancy,
+                 similarity, media, files, responses, limits, log, explain, telemetry, tenancy,
                  secret_file] = s;
     count("", secret_file);
   }
@@ -452,6 +452,10 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
   {
     const auto& [a, b] = s.log;
     count("log", a, b);
+  }
+  {
+    const auto& [a] = s.explain;
+    count("explain", a);
   }
   {
     const auto& [a, b, c, d, e] = s.telemetry;
@@ -591,6 +595,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"limits.drain", R"("0 s")"},
       {"log.level", R"("debug")"},
       {"log.requests", "true"},
+      {"explain.memory", R"("1 MiB")"},
       {"listen.tls_certificate", R"("/cert.pem")"},
       {"listen.tls_key", R"("/key.pem")"},
       {"admin.tls_certificate", R"("/cert.pem")"},

@@ -91,7 +91,7 @@ class ChainBuilder {
 };
 
 /// Of a part's beginning; a tool has none.
-void mix_name(ChainBuilder& chain, const PromptPiece& piece, const ApiRequest& request) {
+void mix_name(ChainBuilder& chain, const PartPiece& piece, const ApiRequest& request) {
   switch (piece.part.kind) {
     case PartKind::kModel:
       chain.mix('M', piece.text);
@@ -117,17 +117,17 @@ void mix_name(ChainBuilder& chain, const PromptPiece& piece, const ApiRequest& r
 ContentChain content_chain(const ApiRequest& request) {
   ChainBuilder chain;
   bool has_tools = false;
-  for (const PromptPiece& piece : prompt_pieces(request)) {
+  for (const PartPiece& piece : prompt_pieces(request)) {
     if (piece.part.kind == PartKind::kTools && !std::exchange(has_tools, true)) chain.mix('T', {});
     switch (piece.kind) {
-      case PromptPiece::Kind::kName:
+      case PartPiece::Kind::kName:
         mix_name(chain, piece, request);
         break;
-      case PromptPiece::Kind::kFields:
-      case PromptPiece::Kind::kText:
+      case PartPiece::Kind::kFields:
+      case PartPiece::Kind::kText:
         chain.add_text(piece.text, piece.part);
         break;
-      case PromptPiece::Kind::kMedia:
+      case PartPiece::Kind::kMedia:
         chain.add_media(*piece.media, piece.part);
         break;
     }

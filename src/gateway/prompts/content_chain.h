@@ -42,7 +42,7 @@ struct ContentChain {
 /// Threads  Any.
 [[nodiscard]] ContentChain content_chain(const ApiRequest& request);
 
-/// The chain of a request for whoever needs it, made once, by the first of them.
+/// The chain of a request, made once, when it is first needed.
 /// Threads  Any.
 class SharedChain {
  public:

@@ -47,7 +47,7 @@ bool is_closer(const PromptDivergence& one, const PromptDivergence& other) {
 }  // namespace
 
 std::size_t PromptHistory::shared_links(const Held& held, const std::vector<std::uint64_t>& links) {
-  // Whoever has a link has all those before it, and leaves no later than older prompts with them.
+  // A prompt with a link has all links before it, and an older prompt never leaves later than it.
   const auto end = std::ranges::partition_point(
       links, [&](std::uint64_t link) { return held.by_link.contains(link); });
   return static_cast<std::size_t>(end - links.begin());
@@ -104,7 +104,7 @@ PromptHistory::Comparison PromptHistory::compare_with_closest(const std::string&
     if (best.has_value() && !is_closer(divergence, *best)) continue;
     best = divergence;
     made.earlier = candidate.prompt;
-    made.replica = candidate.replica;
+    made.server = candidate.server;
   }
   made.report = first_report(best.value_or(PromptDivergence{.total_bytes = made.now->bytes}));
   return made;
@@ -131,12 +131,13 @@ std::optional<PromptReport> PromptHistory::compare_with_response(const std::stri
   return first_report(divergence);
 }
 
-void PromptHistory::add(const std::string& tenant, const Shared& prompt, std::uint64_t replica) {
+void PromptHistory::add(const std::string& tenant, const Shared& prompt,
+                        const PromptServer& server) {
   if (!is_enabled() || prompt->links.empty()) return;
   const MutexLock lock(mutex_);
   const auto held = tenants_.try_emplace(tenant).first;
   if (held->second.by_age.empty()) by_size_.emplace(0, tenant);
-  insert(held, {.prompt = prompt, .replica = replica, .ids = {}});
+  insert(held, {.prompt = prompt, .server = server, .ids = {}});
   trim_to_capacity();
 }
 

@@ -25,6 +25,12 @@
 
 namespace afterimage {
 
+/// Which server had a prompt, as numbers that tell servers, and the starts of one, apart.
+struct PromptServer {
+  std::uint64_t server = 0;
+  std::uint64_t starts = 0;
+};
+
 /// The last prompts of each tenant, as digests and lengths. Prompts of two tenants are never compared.
 ///
 /// Memory   At most `capacity`, of all tenants together; then the oldest prompt of the tenant that holds the
@@ -42,9 +48,9 @@ class PromptHistory {
   /// A prompt, the closest earlier one, and where they part.
   struct Comparison {
     Shared now;
-    Shared earlier;             // nullptr: there is none
-    std::uint64_t replica = 0;  // that had the earlier one, as add() was told
-    PromptReport report;        // before the server has said anything
+    Shared earlier;            // nullptr: there is none
+    PromptServer server = {};  // that had the earlier one
+    PromptReport report;       // before the server has said anything
   };
   /// Compares the prompt of a request with the one of `tenant` that shares the most from its beginning. If
   /// none shares anything, with the one that has the same first message, the same system prompt or the same
@@ -58,8 +64,8 @@ class PromptHistory {
                                                                   const PromptRecord& now,
                                                                   std::string_view id) const;
 
-  /// The server has taken the prompt. `replica`: any number that tells servers apart.
-  void add(const std::string& tenant, const Shared& prompt, std::uint64_t replica = 0);
+  /// A server has read the prompt.
+  void add(const std::string& tenant, const Shared& prompt, const PromptServer& server = {});
   /// The answer to a prompt that was added has this id, as its client sees it.
   void name(const std::string& tenant, std::string_view id, const Shared& prompt);
   /// Returns how many prompts left.
@@ -78,7 +84,7 @@ class PromptHistory {
   };
   struct Kept {
     Shared prompt;
-    std::uint64_t replica;
+    PromptServer server;
     std::vector<std::uint64_t> ids;  // of its answers
   };
   struct Held {

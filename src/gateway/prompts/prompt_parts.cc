@@ -75,8 +75,8 @@ class Pieces {
  public:
   explicit Pieces(const ApiRequest& request) : request_(request) {}
 
-  std::vector<PromptPiece> run() && {
-    add(PromptPiece::Kind::kName, {.kind = PartKind::kModel}, request_.model);
+  std::vector<PartPiece> run() && {
+    add(PartPiece::Kind::kName, {.kind = PartKind::kModel}, request_.model);
     for (std::uint32_t i = 0; i < kOfBody; ++i) add_field(i);
     for (const std::string_view list : {"/prompt", "/input"}) add_prompt(list);
     add_tools();
@@ -85,7 +85,7 @@ class Pieces {
   }
 
  private:
-  using Kind = PromptPiece::Kind;
+  using Kind = PartPiece::Kind;
 
   void add(Kind kind, PartPlace part, std::string_view text) {
     pieces_.push_back({.kind = kind, .part = part, .text = text});
@@ -168,7 +168,7 @@ class Pieces {
   const ApiRequest& request_;
   bool starts_ = true;  // only system messages so far
   std::size_t media_ = 0;
-  std::vector<PromptPiece> pieces_;
+  std::vector<PartPiece> pieces_;
 };
 
 }  // namespace
@@ -201,6 +201,6 @@ std::string to_string(const PartPlace& place) {
 
 std::span<const std::string_view> prompt_fields() { return kFields; }
 
-std::vector<PromptPiece> prompt_pieces(const ApiRequest& request) { return Pieces(request).run(); }
+std::vector<PartPiece> prompt_pieces(const ApiRequest& request) { return Pieces(request).run(); }
 
 }  // namespace afterimage

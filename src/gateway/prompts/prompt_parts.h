@@ -45,7 +45,7 @@ std::span<const std::string_view> prompt_fields();
 
 /// A piece of a prompt, as the request has it. A part has one or several, one after the other; the media of
 /// a message stand between its texts.
-struct PromptPiece {
+struct PartPiece {
   enum class Kind : unsigned char {
     kName,    // of the model, of a parameter, of a message's role; the part begins
     kFields,  // what a message has besides role and content, as JSON: tool calls, reasoning
@@ -62,6 +62,6 @@ struct PromptPiece {
 ///
 /// Cost     One pass over the tools' JSON; nothing else is read.
 /// Threads  Any.
-[[nodiscard]] std::vector<PromptPiece> prompt_pieces(const ApiRequest& request);
+[[nodiscard]] std::vector<PartPiece> prompt_pieces(const ApiRequest& request);
 
 }  // namespace afterimage

@@ -103,24 +103,24 @@ class Recording {
     for (const auto& part : earlier->parts) known_.emplace(part->digest, part);
   }
 
-  void add(const PromptPiece& piece) {
-    const bool is_media = piece.kind == PromptPiece::Kind::kMedia;
-    const bool begins = piece.kind == PromptPiece::Kind::kName ||
+  void add(const PartPiece& piece) {
+    const bool is_media = piece.kind == PartPiece::Kind::kMedia;
+    const bool begins = piece.kind == PartPiece::Kind::kName ||
                         (piece.part.kind == PartKind::kTools && piece.part != part_.place);
     if (begins) begin(piece.part);
     if (is_media) return add_media(piece);
     switch (piece.kind) {
-      case PromptPiece::Kind::kName:
+      case PartPiece::Kind::kName:
         part_.others = key_.print(part_.others, key_.print(piece.text));
         break;
-      case PromptPiece::Kind::kFields:
+      case PartPiece::Kind::kFields:
         part_.bytes += static_cast<std::uint32_t>(piece.text.size());
         add_fields(piece.text);
         break;
-      case PromptPiece::Kind::kText:
+      case PartPiece::Kind::kText:
         add_text(piece.text);
         break;
-      case PromptPiece::Kind::kMedia:
+      case PartPiece::Kind::kMedia:
         break;
     }
   }
@@ -170,7 +170,7 @@ class Recording {
   }
 
   /// A message goes on behind its media.
-  void add_media(const PromptPiece& piece) {
+  void add_media(const PartPiece& piece) {
     part_.media += 1;
     part_.text = key_.print(part_.text, 0);
     const ApiMedia& media = *piece.media;
@@ -270,7 +270,7 @@ std::shared_ptr<const PromptRecord> PromptRecorder::record(const ApiRequest& req
                                                            PromptOrigin origin,
                                                            const PromptRecord* earlier) const {
   Recording recording(key_, earlier);
-  for (const PromptPiece& piece : prompt_pieces(request)) recording.add(piece);
+  for (const PartPiece& piece : prompt_pieces(request)) recording.add(piece);
   auto record = std::make_shared<PromptRecord>();
   record->origin = std::move(origin);
   record->links = std::move(links);

@@ -52,10 +52,11 @@ std::optional<StoreResult> AnswerStoring::result() const {
   return result_;
 }
 
-void AnswerStoring::record(Decision decision) {
+std::uint64_t AnswerStoring::record(Decision decision) {
   const MutexLock lock(mutex_);
   decision.stored = result_;
   decision_ = gateway_.decisions().add(std::move(decision));
+  return decision_;
 }
 
 /// With the forms that were made ahead, if they were.

@@ -46,7 +46,8 @@ class AnswerStoring {
   /// Whether the answer was stored; nullopt: nobody knows yet.
   [[nodiscard]] std::optional<StoreResult> result() const;
   /// Adds the decision to those of the gateway. What became of the answer is added when it is known.
-  void record(Decision decision);
+  /// Returns its id.
+  std::uint64_t record(Decision decision);
 
  private:
   [[nodiscard]] StoreResult store(Answered answered, std::optional<Duration> ttl);

@@ -68,6 +68,11 @@ Counts::Counts(Metrics& metrics)
                                     "Tokens that no model had to read", {{"kind", "output"}})),
       messages_(metrics.counter(kTranslated, kTranslatedHelp, {{"protocol", "messages"}})),
       responses_(metrics.counter(kTranslated, kTranslatedHelp, {{"protocol", "responses"}})) {
+  for (const std::string_view kind : {"shared", "reused", "lost_by_prompt", "lost_by_server"}) {
+    prompt_tokens_.push_back(metrics.counter("afterimage_prompt_tokens_total",
+                                             "Tokens of prompts that the model's server counted",
+                                             {{"kind", std::string(kind)}}));
+  }
   for (std::size_t i = 0; i < kOutcomes; ++i) {
     const MetricLabels labels{{"outcome", std::string(to_string(static_cast<Outcome>(i)))}};
     by_outcome_.push_back({.duration = metrics.histogram(
@@ -191,6 +196,25 @@ void Counts::stabilised(std::string_view change, std::size_t parts) {
                "Parts of prompts that were changed so that they begin as the one before",
                {{"change", std::string(change)}})
       .add(static_cast<double>(parts));
+}
+
+void Counts::compared_prompt(const PromptReport& report) {
+  const auto add = [](MetricCounter& counter, const std::optional<std::uint64_t>& tokens) {
+    counter.add(static_cast<double>(tokens.value_or(0)));
+  };
+  add(prompt_tokens_[0], report.shared_tokens());
+  add(prompt_tokens_[1], report.usage.cached_tokens);
+  add(prompt_tokens_[2], report.lost_by_prompt());
+  add(prompt_tokens_[3], report.lost_by_server());
+  if (report.reason != PromptReason::kDiverges) return;
+  const PromptDivergence& at = report.divergence;
+  metrics_
+      .counter("afterimage_prefix_divergence_total",
+               "Requests whose prompt differs from the closest earlier one before something that "
+               "both have",
+               {{"part", std::string(to_string(at.part->kind))},
+                {"looks", std::string(to_string(at.looks))}})
+      .add();
 }
 
 void Counts::upstream_answered(unsigned status) {

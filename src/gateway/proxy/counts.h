@@ -14,6 +14,7 @@
 
 #include "foundation/platform/mutex.h"
 #include "foundation/telemetry/metrics.h"
+#include "gateway/prompts/prompt_report.h"
 #include "gateway/proxy/decisions.h"
 #include "gateway/proxy/reasons.h"
 
@@ -71,6 +72,8 @@ class Counts {
   void not_stored(StoreResult why) { not_stored_[static_cast<std::size_t>(why) - 1].add(); }
   /// Parts of prompts that were changed, as Stabilising names the change.
   void stabilised(std::string_view change, std::size_t parts);
+  /// What a prompt lost that the server could have reused.
+  void compared_prompt(const PromptReport& report);
   void upstream_answered(unsigned status);
   void upstream_failed(std::string_view kind);
 
@@ -109,10 +112,11 @@ class Counts {
   MetricCounter saved_seconds_;
   MetricCounter saved_prompt_;
   MetricCounter saved_output_;
-  MetricCounter messages_;                 // translated from Anthropic's API
-  MetricCounter responses_;                // and from OpenAI's /v1/responses
-  std::vector<MetricCounter> leases_;      // by LeaseOutcome
-  std::vector<MetricCounter> not_stored_;  // by StoreResult, without kStored
+  MetricCounter messages_;                    // translated from Anthropic's API
+  MetricCounter responses_;                   // and from OpenAI's /v1/responses
+  std::vector<MetricCounter> leases_;         // by LeaseOutcome
+  std::vector<MetricCounter> not_stored_;     // by StoreResult, without kStored
+  std::vector<MetricCounter> prompt_tokens_;  // by kind
   std::map<Reason, MetricCounter> bypasses_;
   std::map<Reason, MetricCounter> repeats_;
   Spread hits_;

@@ -22,10 +22,20 @@ std::uint64_t Decisions::add(Decision decision) {
   return last_;
 }
 
+Decision* Decisions::find_kept(std::uint64_t id) {
+  const std::uint64_t first = last_ - kept_.size();
+  const bool is_kept = id > first && id <= last_;
+  return is_kept ? &kept_[static_cast<std::size_t>(id - first - 1)] : nullptr;
+}
+
 void Decisions::set_stored(std::uint64_t id, StoreResult stored) {
   const MutexLock lock(mutex_);
-  const std::uint64_t first = last_ - kept_.size();
-  if (id > first && id <= last_) kept_[static_cast<std::size_t>(id - first - 1)].stored = stored;
+  if (Decision* const kept = find_kept(id)) kept->stored = stored;
+}
+
+void Decisions::set_prompt(std::uint64_t id, const PromptReport& prompt) {
+  const MutexLock lock(mutex_);
+  if (Decision* const kept = find_kept(id)) kept->prompt = prompt;
 }
 
 std::vector<Decision> Decisions::list(std::uint64_t after, std::size_t limit) const {

@@ -17,6 +17,7 @@
 #include "caches/similarity/similar_answers.h"
 #include "foundation/platform/mutex.h"
 #include "gateway/access/cache_control.h"
+#include "gateway/prompts/prompt_report.h"
 #include "gateway/protocol/stabilise.h"
 #include "gateway/proxy/answer_history.h"
 #include "gateway/proxy/reasons.h"
@@ -87,6 +88,8 @@ struct Decision {
   std::optional<StoreResult> stored = std::nullopt;  // absent: nothing was to be stored
   std::optional<MissReason> miss = std::nullopt;     // why the look-up found nothing
   std::uint32_t draw = 0;                            // of a sampled request; 0: none
+  /// Of a request that reached the model's server: what its prompt shares with an earlier one.
+  std::optional<PromptReport> prompt = std::nullopt;
   std::vector<MatchStep> ladder;
   std::optional<SimilarStep> similar = std::nullopt;  // the match level below the ladder's
   std::vector<DecidedMedia> media;
@@ -105,6 +108,8 @@ class Decisions {
   std::uint64_t add(Decision decision);
   /// What became of the answer is known only after the decision was added: its client left early.
   void set_stored(std::uint64_t id, StoreResult stored);
+  /// The server has said how much of the prompt it reused.
+  void set_prompt(std::uint64_t id, const PromptReport& prompt);
   /// The newest `limit` of those whose id is above `after`, the oldest first.
   [[nodiscard]] std::vector<Decision> list(std::uint64_t after, std::size_t limit) const;
   [[nodiscard]] std::optional<Decision> find(std::uint64_t id) const;
@@ -117,6 +122,8 @@ class Decisions {
   [[nodiscard]] std::uint64_t last() const;
 
  private:
+  [[nodiscard]] Decision* find_kept(std::uint64_t id) AFI_REQUIRES(mutex_);
+
   const std::size_t keep_;
   mutable Mutex mutex_;
   std::uint64_t last_ AFI_GUARDED_BY(mutex_) = 0;

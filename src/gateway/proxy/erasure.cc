@@ -51,6 +51,7 @@ void erase_stored(Gateway& gateway, const EraseTarget& target, GatewayEraseRepor
     };
     report.files = gateway.files().erase_tenants(chosen);
     report.responses = gateway.stored_responses().erase_tenants(chosen);
+    gateway.prompts().erase_tenants(chosen);
   }
 }
 

@@ -22,6 +22,7 @@
 #include "gateway/config/settings.h"
 #include "gateway/draws/draws.h"
 #include "gateway/files/file_store.h"
+#include "gateway/prompts/prompt_history.h"
 #include "gateway/protocol/translation.h"
 #include "gateway/proxy/answer_history.h"
 #include "gateway/proxy/backend.h"
@@ -107,6 +108,10 @@ class Gateway {
   [[nodiscard]] Counts& counts() { return counts_; }
   [[nodiscard]] Decisions& decisions() { return decisions_; }
   [[nodiscard]] AnswerHistory& history() { return history_; }
+  [[nodiscard]] PromptHistory& prompts() { return prompts_; }
+  /// How often the model's server could not be reached: it may have been started again, with an empty cache.
+  [[nodiscard]] std::uint64_t server_starts() const { return server_starts_; }
+  void server_is_gone() { ++server_starts_; }
   [[nodiscard]] Draws& draws() { return draws_; }
   [[nodiscard]] SharedResponses& responses() { return responses_; }
   [[nodiscard]] SharedRecords& records() { return records_; }
@@ -153,6 +158,8 @@ class Gateway {
   Counts counts_;
   Decisions decisions_;
   AnswerHistory history_;
+  PromptHistory prompts_;
+  std::atomic<std::uint64_t> server_starts_ = 0;
   Draws draws_;
   SharedResponses responses_;
   SharedRecords records_;

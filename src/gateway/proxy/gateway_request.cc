@@ -80,6 +80,7 @@ GatewayRequest::GatewayRequest(Gateway& gateway, std::optional<ApiOperation> ope
       translation_(std::move(translation)),
       arrived_(gateway.parts().clock.now()),
       storing_(gateway, *config_, asked_, terms_),
+      prompt_(gateway, asked_),
       spans_(gateway, request_, arrived_) {
   asked_.operation = operation;
   asked_.body = request_.body;
@@ -463,6 +464,7 @@ void GatewayRequest::record_decision() {
   decision_.stored = storing_.result();
   if (draw_.has_value()) decision_.draw = draw_->number;
   decision_.repeats = repeats_an_earlier_one();
+  if (leads_ && decision_.prompt.has_value()) decision_.prompt = prompt_.report();
   if (const std::uint64_t bypasses = gateway_.counts().ended(decision_);
       is_worth_a_line(bypasses)) {
     gateway_.parts().log.info("bypasses", {{"reason", to_string(decision_.reason)},
@@ -473,7 +475,7 @@ void GatewayRequest::record_decision() {
   const bool logged = config_->settings.log.requests && gateway_.parts().log.wants(LogLevel::kInfo);
   // After a hit only the log and the trace still read it; what is stored needs other decisions.
   const bool is_last_use = found_.has_value() && !logged && !spans_.is_traced();
-  storing_.record(is_last_use ? std::move(decision_) : decision_);
+  prompt_.recorded(storing_.record(is_last_use ? std::move(decision_) : decision_));
   if (logged) log_decision();
 }
 
@@ -499,6 +501,7 @@ void GatewayRequest::log_decision() {
                   {"reason", to_string(decision_.reason)},
                   {"match_level", decision_.level},
                   {"ignored", list_of(decision_.ignored)},
+                  {"prefix", decision_.prompt.has_value() ? header_value(*decision_.prompt) : ""},
                   {"stored", decision_.stored.has_value() ? to_string(*decision_.stored) : ""},
                   {"status", static_cast<std::uint64_t>(decision_.status)},
                   {"took_ms", std::chrono::duration<double, std::milli>(decision_.took).count()}});

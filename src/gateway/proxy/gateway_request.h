@@ -20,6 +20,7 @@
 #include "gateway/proxy/answer_storing.h"
 #include "gateway/proxy/client_presence.h"
 #include "gateway/proxy/gateway.h"
+#include "gateway/proxy/prompt_comparing.h"
 #include "gateway/proxy/refusal.h"
 #include "gateway/proxy/request_spans.h"
 #include "gateway/proxy/request_stage.h"
@@ -153,7 +154,9 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   [[nodiscard]] std::string joining_key() const;
   void start_forwarding();
   [[nodiscard]] std::shared_ptr<SharedResponse> start_response(const std::string& key);
-  [[nodiscard]] bool counts_tokens() const { return usage().is_counted() || spans_.is_traced(); }
+  [[nodiscard]] bool counts_tokens() const {
+    return usage().is_counted() || spans_.is_traced() || prompt_.applies();
+  }
   /// The backend's response is complete, or will not be.
   void end_call(const SharedResponse& response, Result<ApiRecord> record,
                 std::shared_ptr<Lease> lease);
@@ -164,6 +167,10 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   Next respond_from_backend();
   [[nodiscard]] CacheReport report_of_backend();
   Next stream_from_backend(HttpHeaders headers, const CacheReport& report);
+  /// What needs not be done before the backend is asked.
+  void work_meanwhile(std::optional<Question> unfolded);
+  /// What the prompt shares with an earlier one, for the headers and the decision.
+  void say_prefix(HttpHeaders& headers);
   void ask_backend(const std::shared_ptr<SharedResponse>& response);
   void verify_later(const AnswerLookup& found, const ApiRecord& record);
   [[nodiscard]] BackendRequest backend_request() const;
@@ -203,6 +210,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   // With a mutex each, for other threads:
   ClientPresence client_;
   AnswerStoring storing_;
+  PromptComparing prompt_;
 
   // The handlers' alone:
   RequestStage stage_ = RequestStage::kReceived;

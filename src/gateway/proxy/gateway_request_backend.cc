@@ -34,6 +34,9 @@ bool is_final(const HttpFailure& failure) {
   return had_it && failure.error.code != ErrorCode::kTimeout;
 }
 
+/// Longer prompts are compared on threads of their own.
+constexpr std::size_t kComparedHere = 64UL * 1024;
+
 }  // namespace
 
 GatewayRequest::Next GatewayRequest::on_joining() {
@@ -99,9 +102,11 @@ void GatewayRequest::end_call(const SharedResponse& response, Result<ApiRecord> 
   Counts& counts = gateway_.counts();
   spans_.end_call(asked_, response, record);
   usage().charge_call(response, record);
+  prompt_.ended(response);
   if (response.has_failed()) uncount();  // before anybody reads the end, and asks again
   if (!record.has_value() && response.status() == 0) {
     counts.upstream_failed(to_string(record.error().code));
+    if (record.error().code == ErrorCode::kUnavailable) gateway_.server_is_gone();
   } else {
     counts.upstream_answered(response.status());
     if (lacks_record(record) && response.status() == 200) counts.upstream_failed("not_recorded");
@@ -159,15 +164,26 @@ GatewayRequest::Next GatewayRequest::on_waiting_for_backend() {
   // From here on the request may be resumed on another thread.
   waited->when_ready([self = shared_from_this()] { self->response_is_ready(); });
   if (leads) ask_backend(waited);
-  if (!unfolded.has_value()) return std::nullopt;
-  // While the backend is at work: once the call has left, since its thread sends it before it comes to
-  // this.
-  IoThreads& threads = gateway_.parts().threads;
-  threads.post(threads.here_or_next(),
-               [self = shared_from_this(), question = *std::move(unfolded)]() mutable {
-                 self->storing_.fold(std::move(question));
-               });
+  if (leads) work_meanwhile(std::move(unfolded));
   return std::nullopt;
+}
+
+/// While the backend is at work: once the call has left, since its thread sends it before it comes to this.
+void GatewayRequest::work_meanwhile(std::optional<Question> unfolded) {
+  const bool compares = prompt_.applies();
+  if (!unfolded.has_value() && !compares) return;
+  const bool is_long = compares && asked_.body->size() > kComparedHere;
+  IoThreads& threads = gateway_.parts().threads;
+  threads.post(threads.here_or_next(), [self = shared_from_this(), compares, is_long,
+                                        question = std::move(unfolded)]() mutable {
+    if (question.has_value()) self->storing_.fold(*std::move(question));
+    if (compares && !is_long) self->prompt_.compare();
+  });
+  // If nobody has time for it, the head of the response waits.
+  if (is_long) {
+    static_cast<void>(
+        gateway_.readers().post([self = shared_from_this()] { self->prompt_.compare(); }));
+  }
 }
 
 BackendRequest GatewayRequest::backend_request() const {
@@ -296,11 +312,22 @@ GatewayRequest::Next GatewayRequest::respond_from_backend() {
   if (!leads_) headers.remove("set-cookie");  // it is the other client's
   // It tells what others have sent.
   if (hides_hits()) headers.remove("x-afterimage-route");
+  say_prefix(headers);
   if (from.state() != SharedResponse::State::kWhole) {
     return stream_from_backend(std::move(headers), report);
   }
   reply(from.status(), std::move(headers), from.whole(), report);
   return RequestStage::kDone;
+}
+
+/// Of the request that was sent: those that joined it have the same prompt.
+void GatewayRequest::say_prefix(HttpHeaders& headers) {
+  headers.remove(kPrefixHeader);  // of a gateway behind this one
+  if (!leads_ || response().status() != 200) return;
+  decision_.prompt = prompt_.report();
+  prompt_.taken(response());
+  if (!decision_.prompt.has_value() || hides_hits()) return;
+  headers.set(kPrefixHeader, header_value(*decision_.prompt));
 }
 
 GatewayRequest::Next GatewayRequest::stream_from_backend(HttpHeaders headers,

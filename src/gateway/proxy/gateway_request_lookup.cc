@@ -341,7 +341,10 @@ Decision GatewayRequest::explain() {
   }
   const bool asks = decision_.outcome == Outcome::kMiss || decision_.outcome == Outcome::kBypass ||
                     decision_.outcome == Outcome::kRefresh;
-  if (asks) decision_.route = gateway_.parts().backend.route(backend_request());
+  if (asks) {
+    decision_.route = gateway_.parts().backend.route(backend_request());
+    decision_.prompt = prompt_.report();
+  }
   note_ignored(nullptr);
   return decision_;
 }

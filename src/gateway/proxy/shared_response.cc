@@ -220,6 +220,7 @@ SharedResponse::Usage SharedResponse::usage() const {
   Usage usage = usage_;
   if (!usage.prompt_tokens.has_value()) usage.prompt_tokens = scan_.prompt_tokens();
   if (!usage.output_tokens.has_value()) usage.output_tokens = scan_.output_tokens();
+  usage.cached_tokens = scan_.cached_tokens();
   return usage;
 }
 

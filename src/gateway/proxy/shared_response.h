@@ -100,7 +100,8 @@ class SharedResponse final : public BackendListener,
   struct Usage {
     std::optional<std::uint64_t> prompt_tokens;
     std::optional<std::uint64_t> output_tokens;
-    std::uint64_t events = 0;  // of a stream; most servers send one for a token
+    std::optional<std::uint64_t> cached_tokens;  // of the prompt's, that it did not compute
+    std::uint64_t events = 0;                    // of a stream; most servers send one for a token
   };
   [[nodiscard]] Usage usage() const;
 

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/prompt_comparing.h"
+
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace afterimage {
+namespace {
+
+/// Within a tenant: as far as the request itself says, since an address is no conversation.
+std::string conversation_of(const RequestSubject& asked) {
+  if (!asked.api->conversation.empty()) return "conversation " + asked.api->conversation;
+  const RequestHints& hints = asked.directives.hints;
+  if (!hints.agent.empty()) return "agent " + hints.agent;
+  return asked.api->user.empty() ? "" : "user " + asked.api->user;
+}
+
+std::uint64_t server_of(const SharedResponse& response) {
+  const auto route = response.route();
+  return route == nullptr ? 0 : std::hash<std::string>()(route->replica);
+}
+
+}  // namespace
+
+bool PromptComparing::applies() const {
+  return gateway_.prompts().is_enabled() && asked_.api != nullptr &&
+         asked_.api->operation != ApiOperation::kEmbedding;
+}
+
+void PromptComparing::compare_locked() {
+  if (made_.has_value()) return;
+  made_ = gateway_.prompts().compare_with_closest(
+      asked_.tenant.id, *asked_.api, *asked_.chain->get(),
+      {.operation = asked_.api->operation, .conversation = conversation_of(asked_)});
+}
+
+void PromptComparing::compare() {
+  const MutexLock lock(mutex_);
+  compare_locked();
+}
+
+std::optional<PromptReport> PromptComparing::report() {
+  if (!applies()) return std::nullopt;
+  const MutexLock lock(mutex_);
+  compare_locked();
+  return made_->report;
+}
+
+void PromptComparing::taken_locked(const SharedResponse& response) {
+  compare_locked();
+  if (std::exchange(taken_, true)) return;
+  gateway_.prompts().add(asked_.tenant.id, made_->now,
+                         {.server = server_of(response), .starts = gateway_.server_starts()});
+}
+
+void PromptComparing::taken(const SharedResponse& response) {
+  if (!applies() || response.status() != 200) return;
+  const MutexLock lock(mutex_);
+  taken_locked(response);
+}
+
+void PromptComparing::ended(const SharedResponse& response) {
+  if (!applies() || response.status() != 200) return;
+  const SharedResponse::Usage usage = response.usage();
+  const MutexLock lock(mutex_);
+  compare_locked();
+  const PromptServer& before = made_->server;
+  made_->report = with_usage(
+      std::move(made_->report),
+      {.usage = {.prompt_tokens = usage.prompt_tokens, .cached_tokens = usage.cached_tokens},
+       .is_other_replica = before.server != server_of(response),
+       .has_restarted = before.starts != gateway_.server_starts()});
+  taken_locked(response);
+  has_ended_ = true;
+  gateway_.counts().compared_prompt(made_->report);
+  if (decision_ != 0) gateway_.decisions().set_prompt(decision_, made_->report);
+}
+
+void PromptComparing::recorded(std::uint64_t decision) {
+  const MutexLock lock(mutex_);
+  decision_ = decision;
+  if (has_ended_) gateway_.decisions().set_prompt(decision_, made_->report);
+}
+
+void PromptComparing::name(std::string_view id) {
+  const MutexLock lock(mutex_);
+  if (taken_) gateway_.prompts().name(asked_.tenant.id, id, made_->now);
+}
+
+std::optional<PromptReport> PromptComparing::against(std::string_view id) {
+  if (!applies()) return std::nullopt;
+  const MutexLock lock(mutex_);
+  compare_locked();
+  return gateway_.prompts().compare_with_response(asked_.tenant.id, *made_->now, id);
+}
+
+}  // namespace afterimage

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "gateway/proxy/prompt_comparing.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "testing/running_gateway.h"
+
+namespace afterimage {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::json;
+using testing::Model;
+using ::testing::Not;
+using testing::Running;
+using testing::Said;
+
+const std::string kHeader = "X-Afterimage-Prefix";
+const std::string kRules(4000, 'r');
+
+std::string agent(const std::string& stamp, const std::string& question,
+                  const std::string& more = "") {
+  return R"({"model":"m","temperature":0,"messages":[{"role":"system","content":"Request )" +
+         stamp + ". " + kRules + R"("},{"role":"user","content":")" + question + "\"}]" + more +
+         "}";
+}
+
+/// A server that says how many tokens it reused.
+Model::Answer reuses(unsigned cached) {
+  return [cached](const HttpRequest&, const Responder& responder) {
+    json body = json::parse(Model::said("answer"));
+    body["usage"] = {{"prompt_tokens", 1000},
+                     {"completion_tokens", 3},
+                     {"prompt_tokens_details", {{"cached_tokens", cached}}}};
+    responder.reply({.headers = {{"Content-Type", "application/json"}}, .body = body.dump()});
+  };
+}
+
+json last_prefix(Running& running) {
+  return running.admin("GET", "/admin/api/decisions")["decisions"].back()["prefix"];
+}
+
+TEST(PromptComparing, ARequestThatChangedItsBeginningIsToldWhere) {
+  Running running;
+  running.model.answers(reuses(0));
+  EXPECT_EQ(running.chat(agent("17", "One?")).header(kHeader),
+            "shared=0/4016 bytes; reused=0/1000 tokens; reason=never-seen");
+  EXPECT_EQ(running.chat(agent("18", "Two?")).header(kHeader),
+            "shared=8/4016 bytes; reused=0/1000 tokens; diverges=system@8; looks=counter");
+  const json prefix = last_prefix(running);
+  EXPECT_EQ(prefix["part"], "system") << prefix;
+  EXPECT_EQ(prefix["looks"], "counter");
+  EXPECT_EQ(prefix["blame"], "prompt");
+  EXPECT_EQ(prefix["lost_by_prompt"], 996);
+  EXPECT_EQ(prefix["reused_tokens"], 0);
+  const std::string metrics =
+      testing::ask(running.service->admin_port(), "GET", "/metrics", "").body;
+  EXPECT_THAT(metrics, HasSubstr("afterimage_prefix_divergence_total{looks=\"counter\","
+                                 "part=\"system\"} 1"));
+  EXPECT_THAT(metrics, HasSubstr("afterimage_prompt_tokens_total{kind=\"lost_by_prompt\"} 996"));
+}
+
+TEST(PromptComparing, AServerThatDroppedWhatIsSharedIsToBlame) {
+  Running running;
+  running.model.answers(reuses(0));
+  running.chat(agent("17", "One?"));
+  running.model.answers(reuses(990));
+  EXPECT_THAT(running.chat(agent("17", "Two?")).header(kHeader), Not(HasSubstr("reason")));
+  EXPECT_EQ(last_prefix(running)["reason"], "kept");
+  running.model.answers(reuses(16));
+  EXPECT_THAT(running.chat(agent("17", "Three?")).header(kHeader), HasSubstr("; reason=evicted"));
+  EXPECT_EQ(last_prefix(running)["lost_by_server"], 983);
+  EXPECT_EQ(last_prefix(running)["blame"], "server");
+}
+
+TEST(PromptComparing, AStreamIsToldBeforeTheServerHasCounted) {
+  Running running;
+  running.chat(agent("17", "One?", R"(,"stream":true)"));
+  EXPECT_EQ(running.chat(agent("18", "Two?", R"(,"stream":true)")).header(kHeader),
+            "shared=8/4016 bytes; diverges=system@8; looks=counter");
+}
+
+TEST(PromptComparing, ABypassIsComparedAsWell) {
+  Running running;
+  const std::string off = "X-Afterimage-Cache: off\r\n";
+  running.chat(agent("17", "One?"), off);
+  const Said second = running.chat(agent("18", "One?"), off);
+  EXPECT_EQ(second.header("X-Cache"), "BYPASS");
+  EXPECT_THAT(second.header(kHeader), HasSubstr("diverges=system@8; looks=counter"));
+}
+
+TEST(PromptComparing, AHitSaysNothing) {
+  Running running;
+  running.chat(agent("17", "One?"));
+  const Said hit = running.chat(agent("17", "One?"));
+  EXPECT_EQ(hit.header("X-Cache"), "HIT");
+  EXPECT_EQ(hit.header(kHeader), "");
+  EXPECT_TRUE(last_prefix(running).is_null());
+}
+
+TEST(PromptComparing, AnotherTenantsPromptIsNeverComparedWith) {
+  Running running;
+  running.chat(agent("17", "One?"), "Authorization: Bearer one\r\n");
+  EXPECT_THAT(running.chat(agent("17", "Two?"), "Authorization: Bearer two\r\n").header(kHeader),
+              HasSubstr("reason=never-seen"));
+  EXPECT_THAT(running.chat(agent("17", "Two?"), "Authorization: Bearer one\r\n").header(kHeader),
+              HasSubstr("shared=4012/4016"));
+}
+
+TEST(PromptComparing, WhereHitsAreHiddenOnlyTheOperatorLearnsIt) {
+  Running running("[answers]\ntiming_protection = \"all\"\n");
+  running.chat(agent("17", "One?"));
+  EXPECT_EQ(running.chat(agent("18", "Two?")).header(kHeader), "");
+  EXPECT_EQ(last_prefix(running)["looks"], "counter");
+}
+
+TEST(PromptComparing, WithoutMemoryNothingIsSaid) {
+  Running running("[explain]\nmemory = \"0 B\"\n");
+  EXPECT_EQ(running.chat(agent("17", "One?")).header(kHeader), "");
+}
+
+TEST(PromptComparing, ExplainSaysItBeforeARequestIsSent) {
+  Running running;
+  running.chat(agent("17", "One?"));
+  for (int i = 0; i < 2; ++i) {  // it is not recorded
+    const json said =
+        running.admin("POST", "/admin/api/explain", R"({"body":)" + agent("18", "Two?") + "}");
+    EXPECT_EQ(said["prefix"]["part"], "system") << said;
+    EXPECT_EQ(said["prefix"]["offset"], 8);
+  }
+  EXPECT_EQ(running.model.asked(), 1);
+}
+
+TEST(PromptComparing, AFailedRequestIsNotComparedWith) {
+  Running running;
+  running.model.answers([](const HttpRequest&, const Responder& responder) {
+    responder.reply({.status = 500, .headers = {}, .body = "{}"});
+  });
+  EXPECT_EQ(running.chat(agent("17", "One?")).header(kHeader), "");
+  running.model.answers(Model::chat);
+  EXPECT_THAT(running.chat(agent("18", "Two?")).header(kHeader), HasSubstr("reason=never-seen"));
+}
+
+TEST(PromptComparing, AHeaderOfAServerIsNotPassedOn) {
+  Running running;
+  running.model.answers([](const HttpRequest&, const Responder& responder) {
+    responder.reply({.headers = {{"Content-Type", "application/json"},
+                                 {"X-Afterimage-Prefix", "diverges=model"}},
+                     .body = Model::said("answer")});
+  });
+  EXPECT_EQ(running.chat(agent("17", "One?")).header(kHeader),
+            "shared=0/4016 bytes; reason=never-seen");
+}
+
+TEST(PromptComparing, ALongPromptIsComparedOnAnotherThread) {
+  Running running;
+  const std::string text(100'000, 'l');
+  const auto body = [&](const std::string& stamp) { return agent(stamp, text); };
+  running.chat(body("17"));
+  EXPECT_THAT(running.chat(body("18")).header(kHeader),
+              HasSubstr("diverges=system@8; looks=counter"));
+}
+
+}  // namespace
+}  // namespace afterimage
