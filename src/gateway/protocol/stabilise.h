@@ -11,7 +11,8 @@
 namespace afterimage {
 
 // Changes of a chat that make its prompt begin as the one before, so that the prefix cache of the model's
-// server finds it. Each is made before the request is read: what is sent is what is identified.
+// server finds it. Each is made before the request is read, so that the changed prompt is what the answer
+// cache identifies.
 // Threads  Any.
 
 /// Which changes may be made: prompt.stabilise.

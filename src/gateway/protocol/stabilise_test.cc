@@ -155,7 +155,8 @@ std::string random_chat(Rng& rng) {
 
 std::multimap<std::string, json> tools_of(const std::string& body) {
   std::multimap<std::string, json> tools;
-  for (const json& one : json::parse(body)["tools"]) tools.emplace(one["function"]["name"], one);
+  const json chat = json::parse(body);
+  for (const json& one : chat["tools"]) tools.emplace(one["function"]["name"], one);
   return tools;
 }
 

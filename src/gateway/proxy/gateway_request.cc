@@ -414,6 +414,7 @@ void GatewayRequest::reply(unsigned status, HttpHeaders headers, HttpBody body,
   if (!responder_.has_value()) return;
   HttpReply made{.status = status, .headers = std::move(headers), .body = std::move(body)};
   if (translation_ != nullptr) {
+    if (status == 200) diagnose();
     made = translated(std::move(made), translation_, decision_.request_id);
     decision_.status = made.status;
   }
@@ -432,6 +433,26 @@ void GatewayRequest::note_ignored(HttpHeaders* headers) {
   if (headers != nullptr) append_ignored(*headers, decision_.ignored);
   // translated() names these in the header.
   if (translation_ != nullptr) add(translation_->ignored());
+}
+
+void GatewayRequest::diagnose() {
+  const auto comparison = translation_->comparison();
+  if (comparison.has_value() && !comparison->response_id.empty()) {
+    translation_->diagnose(diagnosis_since(comparison->response_id));
+  }
+  // Where hits are hidden, a later request finds the id of one as it finds a miss's.
+  if (comparison.has_value() && found_.has_value() && hides_hits()) prompt_.keep();
+  // A hit takes no time for clients who do not ask.
+  if (comparison.has_value() || !found_.has_value()) prompt_.name(translation_->response_id());
+}
+
+PromptDiagnosis GatewayRequest::diagnosis_since(std::string_view response_id) {
+  // Where hits are hidden, one is compared as a miss is.
+  if (found_.has_value() && !hides_hits()) return {.state = PromptDiagnosis::State::kAnswered};
+  if (!prompt_.applies()) return {.state = PromptDiagnosis::State::kNotCompared};
+  const auto report = prompt_.against(response_id);
+  if (!report.has_value()) return {.state = PromptDiagnosis::State::kNotFound};
+  return {.state = PromptDiagnosis::State::kCompared, .divergence = report->divergence};
 }
 
 void GatewayRequest::note_stabilised(HttpHeaders& headers) const {

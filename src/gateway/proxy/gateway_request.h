@@ -15,6 +15,7 @@
 #include "gateway/access/cache_control.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/request.h"
+#include "gateway/protocol/diagnosis.h"
 #include "gateway/protocol/stabilise.h"
 #include "gateway/protocol/translation.h"
 #include "gateway/proxy/answer_storing.h"
@@ -82,6 +83,10 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   /// enforced.
   void note_ignored(HttpHeaders* headers);
   void note_stabilised(HttpHeaders& headers) const;
+  /// Tells the translation what became of the prompt since the response that the client names, and keeps
+  /// the response's own id.
+  void diagnose();
+  [[nodiscard]] PromptDiagnosis diagnosis_since(std::string_view response_id);
   void count_stabilised();
   /// An error: it cannot be read.
   [[nodiscard]] Result<std::optional<Refusal>> read_body();

@@ -84,9 +84,18 @@ void PromptComparing::recorded(std::uint64_t decision) {
   if (has_ended_) gateway_.decisions().set_prompt(decision_, made_->report);
 }
 
-void PromptComparing::name(std::string_view id) {
+void PromptComparing::keep() {
+  if (!applies()) return;
   const MutexLock lock(mutex_);
-  if (taken_) gateway_.prompts().name(asked_.tenant.id, id, made_->now);
+  compare_locked();
+  if (!std::exchange(taken_, true)) gateway_.prompts().add(asked_.tenant.id, made_->now);
+}
+
+void PromptComparing::name(std::string_view id) {
+  if (!applies()) return;
+  const MutexLock lock(mutex_);
+  compare_locked();
+  gateway_.prompts().name(asked_.tenant.id, id, made_->now);
 }
 
 std::optional<PromptReport> PromptComparing::against(std::string_view id) {

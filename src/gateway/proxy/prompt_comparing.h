@@ -34,11 +34,13 @@ class PromptComparing {
   [[nodiscard]] std::optional<PromptReport> report();
   /// The server has read the prompt: later ones are compared with it. More than once is once.
   void taken(const SharedResponse& response);
+  /// The same of a prompt whose stored answer is served as if a server had read it.
+  void keep();
   /// The response is complete. Counts what was lost, and adds the server's word to the report.
   void ended(const SharedResponse& response);
   /// The decision with this id has the report so far; it is updated if the end is yet to come.
   void recorded(std::uint64_t decision);
-  /// The answer's id, as the client sees it.
+  /// The answer's id, as the client sees it. Nothing is kept if no server has read the prompt.
   void name(std::string_view id);
   /// With the prompt whose answer had this id. nullopt: the tenant has none, or it has left.
   [[nodiscard]] std::optional<PromptReport> against(std::string_view id);

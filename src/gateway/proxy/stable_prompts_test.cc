@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-// prompt.stabilise before a model's server: what is sent is what is identified.
+// prompt.stabilise before a model's server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
