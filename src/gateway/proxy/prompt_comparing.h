@@ -19,7 +19,7 @@ namespace afterimage {
 /// Why the model's server can, or cannot, reuse its prefix cache for one request: the prompt against the
 /// earlier ones of its tenant, and later against what the server says.
 ///
-/// Threads  Any. Where nobody has compared yet, whoever needs the report does, and others wait.
+/// Threads  Any. report() compares if compare() was not called, and waits while another thread compares.
 class PromptComparing {
  public:
   /// Both outlive it.
