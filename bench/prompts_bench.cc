@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+// What does a miss cost that is compared with the tenant's earlier prompts? By the length of the prompt, and with as
+// many earlier ones as 16 MiB hold: the next turn of a conversation, and a prompt whose first line has changed.
+#include <benchmark/benchmark.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "gateway/prompts/prompt_history.h"
+
+namespace afterimage {
+namespace {
+
+std::string words(std::size_t bytes, std::size_t seed) {
+  std::string text;
+  while (text.size() < bytes) text += "word" + std::to_string(seed++ % 997) + " and then ";
+  text.resize(bytes);
+  return text;
+}
+
+ApiRequest turn(std::size_t bytes, const std::string& stamp, std::size_t conversation,
+                const std::string& question) {
+  const std::string body = R"({"model":"m","messages":[{"role":"system","content":"Request )" +
+                           stamp + ". " + words(bytes / 2, 1) + R"("},{"role":"user","content":")" +
+                           words(bytes / 2, conversation) + R"("},{"role":"user","content":")" +
+                           question + R"("}]})";
+  return read_api_request(ApiOperation::kChat, body, ApiReader::kOtherServer).value();
+}
+
+std::unique_ptr<PromptHistory> full_history(std::size_t bytes) {
+  auto history = std::make_unique<PromptHistory>(16_MiB, Secret{std::byte{1}});
+  for (std::size_t i = 0; i < 500; ++i) {
+    const ApiRequest request = turn(bytes, "1", i, "First?");
+    history->add("a", history->compare_with_closest("a", request, content_chain(request), {}).now);
+  }
+  return history;
+}
+
+void compare(benchmark::State& state, const std::string& stamp) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  const auto history = full_history(bytes);
+  const ApiRequest request = turn(bytes, stamp, 499, "Second?");
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(
+        history->compare_with_closest("a", request, content_chain(request), {}));
+  }
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+
+void BM_ChainAlone(benchmark::State& state) {
+  const ApiRequest request = turn(static_cast<std::size_t>(state.range(0)), "1", 1, "First?");
+  for (auto _ : state) benchmark::DoNotOptimize(content_chain(request));
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+void BM_NextTurn(benchmark::State& state) { compare(state, "1"); }
+void BM_ChangedFirstLine(benchmark::State& state) { compare(state, "2"); }
+
+BENCHMARK(BM_ChainAlone)->RangeMultiplier(8)->Range(1 << 10, 1 << 19);
+BENCHMARK(BM_NextTurn)->RangeMultiplier(8)->Range(1 << 10, 1 << 19);
+BENCHMARK(BM_ChangedFirstLine)->RangeMultiplier(8)->Range(1 << 10, 1 << 19);
+
+}  // namespace
+}  // namespace afterimage
