@@ -14,6 +14,7 @@
 
 #include "afterimage/digest.h"
 #include "afterimage/identity.h"
+#include "foundation/text/ascii.h"
 #include "runtime/engine_api/key_rotation.h"
 
 namespace afterimage {
@@ -24,12 +25,7 @@ constexpr double kLeastProbability = 1e-12;
 /// Of a key's length. Half precision loses less than a thousandth.
 constexpr double kMostKeyDifference = 0.01;
 
-std::string_view trimmed(std::string_view text) {
-  const auto is_space = [](char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; };
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
+constexpr std::string_view kSpace = " \t\r\n";
 
 /// Digests and encoder outputs of the workload's images, each made once.
 class Images {
@@ -283,9 +279,9 @@ class Certifying {
     if (task == column.tasks.end()) {
       task = column.tasks.insert(task, TaskLoss{.name = exact.task});
     }
-    const std::string_view expected = trimmed(*exact.expected);
-    const bool before = trimmed(exact.completion.text) == expected;
-    const bool after = trimmed(made.text) == expected;
+    const std::string_view expected = ascii::trimmed(*exact.expected, kSpace);
+    const bool before = ascii::trimmed(exact.completion.text, kSpace) == expected;
+    const bool after = ascii::trimmed(made.text, kSpace) == expected;
     task->asked += 1;
     task->right += before ? 1 : 0;
     task->lost += before && !after ? 1 : 0;

@@ -10,6 +10,7 @@
 
 #include "foundation/text/ascii.h"
 #include "foundation/text/base64_avx2.h"
+#include "foundation/text/percent.h"
 #include "foundation/types/request_work.h"
 
 namespace afterimage {
@@ -43,33 +44,6 @@ void store_group(std::byte* out, std::uint32_t group) {
   out[0] = static_cast<std::byte>(group >> 16U);
   out[1] = static_cast<std::byte>(group >> 8U);
   out[2] = static_cast<std::byte>(group);
-}
-
-std::optional<unsigned> hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return std::nullopt;
-}
-
-Result<std::string> percent_decoded(std::string_view text) {
-  std::string plain;
-  plain.reserve(text.size());
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] != '%') {
-      plain.push_back(text[at]);
-      continue;
-    }
-    const auto high = at + 1 < text.size() ? hex_digit(text[at + 1]) : std::nullopt;
-    const auto low = at + 2 < text.size() ? hex_digit(text[at + 2]) : std::nullopt;
-    if (!high || !low) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "a percent sign is not followed by two hexadecimal digits");
-    }
-    plain.push_back(static_cast<char>(*high * 16 + *low));
-    at += 2;
-  }
-  return plain;
 }
 
 bool equal_ignoring_case(std::string_view text, std::string_view lower) {
@@ -153,7 +127,12 @@ Result<DataUrl> decode_data_url(std::string_view url) {
   std::string_view data = url.substr(comma + 1);
   std::string plain;
   if (data.contains('%')) {
-    AFI_TRY(plain, percent_decoded(data));
+    std::optional<std::string> decoded = percent_decoded(data);
+    if (!decoded.has_value()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "a percent sign is not followed by two hexadecimal digits");
+    }
+    plain = *std::move(decoded);
     data = plain;
   }
   DataUrl read;

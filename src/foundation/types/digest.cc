@@ -2,17 +2,9 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "afterimage/digest.h"
 
+#include <charconv>
+
 namespace afterimage {
-namespace {
-
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-}  // namespace
 
 std::string to_hex(std::span<const std::byte, kDigestBytes> bytes) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
@@ -34,13 +26,13 @@ Result<std::array<std::byte, kDigestBytes>> digest_from_hex(std::string_view hex
   }
   std::array<std::byte, kDigestBytes> bytes{};
   for (std::size_t i = 0; i < kDigestBytes; ++i) {
-    const int high = hex_value(hex[2 * i]);
-    const int low = hex_value(hex[2 * i + 1]);
-    if (high < 0 || low < 0) {
+    const char* const digits = hex.data() + 2 * i;
+    unsigned char value = 0;
+    if (std::from_chars(digits, digits + 2, value, 16).ptr != digits + 2) {
       return fail(ErrorCode::kInvalidArgument,
                   "a digest has a non-hexadecimal digit at position " + std::to_string(2 * i));
     }
-    bytes[i] = static_cast<std::byte>(high * 16 + low);
+    bytes[i] = std::byte{value};
   }
   return bytes;
 }

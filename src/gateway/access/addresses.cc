@@ -15,6 +15,7 @@
 #include <span>
 
 #include "foundation/text/ascii.h"
+#include "foundation/text/percent.h"
 #include "gateway/config/host_pattern.h"
 
 namespace afterimage {
@@ -117,31 +118,11 @@ Result<void> check_spelling(std::string_view address) {
 
 // File URLs.
 
-std::optional<unsigned> hex_digit(char c) {
-  if (ascii::is_digit(c)) return static_cast<unsigned>(c - '0');
-  if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a') + 10;
-  if (c >= 'A' && c <= 'F') return static_cast<unsigned>(c - 'A') + 10;
-  return std::nullopt;
-}
-
 /// nullopt: an invalid escape, or an encoded NUL or slash, which no file name contains.
-std::optional<std::string> percent_decoded(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      decoded += text[i];
-      continue;
-    }
-    if (text.size() - i < 3) return std::nullopt;
-    const auto high = hex_digit(text[i + 1]);
-    const auto low = hex_digit(text[i + 2]);
-    if (!high.has_value() || !low.has_value()) return std::nullopt;
-    const char byte = static_cast<char>(*high * 16 + *low);
-    if (byte == '\0' || byte == '/') return std::nullopt;
-    decoded += byte;
-    i += 2;
-  }
-  return decoded;
+std::optional<std::string> file_path(std::string_view text) {
+  const std::string lower = ascii::lowered(text);
+  if (lower.contains("%00") || lower.contains("%2f")) return std::nullopt;
+  return percent_decoded(text);
 }
 
 Result<std::string> path_of(std::string_view address) {
@@ -153,7 +134,7 @@ Result<std::string> path_of(std::string_view address) {
     rest.remove_prefix(kScheme.size());
     if (ascii::lowered(rest.substr(0, kHere.size())) == kHere) rest.remove_prefix(kHere.size());
     if (rest.starts_with('/') && rest.find_first_of("?#") == std::string_view::npos) {
-      if (auto path = percent_decoded(rest); path.has_value()) return *std::move(path);
+      if (auto path = file_path(rest); path.has_value()) return *std::move(path);
     }
   }
   return refuse_address("this is not a file URL: write file:///folder/name");

@@ -9,6 +9,7 @@
 
 #include "afterimage/pressure.h"
 #include "afterimage/reuse_stats.h"
+#include "foundation/text/percent.h"
 #include "gateway/admin/fleet_json.h"
 #include "gateway/proxy/durations.h"
 
@@ -150,25 +151,11 @@ json entry_json(const AnswerEntry& entry) {
           {"pinned", entry.pinned}};
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
+/// One with an invalid escape is taken as it is written.
 std::string decoded(std::string_view text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 &&
-        hex_digit(text[i + 2]) >= 0) {
-      plain += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
-      i += 2;
-    } else {
-      plain += text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return plain;
+  std::string spaced(text);
+  std::ranges::replace(spaced, '+', ' ');
+  return percent_decoded(spaced).value_or(spaced);
 }
 
 using Query = std::map<std::string, std::string, std::less<>>;
