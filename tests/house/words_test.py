@@ -15,7 +15,7 @@ import unittest
 ROOT = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2])
 RETIRED = {
     "Passage": "GatewayRequest", "Broadcast": "SharedResponse", "Seat": "Subscriber", "Boarded": "Joined",
-    "InForce": "ConfigSnapshot", "in_force": "config", "BuiltIn": "EngineBackend", "Stamps": "IdGenerator",
+    "InForce": "ConfigSnapshot", "GatewayParts": "GatewayDependencies", "in_force": "config", "BuiltIn": "EngineBackend", "Stamps": "IdGenerator",
     "CacheWish": "CacheDirectives", "cache_wish": "cache_directives", "SharedTurns": "LeaseService", "SharedTurn": "Lease",
     "RemoteTurns": "RedisLeases", "PrefillTurn": "PrefillLeader", "PrefillTicket": "PrefillWaiter",
     "AnswerTurn": "AnswerLeader", "AnswerTicket": "AnswerWaiter", "PrefillDuty": "PrefillLease",

@@ -79,36 +79,36 @@ bool same_text(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-Admin::Admin(Parts parts)
-    : parts_(std::move(parts)), started_(parts_.gateway.parts().clock.now()) {}
+Admin::Admin(Dependencies dependencies)
+    : dependencies_(std::move(dependencies)), started_(dependencies_.gateway.parts().clock.now()) {}
 
 bool Admin::knows_host(const HttpHeaders& headers) const {
   const std::string_view name = host_name(headers.find("host").value_or(""));
   if (is_loopback(name)) return true;
-  const AdminSettings& settings = parts_.gateway.config()->settings.admin;
+  const AdminSettings& settings = dependencies_.gateway.config()->settings.admin;
   return name == settings.address ||
          std::ranges::any_of(settings.hosts,
                              [&](const std::string& host) { return same_header(host, name); });
 }
 
 bool Admin::has_token(const HttpHeaders& headers) const {
-  const auto config = parts_.gateway.config();
+  const auto config = dependencies_.gateway.config();
   const std::string& token = config->settings.admin.token;
   return token.empty() || same_text(headers.find("authorization").value_or(""), "Bearer " + token);
 }
 
 void Admin::handle(const HttpRequest& request, const Responder& responder) {
-  if (parts_.demo && request.method == "POST" && request.target == kAsk) {
+  if (dependencies_.demo && request.method == "POST" && request.target == kAsk) {
     if (auto refused = refuse_change(request)) return responder.reply(*std::move(refused));
     HttpRequest chat = request;
     chat.target = "/v1/chat/completions";
-    return parts_.gateway.handle(std::move(chat), responder);
+    return dependencies_.gateway.handle(std::move(chat), responder);
   }
   // Listing many entries takes milliseconds: not on a thread that serves other connections.
   const auto made = [this, request, responder] { responder.reply(answer(request)); };
   const bool erases = request.target.starts_with(kInvalidate) ||
                       request.target.starts_with(kErase) || request.target.starts_with(kWrong);
-  Workers& workers = erases ? parts_.gateway.erasers() : parts_.gateway.readers();
+  Workers& workers = erases ? dependencies_.gateway.erasers() : dependencies_.gateway.readers();
   if (!workers.post(made)) responder.reply(refusal(503, "busy; try again soon"));
 }
 
@@ -145,15 +145,15 @@ HttpReply Admin::answer(const HttpRequest& request) {
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (path == "/" && reads) return page();
   if (path == "/health" && reads) {
-    return json_reply(200, {{"status", "ok"}, {"engine", engine_json(parts_.gateway)}});
+    return json_reply(200, {{"status", "ok"}, {"engine", engine_json(dependencies_.gateway)}});
   }
   // The public port accepts no connections while it drains, so this port answers, too.
   if (path == "/ready" && reads) {
-    const bool draining = parts_.gateway.draining();
+    const bool draining = dependencies_.gateway.draining();
     return json_reply(draining ? 503 : 200, {{"status", draining ? "draining" : "ready"}});
   }
   if (auto refused = refuse_token(request)) return *std::move(refused);
-  Gateway& gateway = parts_.gateway;
+  Gateway& gateway = dependencies_.gateway;
   if (request.method == "POST") {
     if (auto refused = refuse_form(request)) return *std::move(refused);
     return change(path, *request.body);
@@ -165,13 +165,14 @@ HttpReply Admin::answer(const HttpRequest& request) {
             .body = gateway.parts().metrics.text()};
   }
   if (path == "/admin/api/stats") {
-    json stats =
-        stats_json(gateway, gateway.parts().clock.now() - started_, parts_.version, parts_.tiers);
-    stats["demo"] = parts_.demo;
-    if (parts_.fleet != nullptr) stats["fleet"] = fleet_json(*parts_.fleet);
+    json stats = stats_json(gateway, gateway.parts().clock.now() - started_, dependencies_.version,
+                            dependencies_.tiers);
+    stats["demo"] = dependencies_.demo;
+    if (dependencies_.fleet != nullptr) stats["fleet"] = fleet_json(*dependencies_.fleet);
     return json_reply(200, stats);
   }
-  if (path == kFleet && parts_.fleet != nullptr) return json_reply(200, fleet_json(*parts_.fleet));
+  if (path == kFleet && dependencies_.fleet != nullptr)
+    return json_reply(200, fleet_json(*dependencies_.fleet));
   if (path == kKeys) return json_reply(200, keys_json(gateway));
   if (path == "/admin/api/decisions") return reply_of(decisions_json(gateway, query));
   if (path == "/admin/api/media") return reply_of(media_json(gateway, query));
@@ -193,24 +194,24 @@ HttpReply Admin::answer(const HttpRequest& request) {
 HttpReply Admin::change(std::string_view path, std::string_view body) {
   const json asked = json::parse(body.empty() ? std::string_view("{}") : body, nullptr, false);
   if (!asked.is_object()) return refusal(400, "the body must be a JSON object");
-  Gateway& gateway = parts_.gateway;
+  Gateway& gateway = dependencies_.gateway;
   if (path == kInvalidate) return reply_of(invalidate(gateway, asked));
   if (path == kErase) return reply_of(erase(gateway, asked));
   if (path == kWrong) return reply_of(report_wrong(gateway, asked));
   if (path == "/admin/api/pin") return reply_of(pin(gateway, asked));
   if (path == "/admin/api/explain") return reply_of(explain(gateway, asked, body));
   if (path == "/admin/api/drain") {
-    parts_.drain();
+    dependencies_.drain();
     return json_reply(200, {{"draining", true}});
   }
   if (path == kKeys || path.starts_with(std::string(kKeys) + "/")) {
     return reply_of(change_keys(gateway, path.substr(kKeys.size()), asked));
   }
-  if (path.starts_with(kFleet) && parts_.fleet != nullptr) {
-    return reply_of(change_fleet(*parts_.fleet, path.substr(kFleet.size()), asked));
+  if (path.starts_with(kFleet) && dependencies_.fleet != nullptr) {
+    return reply_of(change_fleet(*dependencies_.fleet, path.substr(kFleet.size()), asked));
   }
   if (path == "/admin/api/reload") {
-    const auto done = parts_.reload();
+    const auto done = dependencies_.reload();
     if (!done.has_value()) return refusal(400, done.error().message);
     return json_reply(200, {{"applied", done->applied}, {"needs_restart", done->needs_restart}});
   }

@@ -31,7 +31,7 @@ struct Reloaded {
 /// Source   docs/formats/admin.md.
 class Admin {
  public:
-  struct Parts {
+  struct Dependencies {
     Gateway& gateway;
     std::function<HttpServerStats()> connections;
     std::function<Result<Reloaded>()> reload;
@@ -41,7 +41,7 @@ class Admin {
     FleetBackend* fleet = nullptr;  // nullptr: there are no replicas
     bool demo = false;              // the page can ask the model
   };
-  explicit Admin(Parts parts);
+  explicit Admin(Dependencies dependencies);
 
   void handle(const HttpRequest& request, const Responder& responder);
 
@@ -57,7 +57,7 @@ class Admin {
   [[nodiscard]] bool knows_host(const HttpHeaders& headers) const;
   [[nodiscard]] bool has_token(const HttpHeaders& headers) const;
 
-  Parts parts_;
+  Dependencies dependencies_;
   Duration started_;
 };
 

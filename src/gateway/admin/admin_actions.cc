@@ -152,7 +152,7 @@ Result<json> invalidate(Gateway& gateway, const json& asked) {
 }
 
 Result<json> erase(Gateway& gateway, const json& asked) {
-  const GatewayParts& parts = gateway.parts();
+  const GatewayDependencies& parts = gateway.parts();
   const WallClock& wall = parts.reuse.wall_clock();
   AFI_TRY(const EraseTarget target, erase_target_of(asked, wall));
   GatewayEraseReport erased;

@@ -378,7 +378,7 @@ json similar_json(const SimilarStep& step) {
 
 void add_explanation(json& into, const Decision& decision) {
   json levels = json::array();
-  for (const MatchStep& step : decision.ladder) {
+  for (const MatchStep& step : decision.match_levels) {
     levels.push_back(
         {{"match_level", to_string(step.level)},
          {"verdict", to_string(step.verdict)},

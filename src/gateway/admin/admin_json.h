@@ -31,7 +31,7 @@ struct NamedTier {
 [[nodiscard]] nlohmann::json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
                                         std::span<const NamedTier> tiers);
 [[nodiscard]] nlohmann::json decision_json(const Decision& decision);
-/// Adds the ladder, the media and the reasons to decision_json().
+/// Adds the match levels, the media and the reasons to decision_json().
 void add_explanation(nlohmann::json& json, const Decision& decision);
 /// `query` without the '?'. kInvalidArgument: not a number where one is asked for.
 [[nodiscard]] Result<nlohmann::json> decisions_json(Gateway& gateway, std::string_view query);

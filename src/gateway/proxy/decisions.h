@@ -69,7 +69,7 @@ struct Decision {
   std::string protocol = "openai";  // or "messages", "responses": translated to the operation
   std::string model;
   Outcome outcome = Outcome::kError;
-  std::string level;  // of the ladder that served; empty: none
+  std::string level;  // of the match levels that served; empty: none
   Reason reason = Reason::kNone;
   std::string why;  // a sentence for a person
   Duration took{0};
@@ -90,8 +90,8 @@ struct Decision {
   std::uint32_t draw = 0;                            // of a sampled request; 0: none
   /// Of a request that reached the model's server: what its prompt shares with an earlier one.
   std::optional<PromptReport> prompt = std::nullopt;
-  std::vector<MatchStep> ladder;
-  std::optional<SimilarStep> similar = std::nullopt;  // the match level below the ladder's
+  std::vector<MatchStep> match_levels;
+  std::optional<SimilarStep> similar = std::nullopt;  // the match level below these
   std::vector<DecidedMedia> media;
   std::shared_ptr<const Route> route = nullptr;  // nullptr: no replica was chosen
   std::shared_ptr<const Answered> answered =

@@ -73,7 +73,7 @@ GatewayEraseReport& GatewayEraseReport::operator+=(const GatewayEraseReport& mor
 }
 
 Result<GatewayEraseReport> erase_here(Gateway& gateway, EraseTarget target, Duration timeout) {
-  const GatewayParts& parts = gateway.parts();
+  const GatewayDependencies& parts = gateway.parts();
   GatewayEraseReport done;
   erase_stored(gateway, target, done);
   EraseReport by_alias;

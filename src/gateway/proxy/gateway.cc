@@ -64,7 +64,7 @@ HttpReply status_reply(unsigned status, std::string_view text) {
 }
 
 Result<std::shared_ptr<const ConfigSnapshot>> snapshot_of(const Settings& settings,
-                                                          const GatewayParts& parts,
+                                                          const GatewayDependencies& parts,
                                                           KeyStore& keys) {
   auto config = std::make_shared<ConfigSnapshot>();
   config->settings = settings;
@@ -95,7 +95,7 @@ DenialWords words_of(const AccessDenied& denied) {
   return {.status = 429, .type = "rate_limit_error", .code = Reason::kTooManyRequests};
 }
 
-Gateway::Gateway(GatewayParts parts, std::unique_ptr<KeyStore> own_keys,
+Gateway::Gateway(GatewayDependencies parts, std::unique_ptr<KeyStore> own_keys,
                  std::shared_ptr<const ConfigSnapshot> config)
     : parts_(parts),
       own_keys_(std::move(own_keys)),
@@ -133,7 +133,8 @@ FileLookup Gateway::files_of(const Tenant& tenant) {
   };
 }
 
-Result<std::unique_ptr<Gateway>> Gateway::create(const Settings& settings, GatewayParts parts) {
+Result<std::unique_ptr<Gateway>> Gateway::create(const Settings& settings,
+                                                 GatewayDependencies parts) {
   std::unique_ptr<KeyStore> own_keys;
   if (parts.keys == nullptr) {
     AFI_TRY(own_keys, KeyStore::open({}, parts.ids.clock()));

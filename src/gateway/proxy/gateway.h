@@ -45,7 +45,7 @@ struct ConfigSnapshot {
 };
 
 /// What the gateway is built from; all of it outlives the gateway.
-struct GatewayParts {
+struct GatewayDependencies {
   Backend& backend;
   Reuse& reuse;
   AnswerArchive* archive;             // nullptr: answers are kept in memory only
@@ -72,7 +72,8 @@ struct GatewayParts {
 /// Source   src/gateway/proxy/DESIGN.md.
 class Gateway {
  public:
-  static Result<std::unique_ptr<Gateway>> create(const Settings& settings, GatewayParts parts);
+  static Result<std::unique_ptr<Gateway>> create(const Settings& settings,
+                                                 GatewayDependencies parts);
   ~Gateway();
   Gateway(const Gateway&) = delete;
   Gateway& operator=(const Gateway&) = delete;
@@ -104,7 +105,7 @@ class Gateway {
   void start_draining() { draining_ = true; }
   [[nodiscard]] bool draining() const { return draining_; }
 
-  [[nodiscard]] const GatewayParts& parts() const { return parts_; }
+  [[nodiscard]] const GatewayDependencies& parts() const { return parts_; }
   [[nodiscard]] Counts& counts() { return counts_; }
   [[nodiscard]] Decisions& decisions() { return decisions_; }
   [[nodiscard]] AnswerHistory& history() { return history_; }
@@ -146,12 +147,12 @@ class Gateway {
   [[nodiscard]] bool chance(double share) { return Rng(chances_++).chance(share); }
 
  private:
-  Gateway(GatewayParts parts, std::unique_ptr<KeyStore> own_keys,
+  Gateway(GatewayDependencies parts, std::unique_ptr<KeyStore> own_keys,
           std::shared_ptr<const ConfigSnapshot> config);
   /// POST /afterimage/wrong.
   void handle_report(const HttpRequest& request, const Responder& responder);
 
-  GatewayParts parts_;
+  GatewayDependencies parts_;
   std::unique_ptr<KeyStore> own_keys_;  // where the parts have none
   Mutex applying_;                      // one change of config_ at a time
   AtomicSnapshot<ConfigSnapshot> config_;

@@ -66,7 +66,7 @@ void GatewayRequest::claim_lease() {
     if (!found.has_value()) return LeaseLoop::Found::kNothing;
     const MatchStep step = found->steps.back();
     if (!take_found(*found)) return LeaseLoop::Found::kNothing;
-    decision_.ladder.push_back(step);
+    decision_.match_levels.push_back(step);
     return LeaseLoop::Found::kAll;
   };
   // Those that wait for the response get it without a lease, whatever is thrown.

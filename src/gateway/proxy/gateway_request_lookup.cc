@@ -61,7 +61,7 @@ GatewayRequest::Next GatewayRequest::on_looking_up() {
   LookupRules sharing = terms_->rules;
   sharing.share = true;
   AnswerLookup found = cache.find(*asked_.question, sharing);
-  decision_.ladder = found.steps;
+  decision_.match_levels = found.steps;
   if (!found.answer.has_value()) {
     return archive == nullptr ? look_up_failed() : RequestStage::kLookingUpArchive;
   }
@@ -117,7 +117,7 @@ GatewayRequest::Next GatewayRequest::serve_draw() {
   LookupRules sharing = terms_->rules;
   sharing.share = true;
   AnswerLookup found = cache.find(question, sharing);
-  decision_.ladder = found.steps;
+  decision_.match_levels = found.steps;
   if (!found.answer.has_value()) return std::nullopt;
   const bool may_serve = archive == nullptr || archive->may_serve(before);
   if (may_serve && take_found(found)) return RequestStage::kResponding;
@@ -147,7 +147,7 @@ GatewayRequest::Next GatewayRequest::on_looking_up_archive() {
     if (!found.has_value()) return resume(*look_up_failed());
     const MatchStep step = found->steps.back();
     if (!take_found(*found)) return resume(*look_up_failed());
-    decision_.ladder.push_back(step);
+    decision_.match_levels.push_back(step);
     resume(RequestStage::kResponding);
   };
   const bool posted = gateway_.disk_workers().post(
@@ -216,8 +216,9 @@ GatewayRequest::Next GatewayRequest::nothing_to_serve() {
 }
 
 void GatewayRequest::explain_miss() {
-  auto [reason, why] = afterimage::explain_miss(
-      decision_.ladder, gateway_.history().find(*asked_.question), gateway_.parts().clock.now());
+  auto [reason, why] =
+      afterimage::explain_miss(decision_.match_levels, gateway_.history().find(*asked_.question),
+                               gateway_.parts().clock.now());
   decision_.miss = reason;
   decision_.why = std::move(why);
   if (!terms_->only_exact.empty()) {
@@ -369,7 +370,7 @@ void GatewayRequest::explain_draw() {
     if (!claim.is_stored) return decide(Outcome::kJoined, Reason::kJoined);
     Question question = stored_question();
     const AnswerLookup found = gateway_.parts().reuse.answer_cache()->peek(question, terms_->rules);
-    decision_.ladder = found.steps;
+    decision_.match_levels = found.steps;
     decision_.saved = found.saved;
     if (found.answer.has_value()) {
       decide(Outcome::kHit, Reason::kServed);
@@ -385,7 +386,7 @@ void GatewayRequest::explain_lookup() {
   if (terms_->draws) return explain_draw();
   const AnswerLookup found =
       gateway_.parts().reuse.answer_cache()->peek(*asked_.question, terms_->rules);
-  decision_.ladder = found.steps;
+  decision_.match_levels = found.steps;
   AnswerArchive* const archive = gateway_.parts().archive;
   const bool known = archive == nullptr || archive->stats().may_serve;
   const bool hit = known && found.answer.has_value();
