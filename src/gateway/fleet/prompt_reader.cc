@@ -14,7 +14,7 @@ constexpr std::size_t kMostQueuedBytes = 32UL * 1024 * 1024;
 constexpr std::size_t kLongestBody = 4UL * 1024 * 1024;
 constexpr std::size_t kLongestResponse = 8UL * 1024 * 1024;
 constexpr std::size_t kMostKnown = 32'768;
-constexpr Duration kTick = std::chrono::milliseconds(50);
+constexpr Duration kQueueTick = std::chrono::milliseconds(50);
 constexpr Duration kLongestWait = std::chrono::seconds(30);
 constexpr Duration kPatience = std::chrono::seconds(10);
 /// A server that was updated may render: it is asked again after so long.
@@ -136,7 +136,7 @@ PromptReader::Jobs::iterator PromptReader::drop(Jobs::iterator job) {
 
 void PromptReader::schedule() {
   if (stopped_ || std::exchange(ticks_, true)) return;
-  threads_.post_after(threads_.here_or_next(), kTick, [weak = weak_from_this()] {
+  threads_.post_after(threads_.here_or_next(), kQueueTick, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->run();
   });
 }

@@ -10,7 +10,7 @@
 namespace afterimage {
 namespace {
 
-constexpr std::uint64_t kMaxChoices = 1'024;
+constexpr std::uint64_t kMaxFoldedChoices = 1'024;
 constexpr std::array<std::string_view, 4> kMessageTexts{"content", "refusal", "reasoning_content",
                                                         "reasoning"};
 
@@ -77,7 +77,7 @@ Result<void> StreamFold::add_field(const JsonValue& field) {
 Result<void> StreamFold::add_choice(const JsonValue& choice) {
   const JsonValue index = choice["index"];
   if (!choice.is(JsonKind::kObject) ||
-      (!index.is_none() && index.count().value_or(kMaxChoices) >= kMaxChoices)) {
+      (!index.is_none() && index.count().value_or(kMaxFoldedChoices) >= kMaxFoldedChoices)) {
     return no_event("has an invalid choice");
   }
   Choice& to = choices_[index.count().value_or(0)];

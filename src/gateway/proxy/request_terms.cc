@@ -18,8 +18,8 @@ namespace afterimage {
 namespace {
 
 bool is_of_the_api(std::string_view header) {
-  static constexpr std::string_view kPrefix = "openai-";
-  return same_header(header.substr(0, kPrefix.size()), kPrefix);
+  static constexpr std::string_view kHeaderPrefix = "openai-";
+  return same_header(header.substr(0, kHeaderPrefix.size()), kHeaderPrefix);
 }
 
 std::optional<double> number_of(std::string_view text) {
