@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "gateway/openai/cached_tokens.h"
+
 namespace afterimage {
 namespace {
 
@@ -64,12 +66,13 @@ void PromptComparing::taken(const SharedResponse& response) {
 void PromptComparing::ended(const SharedResponse& response) {
   if (!applies() || response.status() != 200) return;
   const SharedResponse::Usage usage = response.usage();
+  const bool tells = tells_what_was_cached(*asked_.api);
   const MutexLock lock(mutex_);
   compare_locked();
   const PromptServer& before = made_->server;
   made_->report = with_usage(
       std::move(made_->report),
-      {.usage = {.prompt_tokens = usage.prompt_tokens, .cached_tokens = usage.cached_tokens},
+      {.usage = {.prompt_tokens = usage.prompt_tokens, .cached_tokens = tells ? usage.cached_tokens : std::nullopt},
        .is_other_replica = before.server != server_of(response),
        .has_restarted = before.starts != gateway_.server_starts()});
   taken_locked(response);

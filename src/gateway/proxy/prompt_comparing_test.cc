@@ -77,6 +77,16 @@ TEST(PromptComparing, AServerThatDroppedWhatIsSharedIsToBlame) {
   EXPECT_EQ(last_prefix(running)["blame"], "server");
 }
 
+// findings/vllm_reads_no_cache_for_a_prompt_s_probabilities.sh
+TEST(PromptComparing, AServerThatMustComputeThePromptsProbabilitiesIsNotToBlame) {
+  Running running;
+  running.model.answers(reuses(0));
+  running.chat(agent("17", "One?"));
+  const Said said = running.chat(agent("17", "Two?", R"(,"prompt_logprobs":0)"));
+  EXPECT_THAT(said.header(kHeader), Not(HasSubstr("reason")));
+  EXPECT_EQ(last_prefix(running)["blame"], "nobody");
+}
+
 TEST(PromptComparing, AStreamIsToldBeforeTheServerHasCounted) {
   Running running;
   running.chat(agent("17", "One?", R"(,"stream":true)"));
