@@ -367,6 +367,40 @@ class BypassedPage(unittest.TestCase):
         self.assertEqual(w.complaints(), [], "the console reports errors")
 
 
+class PrefixPage(unittest.TestCase):
+    """What made the model's server compute prompts again, and what to do about it."""
+
+    def test_names_the_line_that_changes_after_the_second_request(self):
+        from gateway_process import GatewayProcess
+        model = self.enterContext(MockModel())
+        g = self.enterContext(GatewayProcess({"upstream": {"url": model.url}, "log": {"level": "off"}}))
+        rules = "You are a helpful clerk of the city office, and answer in short words. " * 40
+        for second in range(4):
+            g.post({"model": "mock-small", "temperature": 0, "messages": [
+                {"role": "system", "content": f"It is 10:15:0{second}. {rules}"}, {"role": "user", "content": f"Question {second}?"}]})
+        w = self.enterContext(browser.Browser())
+        w.resize(1360, 1000)
+        w.open(f"http://127.0.0.1:{g.admin_port}/")
+        w.wait(lambda: len(w.all("#cause-rows tr")) == 1, "one cause")
+        self.assertTrue(w.visible("#causes"))
+        (row,) = w.each("#cause-rows tr", "(row) => [row.dataset.cause, ...[...row.cells].slice(1).map((cell) => cell.textContent)]")
+        self.assertEqual(row[0], "system: time")
+        self.assertEqual(row[1], "3")
+        self.assertEqual(float(row[1]), g.metric("afterimage_prefix_divergence_total", part="system", looks="time"))
+        (cause,) = g.admin("GET", "/admin/api/stats").json["requests"]["prefix_causes"]
+        self.assertEqual(cause["lost_tokens"], g.metric("afterimage_prompt_tokens_total", kind="lost_by_prompt"))
+        self.assertRegex(row[3], r"^put what changes to the end of the prompt; .* \(the last one at system@6\)$")
+        w.run("document.getElementById('causes').scrollIntoView()")
+        w.screenshot(SHOTS / "causes.png")
+        w.features(dark=True)
+        w.screenshot(SHOTS / "causes-dark.png")
+        w.resize(390, 844)
+        self.assertLessEqual(w.run("return document.documentElement.scrollWidth"), 390)
+        w.run("document.getElementById('causes').scrollIntoView()")
+        w.screenshot(SHOTS / "causes-phone.png")
+        self.assertEqual(w.complaints(), [], "the console reports errors")
+
+
 class Deeds(unittest.TestCase):
     """Actions that change the gateway; each test has its own."""
 

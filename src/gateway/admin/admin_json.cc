@@ -247,6 +247,29 @@ json bypasses_json(const Counts::Snapshot& counts) {
   return bypasses;
 }
 
+/// What makes servers compute prompts again, and what would change that.
+json prefix_causes_json(const Counts::Snapshot& counts) {
+  constexpr std::size_t kMost = 10;
+  json causes = json::array();
+  for (const PrefixCauses::Cost& cost :
+       std::span(counts.prefix_causes).first(std::min(kMost, counts.prefix_causes.size()))) {
+    const PrefixCause& cause = cost.cause;
+    json one = {{"reason", to_string(cause.reason)},
+                {"requests", cost.requests},
+                {"lost_tokens", cost.tokens},
+                {"decision", cost.decision},
+                {"remedy", remedy(cause)}};
+    if (cause.reason == PromptReason::kDiverges) {
+      one["part"] = to_string(cause.part);
+      one["change"] = to_string(cause.change);
+      one["looks"] = to_string(cause.looks);
+      one["place"] = cost.place;
+    }
+    causes.push_back(std::move(one));
+  }
+  return causes;
+}
+
 json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
                 std::span<const NamedTier> tiers) {
   const Counts::Snapshot counts = gateway.counts().snapshot();
@@ -269,7 +292,8 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
        {{"total", total},
         {"in_flight", counts.in_flight},
         {"by_outcome", outcomes},
-        {"bypasses", bypasses_json(counts)}}},
+        {"bypasses", bypasses_json(counts)},
+        {"prefix_causes", prefix_causes_json(counts)}}},
       {"match_levels", levels_json(gateway, reuse)},
       {"answers",
        {{"entries", reuse.answers.entries.value()},

@@ -93,6 +93,12 @@ PromptReport with_usage(PromptReport report, const ServerFacts& facts) {
   return report;
 }
 
+std::string place_of(const PromptDivergence& divergence) {
+  std::string place = to_string(*divergence.part);
+  if (divergence.offset.has_value()) place += "@" + std::to_string(*divergence.offset);
+  return place;
+}
+
 std::string header_value(const PromptReport& report) {
   const PromptDivergence& at = report.divergence;
   std::string text =
@@ -106,8 +112,7 @@ std::string header_value(const PromptReport& report) {
     text.append("; reason=").append(to_string(report.reason));
   }
   if (report.reason == PromptReason::kKept || !at.loses()) return text;
-  text += "; diverges=" + to_string(*at.part);
-  if (at.offset.has_value()) text += "@" + std::to_string(*at.offset);
+  text += "; diverges=" + place_of(at);
   if (at.change != PartChange::kChanged) text.append("; change=").append(to_string(at.change));
   if (at.looks != Looks::kNone) text.append("; looks=").append(to_string(at.looks));
   return text;

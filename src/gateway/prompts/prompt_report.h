@@ -70,6 +70,9 @@ struct ServerFacts {
 };
 [[nodiscard]] PromptReport with_usage(PromptReport report, const ServerFacts& facts);
 
+/// "system@79", "tools[3]". Requires a part.
+[[nodiscard]] std::string place_of(const PromptDivergence& divergence);
+
 /// How a response says it: "shared=41231/43110 bytes; diverges=system@79; looks=counter".
 /// Numbers and words of closed lists only; in bytes, since the head of a stream leaves before tokens are
 /// known. "reused=40960/43110 tokens" if they are, "reason=evicted", "change=removed".

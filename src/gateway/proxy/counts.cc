@@ -198,7 +198,8 @@ void Counts::stabilised(std::string_view change, std::size_t parts) {
       .add(static_cast<double>(parts));
 }
 
-void Counts::compared_prompt(const PromptReport& report) {
+void Counts::compared_prompt(const PromptReport& report, std::uint64_t decision) {
+  prefix_causes_.add(report, decision);
   const auto add = [](MetricCounter& counter, const std::optional<std::uint64_t>& tokens) {
     counter.add(static_cast<double>(tokens.value_or(0)));
   };
@@ -235,6 +236,7 @@ void Counts::upstream_failed(std::string_view kind) {
 Counts::Snapshot Counts::snapshot() const {
   Snapshot shot{.outcomes = {},
                 .bypasses = {},
+                .prefix_causes = prefix_causes_.list(),
                 .in_flight = in_flight_,
                 .saved = Duration(saved_ns_.load()),
                 .saved_prompt_tokens = prompt_,

@@ -14,6 +14,7 @@
 
 #include "foundation/platform/mutex.h"
 #include "foundation/telemetry/metrics.h"
+#include "gateway/prompts/prefix_causes.h"
 #include "gateway/prompts/prompt_report.h"
 #include "gateway/proxy/decisions.h"
 #include "gateway/proxy/reasons.h"
@@ -72,8 +73,8 @@ class Counts {
   void not_stored(StoreResult why) { not_stored_[static_cast<std::size_t>(why) - 1].add(); }
   /// Parts of prompts that were changed, as Stabilising names the change.
   void stabilised(std::string_view change, std::size_t parts);
-  /// What a prompt lost that the server could have reused.
-  void compared_prompt(const PromptReport& report);
+  /// What a prompt lost that the server could have reused. `decision`: its id; 0: not recorded yet.
+  void compared_prompt(const PromptReport& report, std::uint64_t decision);
   void upstream_answered(unsigned status);
   void upstream_failed(std::string_view kind);
 
@@ -85,7 +86,8 @@ class Counts {
       std::uint64_t requests = 0;
       std::uint64_t repeats = 0;  // of them: equal to an earlier one
     };
-    std::vector<Bypasses> bypasses;  // the most frequent reason first
+    std::vector<Bypasses> bypasses;                 // the most frequent reason first
+    std::vector<PrefixCauses::Cost> prefix_causes;  // the dearest first
     std::uint64_t in_flight = 0;
     Duration saved{0};
     std::uint64_t saved_prompt_tokens = 0;
@@ -130,6 +132,7 @@ class Counts {
   std::atomic<std::uint64_t> output_ = 0;
   std::atomic<std::uint64_t> compared_ = 0;
   std::atomic<std::uint64_t> wrong_ = 0;
+  PrefixCauses prefix_causes_;
   mutable Mutex mutex_;
   std::map<std::string, TenantCounts, std::less<>> tenants_ AFI_GUARDED_BY(mutex_);
   using SeriesKey = std::tuple<std::string, Outcome, unsigned>;  // operation, outcome, status

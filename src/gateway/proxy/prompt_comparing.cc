@@ -70,14 +70,15 @@ void PromptComparing::ended(const SharedResponse& response) {
   const MutexLock lock(mutex_);
   compare_locked();
   const PromptServer& before = made_->server;
-  made_->report = with_usage(
-      std::move(made_->report),
-      {.usage = {.prompt_tokens = usage.prompt_tokens, .cached_tokens = tells ? usage.cached_tokens : std::nullopt},
-       .is_other_replica = before.server != server_of(response),
-       .has_restarted = before.starts != gateway_.server_starts()});
+  made_->report =
+      with_usage(std::move(made_->report),
+                 {.usage = {.prompt_tokens = usage.prompt_tokens,
+                            .cached_tokens = tells ? usage.cached_tokens : std::nullopt},
+                  .is_other_replica = before.server != server_of(response),
+                  .has_restarted = before.starts != gateway_.server_starts()});
   taken_locked(response);
   has_ended_ = true;
-  gateway_.counts().compared_prompt(made_->report);
+  gateway_.counts().compared_prompt(made_->report, decision_);
   if (decision_ != 0) gateway_.decisions().set_prompt(decision_, made_->report);
 }
 
