@@ -367,6 +367,7 @@ class BypassedPage(unittest.TestCase):
         self.assertEqual(w.complaints(), [], "the console reports errors")
 
 
+@unittest.skipUnless(PROGRAM, "the fake compares no prompts")
 class PrefixPage(unittest.TestCase):
     """What made the model's server compute prompts again, and what to do about it."""
 

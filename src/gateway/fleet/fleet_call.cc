@@ -82,8 +82,7 @@ std::shared_ptr<const ContentChain> salted(const ContentChain& chain, std::strin
 
 FleetAsk fleet_ask(const BackendRequest& request) {
   if (request.request == nullptr) return {};
-  auto chain =
-      request.chain != nullptr ? request.chain->get() : SharedChain(request.request).get();
+  auto chain = request.chain != nullptr ? request.chain->get() : SharedChain(request.request).get();
   if (!request.salt.empty()) chain = salted(*chain, request.salt);
   return {.model = request.request->model, .chain = std::move(chain)};
 }

@@ -105,6 +105,7 @@ PromptHistory::Comparison PromptHistory::compare_with_closest(const std::string&
     best = divergence;
     made.earlier = candidate.prompt;
     made.server = candidate.server;
+    made.earlier_tokens = candidate.tokens;
   }
   made.report = first_report(best.value_or(PromptDivergence{.total_bytes = made.now->bytes}));
   return made;
@@ -139,6 +140,16 @@ void PromptHistory::add(const std::string& tenant, const Shared& prompt,
   if (held->second.by_age.empty()) by_size_.emplace(0, tenant);
   insert(held, {.prompt = prompt, .server = server, .ids = {}});
   trim_to_capacity();
+}
+
+void PromptHistory::counted(const std::string& tenant, const Shared& prompt, std::uint64_t tokens) {
+  const MutexLock lock(mutex_);
+  const auto held = tenants_.find(tenant);
+  if (held == tenants_.end() || prompt->links.empty()) return;
+  const auto known = held->second.by_link.find(prompt->links.back());
+  if (known == held->second.by_link.end()) return;
+  Kept& kept = held->second.by_age.at(known->second);
+  if (kept.prompt == prompt) kept.tokens = tokens;
 }
 
 void PromptHistory::charge(Tenants::iterator tenant, Bytes more, Bytes less) {

@@ -48,9 +48,10 @@ class PromptHistory {
   /// A prompt, the closest earlier one, and where they part.
   struct Comparison {
     Shared now;
-    Shared earlier;            // nullptr: there is none
-    PromptServer server = {};  // that had the earlier one
-    PromptReport report;       // before the server has said anything
+    Shared earlier;                    // nullptr: there is none
+    PromptServer server = {};          // that had the earlier one
+    std::uint64_t earlier_tokens = 0;  // as that server counted it; 0: unknown
+    PromptReport report;               // before the server has said anything
   };
   /// Compares the prompt of a request with the one of `tenant` that shares the most from its beginning. If
   /// none shares anything, with the one that has the same first message, the same system prompt or the same
@@ -66,6 +67,8 @@ class PromptHistory {
 
   /// A server has read the prompt.
   void add(const std::string& tenant, const Shared& prompt, const PromptServer& server = {});
+  /// The server has said how many tokens a prompt has that was added.
+  void counted(const std::string& tenant, const Shared& prompt, std::uint64_t tokens);
   /// The answer to a prompt that was added has this id, as its client sees it.
   void name(const std::string& tenant, std::string_view id, const Shared& prompt);
   /// Returns how many prompts left.
@@ -85,6 +88,7 @@ class PromptHistory {
   struct Kept {
     Shared prompt;
     PromptServer server;
+    std::uint64_t tokens = 0;        // 0: unknown
     std::vector<std::uint64_t> ids;  // of its answers
   };
   struct Held {

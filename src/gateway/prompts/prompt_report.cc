@@ -12,7 +12,12 @@ namespace {
 std::uint64_t less(std::uint64_t from, std::uint64_t what) { return from - std::min(from, what); }
 
 /// What an estimate of tokens by bytes may be wrong by, and a block.
-std::uint64_t tolerance(std::uint64_t tokens) { return kBlockTokens + tokens / 20; }
+std::uint64_t tolerance(std::uint64_t tokens) { return kBlockTokens + tokens / 8; }
+
+std::uint64_t share_of(std::uint64_t tokens, std::uint64_t bytes, std::uint64_t all_bytes) {
+  const double share = static_cast<double>(bytes) / static_cast<double>(all_bytes);
+  return static_cast<std::uint64_t>(std::llround(share * static_cast<double>(tokens)));
+}
 
 }  // namespace
 
@@ -31,9 +36,13 @@ std::string_view to_string(Blame blame) {
 
 std::optional<std::uint64_t> PromptReport::tokens_of(std::uint64_t bytes) const {
   if (!usage.prompt_tokens.has_value() || divergence.total_bytes == 0) return std::nullopt;
-  const double share = static_cast<double>(bytes) / static_cast<double>(divergence.total_bytes);
-  return static_cast<std::uint64_t>(
-      std::llround(share * static_cast<double>(*usage.prompt_tokens)));
+  return share_of(*usage.prompt_tokens, bytes, divergence.total_bytes);
+}
+
+std::optional<std::uint64_t> PromptReport::shared_tokens() const {
+  const auto by_this = tokens_of(divergence.shared_bytes);
+  if (!by_this.has_value() || earlier.tokens == 0 || earlier.bytes == 0) return by_this;
+  return std::min(*by_this, share_of(earlier.tokens, divergence.shared_bytes, earlier.bytes));
 }
 
 std::optional<std::uint64_t> PromptReport::lost_by_prompt() const {
@@ -77,6 +86,7 @@ PromptReport first_report(const PromptDivergence& divergence) {
 
 PromptReport with_usage(PromptReport report, const ServerFacts& facts) {
   report.usage = facts.usage;
+  report.earlier = facts.earlier;
   const std::uint64_t by_server = report.lost_by_server().value_or(0);
   const std::uint64_t by_prompt = report.lost_by_prompt().value_or(0);
   if (by_server > 0 && by_server >= by_prompt) {

@@ -37,17 +37,24 @@ struct PromptUsage {
   std::optional<std::uint64_t> cached_tokens = std::nullopt;  // that it did not compute
 };
 
+/// The prompt that another one was compared with, as a server counted it.
+struct CountedPrompt {
+  std::uint64_t bytes = 0;
+  std::uint64_t tokens = 0;  // 0: unknown
+};
+
 /// What became of a prompt, for a header, a decision, and a client.
 struct PromptReport {
   PromptReason reason = PromptReason::kNeverSeen;
   PromptDivergence divergence = {};
   PromptUsage usage = {};
+  CountedPrompt earlier = {};
 
   /// Estimated from bytes; nullopt: the server has not said how many tokens the prompt has.
   [[nodiscard]] std::optional<std::uint64_t> tokens_of(std::uint64_t bytes) const;
-  [[nodiscard]] std::optional<std::uint64_t> shared_tokens() const {
-    return tokens_of(divergence.shared_bytes);
-  }
+  /// By this prompt's tokens or by the earlier one's, whichever are fewer: parts of a prompt have different
+  /// numbers of bytes for a token.
+  [[nodiscard]] std::optional<std::uint64_t> shared_tokens() const;
   /// That the server computed again because the prompt changed before them.
   [[nodiscard]] std::optional<std::uint64_t> lost_by_prompt() const;
   /// That the server computed again although the prompt begins with them as an earlier one did. nullopt:
@@ -65,6 +72,7 @@ inline constexpr std::uint64_t kBlockTokens = 64;
 /// or less than the prompts share.
 struct ServerFacts {
   PromptUsage usage;
+  CountedPrompt earlier = {};
   bool is_other_replica = false;  // than that which had the earlier prompt
   bool has_restarted = false;     // since then
 };

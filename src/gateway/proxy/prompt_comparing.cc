@@ -74,9 +74,14 @@ void PromptComparing::ended(const SharedResponse& response) {
       with_usage(std::move(made_->report),
                  {.usage = {.prompt_tokens = usage.prompt_tokens,
                             .cached_tokens = tells ? usage.cached_tokens : std::nullopt},
+                  .earlier = {.bytes = made_->earlier == nullptr ? 0 : made_->earlier->bytes,
+                              .tokens = made_->earlier_tokens},
                   .is_other_replica = before.server != server_of(response),
                   .has_restarted = before.starts != gateway_.server_starts()});
   taken_locked(response);
+  if (usage.prompt_tokens.has_value()) {
+    gateway_.prompts().counted(asked_.tenant.id, made_->now, *usage.prompt_tokens);
+  }
   has_ended_ = true;
   gateway_.counts().compared_prompt(made_->report, decision_);
   if (decision_ != 0) gateway_.decisions().set_prompt(decision_, made_->report);

@@ -87,6 +87,25 @@ TEST(PromptComparing, AServerThatMustComputeThePromptsProbabilitiesIsNotToBlame)
   EXPECT_EQ(last_prefix(running)["blame"], "nobody");
 }
 
+// A page of numbers has twice as many tokens for its bytes as the rules before it.
+TEST(PromptComparing, AQuestionWithManyTokensForItsBytesIsNoEviction) {
+  Running running;
+  const auto counts = [](unsigned tokens, unsigned cached) {
+    return [tokens, cached](const HttpRequest&, const Responder& responder) {
+      json body = json::parse(Model::said("answer"));
+      body["usage"] = {{"prompt_tokens", tokens},
+                       {"completion_tokens", 3},
+                       {"prompt_tokens_details", {{"cached_tokens", cached}}}};
+      responder.reply({.headers = {{"Content-Type", "application/json"}}, .body = body.dump()});
+    };
+  };
+  running.model.answers(counts(1000, 0));
+  running.chat(agent("17", "One?"));
+  running.model.answers(counts(3000, 992));
+  running.chat(agent("17", std::string(4000, '7')));
+  EXPECT_EQ(last_prefix(running)["reason"], "kept") << last_prefix(running);
+}
+
 TEST(PromptComparing, AStreamIsToldBeforeTheServerHasCounted) {
   Running running;
   running.chat(agent("17", "One?", R"(,"stream":true)"));

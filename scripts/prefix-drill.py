@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""Does the gateway say rightly what a model's server can reuse of each prompt? Asks a real server with a prefix cache through the
+gateway, and compares what the gateway says of a prompt with the `cached_tokens` that the server says afterwards.
+
+    scripts/prefix-drill.py build/release/afterimage --upstream http://127.0.0.1:8000                   500 requests
+    scripts/prefix-drill.py build/release/afterimage --upstream http://127.0.0.1:8080 --requests 100
+
+Several agents share a few long system prompts and take turns. Now and then one loses its prefix: its system prompt has a clock in it, its
+history is cut from the front, or an earlier message changes. The server must report cached tokens (vLLM: --enable-prompt-tokens-details).
+The gateway agrees with the server if what the prompt shares with earlier ones, in tokens, is what the server reused, up to a block of 64
+tokens and an eighth; else the reason that it gives is counted in the table.
+Exit code: 0 they agree for 95 % of the requests, 1 they do not, 2 could not run.
+"""
+import argparse
+import collections
+import json
+import pathlib
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+SUBJECTS = ("the river", "a bridge of stone", "the old harbour", "a garden in spring", "the night train", "a field of wheat")
+RULES = [" ".join(f"Rule {n}: when you speak of {SUBJECTS[(n + offset) % 6]}, name its colour and its age before anything else." for n in range(45))
+         for offset in range(3)]
+PATIENCE = 120
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Agent:
+    def __init__(self, rng, number):
+        self.rng, self.rules, self.history, self.turn = rng, RULES[number % 3], [], 0
+
+    def next_prompt(self):
+        """(what was done to the prefix, the messages)."""
+        done = "next turn" if self.history else "first turn"
+        system = self.rules
+        chance = self.rng.random()
+        if chance < 0.08:
+            done, system = "clock", f"It is {self.turn // 60:02}:{self.turn % 60:02}:{self.rng.randrange(60):02}. {system}"
+        elif chance < 0.14 and len(self.history) > 6:
+            done = "history cut"
+            del self.history[:4]
+        elif chance < 0.2 and len(self.history) > 4:
+            done = "message changed"
+            self.history[2] = {**self.history[2], "content": f"Forget what I said in step {self.turn}."}
+        self.turn += 1
+        words = " ".join(self.rng.choice(SUBJECTS) for _ in range(self.rng.randrange(4, 40)))
+        self.history.append({"role": "user", "content": f"Step {self.turn}: compare {words}."})
+        return done, [{"role": "system", "content": system}, *self.history]
+
+    def answered(self, text):
+        self.history.append({"role": "assistant", "content": text or "Nothing."})
+        if len(self.history) > 24:
+            self.history = []
+
+
+class Gateway:
+    def __init__(self, program, upstream):
+        self.folder = tempfile.TemporaryDirectory()
+        self.port, self.admin = free_port(), free_port()
+        config = pathlib.Path(self.folder.name, "drill.toml")
+        config.write_text(f'[listen]\nport = {self.port}\n[admin]\nport = {self.admin}\n[upstream]\nurl = "{upstream}"\n[log]\nlevel = "off"\n')
+        self.process = subprocess.Popen([program, "serve", "--config", config], stdout=subprocess.DEVNULL)
+        for _ in range(100):
+            try:
+                return self.get("/health") and None
+            except OSError:
+                time.sleep(0.1)
+        sys.exit(2)
+
+    def get(self, path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}{path}", timeout=PATIENCE) as reply:
+            return reply.read()
+
+    def ask(self, model, messages):
+        body = json.dumps({"model": model, "messages": messages, "max_tokens": 8, "temperature": 0}).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/chat/completions", body,
+                                         {"Content-Type": "application/json", "X-Afterimage-Cache": "off"})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
+            return json.loads(reply.read())
+
+    def last_prefix(self):
+        return json.loads(self.get("/admin/api/decisions"))["decisions"][-1]["prefix"]
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+        self.folder.cleanup()
+
+
+def agrees(said):
+    if said["tokens"] is None or said["reused_tokens"] is None:
+        sys.exit("prefix-drill: the server does not say how many tokens it reused")
+    return abs(said["shared_tokens"] - said["reused_tokens"]) <= 64 + max(said["shared_tokens"], said["reused_tokens"]) / 8
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--upstream", required=True, metavar="URL")
+    parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--agents", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    with urllib.request.urlopen(arguments.upstream + "/v1/models", timeout=PATIENCE) as reply:
+        model = json.loads(reply.read())["data"][0]["id"]
+    rng = random.Random(arguments.seed)
+    agents = [Agent(rng, number) for number in range(arguments.agents)]
+    gateway = Gateway(arguments.program, arguments.upstream)
+    rows, wrong = collections.defaultdict(collections.Counter), []
+    try:
+        for number in range(arguments.requests):
+            agent = rng.choice(agents)
+            done, messages = agent.next_prompt()
+            agent.answered(gateway.ask(model, messages)["choices"][0]["message"]["content"])
+            said = gateway.last_prefix()
+            rows[done]["agree" if agrees(said) else said["reason"]] += 1
+            if not agrees(said):
+                wrong.append({"request": number, "done": done, **said})
+            if sys.stderr.isatty():
+                print(f"\r{number + 1} of {arguments.requests}", end="", file=sys.stderr)
+    finally:
+        gateway.stop()
+    reasons = sorted({reason for row in rows.values() for reason in row} - {"agree"})
+    print("| what was done | requests | agree | " + " | ".join(reasons) + " |")
+    print("|---|---:|---:|" + "---:|" * len(reasons))
+    for done, row in sorted(rows.items()):
+        print(f"| {done} | {row.total()} | {row['agree']} | " + " | ".join(str(row[reason]) for reason in reasons) + " |")
+    agreed = sum(row["agree"] for row in rows.values()) / arguments.requests
+    print(f"\nseed {arguments.seed}, {model}: the gateway and the server agree on {agreed:.1%} of {arguments.requests} requests")
+    for one in wrong[:5]:
+        print("not:", json.dumps(one))
+    return 0 if agreed >= 0.95 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
