@@ -34,7 +34,7 @@ pdfium = @python3 -m pip --version >/dev/null 2>&1 && scripts/fetch-pdfium.py bu
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama demo train drill erase-drill write-drill traces findings test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-agents test-clients test-client-errors test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint gcc analyze all-checks fire fuzz docs examples install-deps clean
+.PHONY: help run llama demo train drill erase-drill prefix-drill write-drill traces findings test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-agents test-clients test-client-errors test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint gcc analyze all-checks fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -87,6 +87,9 @@ drill: build ## memory-pressure drills: a hog fills a control group; caches of `
 	@if [ -e build/models/seer.gguf ]; then set -x; \
 	  scripts/serve-drill.py build/release/afterimage --engine llama --model build/models/seer.gguf --mmproj build/models/seer.mmproj.gguf; \
 	else echo "drill: without build/models/seer.gguf (make llama) serve --engine llama was not tried"; fi
+
+prefix-drill: build ## is what the gateway says of prompts what a real server reuses? UPSTREAM=http://127.0.0.1:8000
+	scripts/prefix-drill.py build/release/afterimage --upstream $(UPSTREAM)
 
 write-drill: build ## kill -9 of `serve` after two seconds of rest: every answer that it had stored must be found again
 	scripts/write-drill.py build/release/afterimage

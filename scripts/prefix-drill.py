@@ -132,11 +132,11 @@ def main():
                 print(f"\r{number + 1} of {arguments.requests}", end="", file=sys.stderr)
     finally:
         gateway.stop()
-    reasons = sorted({reason for row in rows.values() for reason in row} - {"agree"})
-    print("| what was done | requests | agree | " + " | ".join(reasons) + " |")
-    print("|---|---:|---:|" + "---:|" * len(reasons))
+    columns = ["agree", *sorted({reason for row in rows.values() for reason in row} - {"agree"})]
+    print("| what was done | requests | " + " | ".join(columns) + " |")
+    print("|---|" + "---:|" * (1 + len(columns)))
     for done, row in sorted(rows.items()):
-        print(f"| {done} | {row.total()} | {row['agree']} | " + " | ".join(str(row[reason]) for reason in reasons) + " |")
+        print(f"| {done} | {row.total()} | " + " | ".join(str(row[column]) for column in columns) + " |")
     agreed = sum(row["agree"] for row in rows.values()) / arguments.requests
     print(f"\nseed {arguments.seed}, {model}: the gateway and the server agree on {agreed:.1%} of {arguments.requests} requests")
     for one in wrong[:5]:
