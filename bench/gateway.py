@@ -4,6 +4,7 @@
 """Compares the gateway with the limit of its HTTP library and with a plain proxy.
 
     bench/gateway.py build/release [--json FILE] [--quick] [--litellm PYTHON]
+    bench/gateway.py build/release --beside PROGRAM     hits and misses only, beside another build of `afterimage`
 
 Everything runs on loopback, and all processes share the machine: servers, clients, the model server. Compared
 values are measured alternately in the same run, and a ratio is the median of the ratios of its turns. bench/gateway.md
@@ -114,15 +115,15 @@ def model(build, *options):
     return running([build / "bench" / "mock_model", *options], first_line)
 
 
-def gateway(build, folder, upstream, threads, under=()):
-    """`under`: the words of a program that runs it, such as a profiler."""
+def gateway(build, folder, upstream, threads, under=(), program=None):
+    """`under`: the words of a program that runs it, such as a profiler. `program`: another build's."""
     config = folder / "gateway.toml"
     config.write_text(f"[upstream]\nurl = 'http://127.0.0.1:{upstream.port}'\n[limits]\nthreads = {threads}\n")
 
     def port_of(process):
         line = process.stdout.readline()
         return int(line.split("/v1")[0].rsplit(":", 1)[1])
-    return running([*under, build / "afterimage", "serve", "--config", config, "--port", 0, "--admin-port", 0], port_of,
+    return running([*under, program or build / "afterimage", "serve", "--config", config, "--port", 0, "--admin-port", 0], port_of,
                    folder / "gateway.log")
 
 
@@ -280,6 +281,44 @@ def misses(build, folder, threads, quick, table):
                 pin(server.process.pid, placed)
             rounds = [load(build, "turns", requests, 500, *(server.port for server in servers), cores=placed) for _ in range(turns)]
             report_misses(rounds, where, upstream, ours, peer, table)
+
+
+def misses_beside(build, where, servers, requests, turns, cores, table):
+    """`servers`: the model's, this build and the other one."""
+    rounds = [load(build, "turns", requests, 500, *(server.port for server in servers), cores=cores) for _ in range(turns)]
+    for share in ("p50", "p99"):
+        mine, theirs = ([said[str(server.port)][share] for said in rounds] for server in servers[1:])
+        ratio = statistics.median(one / two for one, two in zip(mine, theirs))
+        added = statistics.median(one - two for one, two in zip(mine, theirs))
+        table.add(f"a miss, {where}, {share}", show(statistics.median(mine)), show(statistics.median(theirs)), ratio, "≤ 1.03",
+                  ratio <= 1.03, f"the other build; {show(added)} more", rounds=rounds)
+
+
+def beside(build, program, threads, quick):
+    """Two builds of the gateway before one model server, request by request in turn, and hits in alternating runs."""
+    requests, turns, seconds = (500, 3, 1) if quick else (4000, 11, 3)
+    table = Table(f"This build beside {program}, {threads} threads each")
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        upstream = stack.enter_context(model(build))
+        ours, other = (stack.enter_context(gateway(build, folder, upstream, threads, program=one)) for one in (None, program))
+        core = {min(os.sched_getaffinity(0))}
+        for server in (upstream, ours, other):
+            pin(server.process.pid, core)
+        progress("misses")
+        misses_beside(build, "one core", (upstream, ours, other), requests, turns, core, table)
+        progress("hits")
+        body = write(folder, "hit.json", chat_body(1))
+        hits = [[rate(wrk(server.port, body, 1, seconds, cores=core)) for server in (ours, other)] for _ in range(turns)]
+        ratio = statistics.median(two / one for one, two in hits)
+        mine, theirs = (statistics.median(1e9 / turn[place] for turn in hits) for place in (0, 1))
+        table.add("a hit, one core, mean", show(mine), show(theirs), ratio, "≤ 1.03", ratio <= 1.03, "the other build", rounds=hits)
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        upstream = stack.enter_context(model(build, "--delay-ms", 5))
+        ours, other = (stack.enter_context(gateway(build, folder, upstream, threads, program=one)) for one in (None, program))
+        misses_beside(build, "5 ms of model", (upstream, ours, other), requests // 20, turns, None, table)
+    return table.rows
 
 
 def report_misses(rounds, where, upstream, ours, peer, table):
@@ -444,8 +483,10 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, help="also write every measurement to FILE")
     parser.add_argument("--quick", action="store_true", help="fewer, shorter turns, as a smoke test")
     parser.add_argument("--litellm", metavar="PYTHON", help="also measure the proxy of this Python, which has litellm[proxy]")
+    parser.add_argument("--beside", metavar="PROGRAM", type=pathlib.Path, help="compare hits and misses with another build of the program")
     arguments = parser.parse_args()
-    rows = measure(arguments.build, arguments.quick, arguments.litellm)
+    threads = len(os.sched_getaffinity(0))
+    rows = beside(arguments.build, arguments.beside, threads, arguments.quick) if arguments.beside else measure(arguments.build, arguments.quick, arguments.litellm)
     if arguments.json:
         arguments.json.write_text(json.dumps({"gateway": rows}, indent=1))
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <initializer_list>
 
 #include "foundation/text/ascii.h"
 
@@ -16,9 +15,9 @@ constexpr std::size_t kLongestWord = 200;
 constexpr std::size_t kLongestForeign = 48;
 constexpr std::size_t kLongestPrint = 255;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
-bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 bool is_letter(char c) { return is_upper(c) || is_lower(c); }
 bool is_word(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
 bool is_foreign(char c) { return (static_cast<unsigned char>(c) & 0x80U) != 0; }
@@ -79,24 +78,44 @@ bool is_unix_time(std::string_view digits) {
   return digits.starts_with('1') && (size == 10 || size == 13 || size == 16 || size == 19);
 }
 
-bool is_among_words(std::string_view word, std::initializer_list<std::string_view> list) {
-  if (word.size() > 9) return false;
-  const std::string lower = ascii::lowered(word);
-  return std::ranges::find(list, lower) != list.end();
+/// A short word in lower case as one number: its length, and its first eight bytes but for the last bits.
+constexpr std::uint64_t packed(std::string_view word) {
+  std::uint64_t value = 0;
+  for (const char c : word.substr(0, 8)) {
+    const auto byte = static_cast<unsigned char>(c);
+    value = (value << 7U) | (is_upper(c) ? byte | 0x20U : byte & 0x7FU);
+  }
+  return (value << 4U) | word.size();
 }
 
+template <std::size_t size>
+class ShortWords {
+ public:
+  explicit consteval ShortWords(const std::array<std::string_view, size>& words) {
+    std::ranges::transform(words, packed_.begin(), packed);
+    std::ranges::sort(packed_);
+  }
+  [[nodiscard]] bool contains(std::string_view word) const {
+    return word.size() <= 9 && std::ranges::binary_search(packed_, packed(word));
+  }
+
+ private:
+  std::array<std::uint64_t, size> packed_{};
+};
+
 bool is_calendar(std::string_view word) {
-  return is_among_words(
-      word, {"january", "february",  "march",   "april",    "may",      "june",      "july",
-             "august",  "september", "october", "november", "december", "jan",       "feb",
-             "mar",     "apr",       "jun",     "jul",      "aug",      "sep",       "sept",
-             "oct",     "nov",       "dec",     "monday",   "tuesday",  "wednesday", "thursday",
-             "friday",  "saturday",  "sunday",  "mon",      "tue",      "wed",       "thu",
-             "fri",     "sat",       "sun",     "年",       "月",       "日"});
+  static constexpr ShortWords kWords(std::to_array<std::string_view>(
+      {"january",   "february", "march",     "april",    "may",    "june",     "july",   "august",
+       "september", "october",  "november",  "december", "jan",    "feb",      "mar",    "apr",
+       "jun",       "jul",      "aug",       "sep",      "sept",   "oct",      "nov",    "dec",
+       "monday",    "tuesday",  "wednesday", "thursday", "friday", "saturday", "sunday", "mon",
+       "tue",       "wed",      "thu",       "fri",      "sat",    "sun"}));
+  return is_foreign(word[0]) ? word == "年" || word == "月" || word == "日" : kWords.contains(word);
 }
 bool is_clock(std::string_view word) {
-  return is_among_words(word,
-                        {"am", "pm", "utc", "gmt", "cet", "cest", "est", "edt", "pst", "pdt"});
+  static constexpr ShortWords kWords(std::to_array<std::string_view>(
+      {"am", "pm", "utc", "gmt", "cet", "cest", "est", "edt", "pst", "pdt"}));
+  return kWords.contains(word);
 }
 
 bool is_uuid(std::string_view word) {
