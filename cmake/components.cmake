@@ -15,7 +15,7 @@ set(afterimage_gateway_rooms
     json http media documents telemetry stores similarity certificate config openai prompts protocol anthropic responses files keys
     access draws proxy fleet kv_publisher engine_backend admin service)
 set(afterimage_gateway_requires remote cache)
-set(afterimage_llama_rooms llama_library llama)
+set(afterimage_llama_rooms llama_kernels llama_library llama)
 set(afterimage_llama_requires gateway remote cache)
 
 set(afterimage_built ${AFTERIMAGE_COMPONENTS})

@@ -7,7 +7,7 @@
 # build/llama/prefix. Installs nothing outside build/. Returns at once if it is already built.
 #
 #   scripts/build-llama.sh            the libraries, and their headers
-#   scripts/build-llama.sh --server   also llama-server, for the benchmark
+#   scripts/build-llama.sh --server   also llama-server and llama-quantize, for the benchmarks
 #
 #   LLAMA_CMAKE_ARGS  further arguments for CMake, e.g. -DGGML_CUDA=ON
 #   JOBS              parallel compilers (default: all cores)
@@ -19,12 +19,14 @@ version=0.3.36
 archive=llama_cpp_python-$version.tar.gz
 sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
 
-# A request that resumes from a cache must produce the same bits as one without. With llamafile's matrix kernels or
-# repacked weights the bits of a row depend on how many rows are computed together, and a resumed request computes
-# fewer, so both stay off. OpenMP's threads sleep during long waits; the library's own threads spin, which takes most
-# of the CPU time of a shared machine.
-flags="-DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DGGML_NATIVE=ON
-  -DGGML_LLAMAFILE=OFF -DGGML_CPU_REPACK=OFF -DGGML_OPENMP=ON
+# The library's own switches, as llama-server's users have them: the exact mode brings kernels of its own
+# (src/engines/llama_kernels). Where it has none, a request that resumes from a cache must still produce the same bits as
+# one without: with llamafile's matrix kernels or repacked weights the bits of a row depend on how many rows are computed
+# together, so there both stay off. OpenMP's threads sleep during long waits; the library's own threads spin, which takes
+# most of the CPU time of a shared machine.
+switches="-DGGML_LLAMAFILE=OFF -DGGML_CPU_REPACK=OFF"
+if grep -m1 '^flags' /proc/cpuinfo | grep -w avx2 | grep -w fma | grep -qw f16c; then switches=""; fi
+flags="-DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DGGML_NATIVE=ON $switches -DGGML_OPENMP=ON
   -DLLAMA_BUILD_COMMON=ON -DLLAMA_BUILD_MTMD=ON -DMTMD_VIDEO=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_COMMIT=$version -DLLAMA_BUILD_NUMBER=0
   -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF
   -DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF ${LLAMA_CMAKE_ARGS:-}"
@@ -46,7 +48,7 @@ flock 9 # one build at a time; a second one then finds it done
 processor=$(grep -m1 -E '^(flags|Features)' /proc/cpuinfo | sha256sum | cut -c1-16)
 compiler=$(${CXX:-c++} --version | head -n 1)
 stamp=$(echo "llama-cpp-python $version by $compiler for processor $processor:" $flags)
-if [ "$(cat prefix/stamp 2>/dev/null)" = "$stamp" ] && [ -e prefix/include/llama-internal/llama-io.h ] && { [ $server = OFF ] || [ -x prefix/bin/llama-server ]; }; then
+if [ "$(cat prefix/stamp 2>/dev/null)" = "$stamp" ] && [ -e prefix/include/llama-internal/ggml-cpu/traits.h ] && { [ $server = OFF ] || [ -x prefix/bin/llama-server ]; }; then
   exit 0
 fi
 
@@ -105,7 +107,7 @@ done_ "configuring"
 
 step "building, which takes some minutes; progress: build/llama/build/build.log"
 targets="llama mtmd llama-common"
-[ $server = OFF ] || targets="$targets llama-server llama-mtmd-cli"
+[ $server = OFF ] || targets="$targets llama-server llama-mtmd-cli llama-quantize"
 ninja -C build ${JOBS:+-j "$JOBS"} $targets >build/build.log 2>&1 ||
   { grep -m1 -A12 FAILED build/build.log >&2; fail "the build failed; its output is in build/llama/build/build.log." \
     "Run this again to continue where it stopped."; }
@@ -114,7 +116,7 @@ done_ "building"
 # Install only these: the other tools were not built.
 rm -f prefix/stamp
 cmake -DCMAKE_INSTALL_LOCAL_ONLY=ON -P build/cmake_install.cmake >build/install.log
-for part in ggml tools/mtmd $([ $server = OFF ] || echo tools/server); do
+for part in ggml tools/mtmd $([ $server = OFF ] || echo tools/server tools/quantize); do
   cmake --install "build/$part" >>build/install.log
 done
 # The project installs the library `common`, but not its headers: they include each other by relative paths.
@@ -122,7 +124,10 @@ mkdir -p prefix/include/llama-common/jinja
 cp source/common/*.h prefix/include/llama-common/
 cp source/common/jinja/*.h prefix/include/llama-common/jinja/
 # The interfaces through which the library serializes a sequence: no public call does it without a copy of all of it.
-mkdir -p prefix/include/llama-internal
+mkdir -p prefix/include/llama-internal/ggml-cpu
 cp source/src/llama-*.h prefix/include/llama-internal/
+# The interface through which others compute operations of the CPU backend.
+cp source/ggml/src/ggml-backend-impl.h source/ggml/src/ggml-impl.h prefix/include/llama-internal/
+cp source/ggml/src/ggml-cpu/traits.h source/ggml/src/ggml-cpu/ggml-cpu-impl.h prefix/include/llama-internal/ggml-cpu/
 echo "$stamp" >prefix/stamp
 echo "llama.cpp: installed in build/llama/prefix"

@@ -133,9 +133,14 @@ void add_engine_options(CLI::App& verb, EngineArgs& args) {
                    "llama: how embeddings are pooled, instead of the model's own way")
       ->check(CLI::IsMember({"mean", "cls", "last"}));
   group->add_flag("--fast", args.fast,
-                  "llama: fused attention and small attention windows; outputs with and without "
-                  "reuse\n"
+                  "llama: attention windows take less memory; outputs with and without reuse\n"
                   "then differ in the last bits");
+  group
+      ->add_option("--kernels", args.llama.kernels,
+                   "llama: what computes on the CPU: our kernels for a kind of processor, or "
+                   "llama.cpp's\n"
+                   "own (library); by default the fastest of ours that the processor has")
+      ->check(CLI::IsMember({"avx512", "avx2", "library"}));
 }
 
 Result<std::unique_ptr<Engine>> make_engine(const EngineArgs& args, const Clock& clock) {

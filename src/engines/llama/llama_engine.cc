@@ -341,6 +341,7 @@ std::string LlamaEngine::description() const {
   const ModelFacts& facts = state_->model->facts();
   std::string text =
       facts.architecture + ", " + facts.library.substr(0, facts.library.find(" CPU"));
+  if (!facts.kernels.empty()) text += ", " + facts.kernels + " kernels of our own";
   text += "; weights " + facts.weight_types + "; resumed runs are " +
           (state_->exactness.exact ? "exact" : "not exact") + " (" + state_->exactness.basis + ")";
   if (!facts.assumed_template.empty()) {

@@ -9,6 +9,8 @@
 
 #include "engines/llama/llama_engine.h"
 #include "engines/llama/testing/quantized_model.h"
+#include "engines/llama_kernels/kernels.h"
+#include "engines/llama_kernels/library_kernels.h"
 #include "testing/demo_models.h"
 
 namespace afterimage {
@@ -29,26 +31,64 @@ TEST(SelfCheck, PassesForEveryWeightTypeAndNamesIt) {
   }
 }
 
-/// 0 if the model is called exact, 1 if it is not, with numbers.
-int exit_code_with_tiled_products(const std::string& type) {
-  // As the operator may set it. The library reads it once, so this runs in a process of its own.
-  ::setenv("GGML_CPU_TILED_MM", "1", 1);
-  const auto engine = LlamaEngine::create(quantized_options(type)).value();
+/// 1 if a model is not called exact, with numbers, 0 otherwise.
+int exit_code_of(const LlamaOptions& options) {
+  const auto engine = LlamaEngine::create(options).value();
   const std::string text = engine->description();
   return !engine->exactness().exact && text.contains("not exact") && text.contains("KL divergence")
              ? 1
              : 0;
 }
 
-// Released as exact once: K-quants are multiplied in tiles from eight rows on, so 24 of 40 requests
-// to a Q4_K_M model had other logits when they were resumed.
+// Released as exact once: llama.cpp multiplies K-quants in tiles from eight rows on, so 24 of 40
+// requests to a Q4_K_M model had other logits when they were resumed.
 TEST(SelfCheckDeathTest, FindsAProductThatDependsOnTheBatch) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
+  // The library reads its environment once, so each runs in a process of its own.
+  const auto with_tiled_products = [](const std::string& type, const std::string& kernels) {
+    ::setenv("GGML_CPU_TILED_MM", "1", 1);  // as the operator may set it
+    LlamaOptions options = quantized_options(type);
+    options.kernels = kernels;
+    return exit_code_of(options);
+  };
   for (const char* type : {"Q4_K", "Q5_K", "Q6_K"}) {
-    EXPECT_EXIT(std::_Exit(exit_code_with_tiled_products(type)), ::testing::ExitedWithCode(1), "")
+    EXPECT_EXIT(std::_Exit(with_tiled_products(type, "library")), ::testing::ExitedWithCode(1), "")
+        << type;
+    const int expected = supported_llama_kernels().empty() ? 1 : 0;
+    EXPECT_EXIT(std::_Exit(with_tiled_products(type, "")), ::testing::ExitedWithCode(expected), "")
         << type;
   }
-  EXPECT_EXIT(std::_Exit(exit_code_with_tiled_products("Q8_0")), ::testing::ExitedWithCode(0), "");
+}
+
+/// Our products, but for eight columns and more in another order: from the end of a row.
+void multiply_backwards(const WeightRows& weights, std::size_t rows, const ProductColumns& columns,
+                        std::byte* scratch) {
+  supported_llama_kernels().front()->multiply(weights, rows, columns, scratch);
+  if (columns.count < 8 || weights.type != WeightType::kF32) return;
+  for (std::size_t c = 0; c < columns.count; ++c) {
+    const auto* const activations =
+        reinterpret_cast<const float*>(columns.packed + c * columns.packed_bytes);
+    for (std::size_t r = 0; r < rows; ++r) {
+      const auto* const row = reinterpret_cast<const float*>(weights.data + r * weights.row_bytes);
+      float sum = 0;
+      for (std::size_t i = weights.inner; i-- > 0;) sum += row[i] * activations[i];
+      columns.out[c * columns.out_stride + r] = sum;
+    }
+  }
+}
+
+TEST(SelfCheckDeathTest, FindsAKernelThatSumsInAnotherOrder) {
+  if (supported_llama_kernels().empty()) GTEST_SKIP() << "no kernels for this processor";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto with_planted_kernel = [] {
+    const LlamaOptions options = quantized_options("F32");
+    if (exit_code_of(options) != 0) return 2;  // this starts the library
+    LlamaKernels planted = *supported_llama_kernels().front();
+    planted.multiply = multiply_backwards;
+    use_kernels(&planted);
+    return exit_code_of(options);
+  };
+  EXPECT_EXIT(std::_Exit(with_planted_kernel()), ::testing::ExitedWithCode(1), "");
 }
 
 TEST(SelfCheck, PassesForTrainedWeights) {

@@ -43,8 +43,9 @@ static_assert(LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY == 1);
 
 /// What a model's file says of its rotary embeddings.
 [[nodiscard]] RotaryFacts rotary_facts(const std::string& path, const llama_model* model);
-/// Before any other call of the library; later calls have no effect. `exact`: see LlamaOptions.
-void start_library(bool exact);
+/// Before any other call of the library; later calls have no effect. `exact`, `kernels`: see
+/// LlamaOptions.
+Result<void> start_library(bool exact, std::string_view kernels);
 [[nodiscard]] WordSplit word_split_of(const llama_model* model);
 /// Errors   kNotFound, kCorruption: not a whole GGUF file.
 [[nodiscard]] Result<void> check_model_file(const std::string& path);

@@ -45,13 +45,15 @@ struct LlamaOptions {
   /// How the vectors of a text's tokens become its embedding: mean, cls or last; empty: as the model
   /// says, else mean.
   std::string pooling;
-  /// A run resumed from cached KV gives the same logits as a cold run, bit for bit. Holds on CPU
-  /// with a build whose matrix products do not depend on the batch size, as made by
-  /// scripts/build-llama.sh. Costs: no flash attention, no repacked weights, no tiled products of
-  /// K-quants, and sliding windows take as much memory as full attention. Where it cannot hold (GPU, another build, a V type that
-  /// requires flash attention), or where the self-check at load finds a difference,
+  /// A run resumed from cached KV gives the same logits as a cold run, bit for bit. Holds on CPU with
+  /// our kernels (engines/llama_kernels), or with a build whose matrix products do not depend on the
+  /// batch size. Costs: sliding windows take as much memory as full attention. Where it cannot hold
+  /// (GPU, no such kernels), or where the self-check at load finds a difference,
   /// LlamaEngine::exactness() says so.
   bool exact = true;
+  /// Kernels of the CPU, for all models of the process, as its first one has them: "avx512", "avx2";
+  /// "library": llama.cpp's own; empty: the fastest of ours that the processor has, else llama.cpp's.
+  std::string kernels;
   /// Progress of a load: of "model", "mmproj" and then "self-check" the fraction done, 0 to 1.
   std::function<void(std::string_view, float)> progress;
   const Clock* clock = nullptr;  // nullptr: the system clock. Outlives the engine.

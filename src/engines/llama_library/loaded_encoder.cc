@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "engines/llama_kernels/library_kernels.h"
 #include "engines/llama_library/file_name.h"
 
 namespace afterimage {
@@ -18,7 +19,7 @@ constexpr std::uint32_t kLongestText = 512;
 
 Result<std::unique_ptr<LoadedEncoder>> LoadedEncoder::open(const std::string& path,
                                                            std::uint32_t threads) {
-  start_library(/*exact=*/true);
+  AFI_TRY_VOID(start_library(/*exact=*/true, ""));
   AFI_TRY_VOID(check_model_file(path));
   auto encoder = std::make_unique<LoadedEncoder>();
   AFI_TRY(encoder->name, content_name(path));
@@ -40,7 +41,8 @@ Result<std::unique_ptr<LoadedEncoder>> LoadedEncoder::open(const std::string& pa
   params.n_ctx = params.n_batch = params.n_ubatch = static_cast<std::uint32_t>(encoder->most);
   params.n_threads = params.n_threads_batch = static_cast<std::int32_t>(
       threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency()));
-  params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  params.flash_attn_type = batch_independent_kernels().empty() ? LLAMA_FLASH_ATTN_TYPE_DISABLED
+                                                               : LLAMA_FLASH_ATTN_TYPE_AUTO;
   params.no_perf = true;
   encoder->context.reset(llama_init_from_model(encoder->model.get(), params));
   if (encoder->context == nullptr) {

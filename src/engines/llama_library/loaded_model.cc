@@ -13,6 +13,7 @@
 
 #include "afterimage/digest.h"
 #include "afterimage/secret.h"
+#include "engines/llama_kernels/library_kernels.h"
 #include "engines/llama_library/file_name.h"
 #include "engines/llama_library/library.h"
 #include "foundation/platform/environment.h"
@@ -30,20 +31,23 @@ void record_library_log(ggml_log_level level, const char* text, void* /*unused*/
 
 }  // namespace
 
-/// Once per process: the library has one log callback for all models, and reads its environment
-/// once.
-void start_library(bool exact) {
+/// Once per process: the library has one log callback for all models, reads its environment once,
+/// and must not change its kernels while a model computes.
+Result<void> start_library(bool exact, std::string_view kernels) {
   static std::once_flag once;
-  std::call_once(once, [exact] {
-    // From eight rows on, the library multiplies K- and I-quantized weights tile by tile, which
-    // sums in another order than row by row. A model loaded later as fast is then slower, too; one
-    // loaded later as exact fails its self-check if a fast one came first.
+  static Result<void> started;
+  std::call_once(once, [&] {
+    // From eight rows on, the library multiplies weights of types that our kernels don't know tile by
+    // tile, which sums in another order than row by row. A model loaded later as fast is then slower,
+    // too; one loaded later as exact fails its self-check if a fast one came first.
     if (exact) set_environment_default("GGML_CPU_TILED_MM", "0");
     llama_log_set(record_library_log, nullptr);
     mtmd_helper_log_set(record_library_log, nullptr);
     llama_backend_init();
+    started = use_batch_independent_kernels(kernels);
   });
   clear_library_log();
+  return started;
 }
 
 namespace {
@@ -140,7 +144,8 @@ std::uint32_t threads_of(const LlamaOptions& options) {
 llama_model_params model_params(const LlamaOptions& options) {
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = options.gpu_layers;
-  params.use_extra_bufts = !options.exact;  // repacked weights make sums depend on the batch size
+  // Repacked weights make sums depend on the batch size, and our kernels can't read them.
+  params.use_extra_bufts = !options.exact && batch_independent_kernels().empty();
   params.progress_callback = report_progress<kModel>;
   params.progress_callback_user_data = const_cast<LlamaOptions*>(&options);
   return params;
@@ -198,13 +203,10 @@ Result<llama_context_params> context_params(const LlamaOptions& options, std::ui
   params.kv_unified = false;  // own cells per lane, from 0: the order of sums follows the cells
   params.offload_kqv = options.gpu_layers != 0;
   params.no_perf = true;
-  if (options.exact && !ggml_is_quantized(params.type_v)) {
-    params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
-    params.swa_full = true;
-  } else {
-    params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_AUTO;
-    params.swa_full = false;
-  }
+  const bool fuses =
+      !batch_independent_kernels().empty() || !options.exact || ggml_is_quantized(params.type_v);
+  params.flash_attn_type = fuses ? LLAMA_FLASH_ATTN_TYPE_AUTO : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  params.swa_full = options.exact;  // else cells of a window are used again, in another order
   return params;
 }
 
@@ -221,7 +223,7 @@ LoadedModel::LoadedModel(std::unique_ptr<State> state) : state_(std::move(state)
 LoadedModel::~LoadedModel() = default;
 
 Result<std::unique_ptr<const LoadedModel>> LoadedModel::load(const LlamaOptions& options) {
-  start_library(options.exact);
+  AFI_TRY_VOID(start_library(options.exact, options.kernels));
   auto state = std::make_unique<State>();
   state->loaded_with = options;
   state->loaded_with.progress = nullptr;
@@ -338,8 +340,12 @@ Result<void> LoadedModel::State::make_context(const LlamaOptions& options) {
   }
   AFI_TRY_VOID(adapt(context.get()));
   const bool fused = params.flash_attn_type != LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  const std::string kernels(batch_independent_kernels());
   const auto rope = llama_model_rope_type(model.get());
-  facts = {.library = std::string("llama.cpp ") + llama_version() + " " + llama_print_system_info(),
+  facts = {.library = std::string("llama.cpp ") + llama_version() + " " +
+                      llama_print_system_info() +
+                      (kernels.empty() ? "" : std::string(" order of sums ") + kOrderOfSums),
+           .kernels = kernels,
            .architecture = meta(model.get(), "general.architecture"),
            .assumed_template = assumed_template,
            .row_width = static_cast<std::uint32_t>(llama_model_n_embd_inp(model.get())),
@@ -353,7 +359,7 @@ Result<void> LoadedModel::State::make_context(const LlamaOptions& options) {
            .context = options.context,
            .weight_types = weight_types,
            .should_be_exact =
-               options.exact && !fused && build_is_exact() &&
+               options.exact && (!kernels.empty() || (!fused && build_is_exact())) &&
                !has_other_devices(options.gpu_layers != 0 && llama_supports_gpu_offload()),
            .fused_attention = fused};
   computing = std::make_unique<BatchScheduler>(

@@ -86,6 +86,7 @@ struct EncodedInput {
 /// Properties of the model as the library reports them.
 struct ModelFacts {
   std::string library;           // its version and the CPU features it uses
+  std::string kernels;           // ours that compute for it: "avx512"; empty: the library's own
   std::string architecture;      // "qwen3vl"
   std::string assumed_template;  // its name, where the file has none: "gemma"
   std::uint32_t row_width = 0;   // floats of one embedding, deepstack planes included
