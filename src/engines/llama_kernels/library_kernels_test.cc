@@ -104,6 +104,58 @@ TEST_F(LibraryKernels, MatricesAreSharedAsTheLibraryDoes) {
   for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], theirs[i], 0.05);
 }
 
+// Mixtures of experts: each token has three of seven, some of which no token has.
+TEST_F(LibraryKernels, AnExpertsProductIsThatOfItsMatrix) {
+  constexpr std::int64_t kInner = 256;
+  constexpr std::int64_t kRows = 75;
+  constexpr std::int64_t kTokens = 50;
+  constexpr std::int64_t kChosen = 3;
+  const auto expert_of = [](std::int64_t token, std::int64_t place) {
+    return static_cast<std::int32_t>((token * token + 2 * place) % 7);
+  };
+  for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_MXFP4, GGML_TYPE_Q4_K}) {
+    for (const std::int64_t rows_of_token : {std::int64_t{1}, kChosen}) {
+      const auto matrices = [=](ggml_context* context) {
+        return tensor(context, type, {kInner, kRows, 7}, 1);
+      };
+      const auto activations = [=](ggml_context* context) {
+        return tensor(context, GGML_TYPE_F32, {kInner, rows_of_token, kTokens}, 2);
+      };
+      const Build mixture = [&](ggml_context* context) {
+        ggml_tensor* const ids = ggml_new_tensor_2d(context, GGML_TYPE_I32, kChosen, kTokens);
+        for (std::int64_t i = 0; i < kChosen * kTokens; ++i) {
+          static_cast<std::int32_t*>(ids->data)[i] = expert_of(i / kChosen, i % kChosen);
+        }
+        return ggml_mul_mat_id(context, matrices(context), activations(context), ids);
+      };
+      const auto all = compute(mixture, 3);
+      ASSERT_EQ(all, compute(mixture, 1));
+      for (const std::int64_t token : {0, 23, 49}) {
+        for (std::int64_t place = 0; place < kChosen; ++place) {
+          const auto alone = compute(
+              [&](ggml_context* context) {
+                ggml_tensor* const experts = matrices(context);
+                ggml_tensor* const tokens = activations(context);
+                return ggml_mul_mat(
+                    context,
+                    ggml_view_2d(
+                        context, experts, kInner, kRows, experts->nb[1],
+                        static_cast<std::size_t>(expert_of(token, place)) * experts->nb[2]),
+                    ggml_view_2d(
+                        context, tokens, kInner, 1, tokens->nb[1],
+                        static_cast<std::size_t>(token) * tokens->nb[2] +
+                            static_cast<std::size_t>(place % rows_of_token) * tokens->nb[1]));
+              },
+              1);
+          EXPECT_TRUE(std::equal(alone.begin(), alone.end(),
+                                 all.begin() + (token * kChosen + place) * kRows))
+              << ggml_type_name(type) << " token " << token << ", expert " << place;
+        }
+      }
+    }
+  }
+}
+
 constexpr std::int64_t kWidth = 64;
 constexpr std::int64_t kKeys = 1500;
 constexpr std::int64_t kHeads = 6;
