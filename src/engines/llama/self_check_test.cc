@@ -107,15 +107,15 @@ TEST(SelfCheck, AFastModelIsNeverCalledExact) {
 }
 
 TEST(SelfCheck, SaysHowMuchDiffers) {
-  SelfCheck check{
-      .tokens = 72, .batchings = 3, .same_batchings = 3, .positions = 12, .same_tokens = 12};
-  EXPECT_EQ(to_string(check), "self-check: 72 tokens in 3 other batchings, every bit the same");
-  check.same_batchings = 1;
+  SelfCheck check{.tokens = 72, .batches = 7, .positions = 12, .same_tokens = 12};
+  EXPECT_EQ(to_string(check), "self-check: 72 tokens at once and in 7 batches, every bit the same");
+  check.same = false;
   check.same_tokens = 11;
   check.max_divergence = 0.00012;
-  EXPECT_EQ(to_string(check),
-            "self-check: 72 tokens in 3 other batchings, 2 of them differ: the most likely token "
-            "is the same at 11 of 12 positions, KL divergence at most 0.00012");
+  EXPECT_EQ(
+      to_string(check),
+      "self-check: 72 tokens at once and in 7 batches, which differ: the most likely token is "
+      "the same at 11 of 12 positions, KL divergence at most 0.00012");
 }
 
 }  // namespace
