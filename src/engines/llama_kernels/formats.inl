@@ -36,6 +36,8 @@ inline __m256 f16_of_rows(const std::byte* const (&rows)[8], std::size_t offset)
       static_cast<short>(u16(rows[1] + offset)), static_cast<short>(u16(rows[0] + offset))));
 }
 
+// kFewColumns: how many are multiplied row by row, because unpacking a tile takes longer (measured).
+
 // Formats with one scale for 32 weights. A weight is (byte - kOffset) * scale. kSmall: bytes are at
 // most 127.
 
@@ -48,6 +50,7 @@ inline __m256i widened(__m256i signed_bytes) {
 
 struct Q8Block {
   static constexpr std::size_t kBytes = 34;
+  static constexpr std::size_t kFewColumns = 2;
   static constexpr int kOffset = kWideOffset;
   static constexpr bool kSmall = false;
   static __m256i bytes(const std::byte* block) { return widened(load32(block + 2)); }
@@ -58,6 +61,7 @@ struct Q8Block {
 
 struct Q4Block {
   static constexpr std::size_t kBytes = 18;
+  static constexpr std::size_t kFewColumns = 1;
   static constexpr int kOffset = 8;
   static constexpr bool kSmall = true;
   static __m256i bytes(const std::byte* block) { return nibbles(block + 2); }
@@ -68,6 +72,7 @@ struct Q4Block {
 
 struct Q5Block {
   static constexpr std::size_t kBytes = 22;
+  static constexpr std::size_t kFewColumns = 1;
   static constexpr int kOffset = 16;
   static constexpr bool kSmall = true;
   static __m256i bytes(const std::byte* block) {
@@ -92,6 +97,7 @@ inline __m256i looked_up(__m128i table, __m256i indices) {
 
 struct Iq4Block {
   static constexpr std::size_t kBytes = 18;
+  static constexpr std::size_t kFewColumns = 1;
   static constexpr int kOffset = kWideOffset;
   static constexpr bool kSmall = false;
   static __m256i bytes(const std::byte* block) {
@@ -106,6 +112,7 @@ struct Iq4Block {
 
 struct Mxfp4Block {
   static constexpr std::size_t kBytes = 17;
+  static constexpr std::size_t kFewColumns = 1;
   static constexpr int kOffset = kWideOffset;
   static constexpr bool kSmall = false;
   static __m256i bytes(const std::byte* block) {
@@ -146,6 +153,7 @@ inline __m256i nibbles_of_k(const std::byte* at, std::size_t upper) {
 
 struct Q4KBlock {
   static constexpr std::size_t kBytes = 144;
+  static constexpr std::size_t kFewColumns = 2;
   static constexpr int kOffset = 0;
   static constexpr bool kHasMinima = true;
   static constexpr std::size_t kGroup = 32;  // weights with one scale
@@ -159,6 +167,7 @@ struct Q4KBlock {
 
 struct Q5KBlock {
   static constexpr std::size_t kBytes = 176;
+  static constexpr std::size_t kFewColumns = 1;
   static constexpr int kOffset = 0;
   static constexpr bool kHasMinima = true;
   static constexpr std::size_t kGroup = 32;
@@ -175,6 +184,7 @@ struct Q5KBlock {
 
 struct Q6KBlock {
   static constexpr std::size_t kBytes = 210;
+  static constexpr std::size_t kFewColumns = 2;
   static constexpr int kOffset = 32;
   static constexpr bool kHasMinima = false;
   static constexpr std::size_t kGroup = 16;

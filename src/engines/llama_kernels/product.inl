@@ -551,8 +551,7 @@ __m256 multiply_k_rows(const std::byte* const (&rows)[8], std::size_t ahead, std
 template <typename Block>
 void multiply_quantized(const WeightRows& weights, std::size_t rows, const ProductColumns& columns,
                         std::byte* scratch) {
-  constexpr std::size_t kFewColumns = 2;
-  if (columns.count > kFewColumns) {
+  if (columns.count > Block::kFewColumns) {
     return multiply_in_tiles<Block>(weights, rows, columns, scratch);
   }
   const std::size_t ahead = ahead_of(8 * weights.row_bytes);
