@@ -133,19 +133,6 @@ struct Mxfp4Block {
 // Formats of 256 weights with small whole scales. A weight is (byte - kOffset) * scale * d, less
 // minimum * dmin where the format has minima. Bytes are at most 127.
 
-/// Eight 6-bit scales, then eight 6-bit minima, of Q4_K and Q5_K.
-inline __m128i scales_and_minima(const std::byte* at) {
-  std::uint32_t packed[3];
-  __builtin_memcpy(packed, at, sizeof packed);
-  constexpr std::uint32_t kSix = 0x3f3f3f3f;
-  constexpr std::uint32_t kFour = 0x0f0f0f0f;
-  constexpr std::uint32_t kTwo = 0x03030303;
-  const std::uint32_t high_scales = (packed[2] & kFour) | ((packed[0] >> 6 & kTwo) << 4);
-  const std::uint32_t high_minima = (packed[2] >> 4 & kFour) | ((packed[1] >> 6 & kTwo) << 4);
-  return _mm_setr_epi32(static_cast<int>(packed[0] & kSix), static_cast<int>(high_scales),
-                        static_cast<int>(packed[1] & kSix), static_cast<int>(high_minima));
-}
-
 inline __m256i nibbles_of_k(const std::byte* at, std::size_t upper) {
   const __m256i both = load32(at);
   return _mm256_and_si256(upper != 0 ? _mm256_srli_epi16(both, 4) : both, _mm256_set1_epi8(15));
@@ -162,7 +149,6 @@ struct Q4KBlock {
   static __m256i bytes(const std::byte* block, std::size_t group) {
     return nibbles_of_k(block + 16 + 32 * (group / 2), group % 2);
   }
-  static __m128i scales(const std::byte* block) { return scales_and_minima(block + 4); }
 };
 
 struct Q5KBlock {
@@ -179,7 +165,6 @@ struct Q5KBlock {
     return _mm256_or_si256(nibbles_of_k(block + 48 + 32 * (group / 2), group % 2),
                            _mm256_and_si256(is_set, _mm256_set1_epi8(16)));
   }
-  static __m128i scales(const std::byte* block) { return scales_and_minima(block + 4); }
 };
 
 struct Q6KBlock {

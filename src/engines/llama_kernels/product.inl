@@ -90,7 +90,7 @@ struct Tile {
   float* d;              // [blocks][kTileRows]
   float* dmin;           // the same, of formats with minima
   std::int32_t* scales;  // [groups][kTileRows], of formats with 256 weights
-  std::int16_t* minima;  // [pairs of groups][kTileRows][2], of formats with minima
+  std::int32_t* minima;  // [pairs of groups][kTileRows], two 16-bit numbers each
 };
 
 inline Tile tile_in(std::byte* scratch) {
@@ -101,7 +101,7 @@ inline Tile tile_in(std::byte* scratch) {
   tile.d = reinterpret_cast<float*>(scratch + kBytes);
   tile.dmin = tile.d + kFloats;
   tile.scales = reinterpret_cast<std::int32_t*>(tile.dmin + kFloats);
-  tile.minima = reinterpret_cast<std::int16_t*>(tile.scales + 2 * kFloats);
+  tile.minima = tile.scales + 2 * kFloats;
   static_assert(kBytes + 5 * kFloats * sizeof(float) <= kProductScratch);
   return tile;
 }
@@ -160,20 +160,75 @@ void unpack(const std::byte* const (&rows)[8], std::size_t ahead, std::size_t in
   }
 }
 
+/// The scales and minima of a block of eight rows: groups first, so that a vector has those of all
+/// rows.
+struct ScalesOfRows {
+  __m256i scales[8];  // [group]
+  __m256i minima[8];
+
+  /// `at`: of their twelve bytes, six bits each.
+  ScalesOfRows(const std::byte* const (&rows)[8], std::size_t at) {
+    const __m256i first = dwords_of(rows, at);
+    const __m256i second = dwords_of(rows, at + 4);
+    const __m256i third = dwords_of(rows, at + 8);
+    const __m256i six = _mm256_set1_epi8(0x3f);
+    const __m256i four = _mm256_set1_epi8(0x0f);
+    const __m256i two = _mm256_set1_epi8(0x03);
+    const auto high = [&](__m256i low_bits, __m256i high_bits) {
+      const __m256i moved = _mm256_and_si256(_mm256_srli_epi32(high_bits, 6), two);
+      return _mm256_or_si256(_mm256_and_si256(low_bits, four), _mm256_slli_epi32(moved, 4));
+    };
+    const __m256i packed_scales[2] = {_mm256_and_si256(first, six), high(third, first)};
+    const __m256i packed_minima[2] = {_mm256_and_si256(second, six),
+                                      high(_mm256_srli_epi32(third, 4), second)};
+#pragma GCC unroll 8
+    for (std::size_t g = 0; g < 8; ++g) {
+      scales[g] = byte_of(packed_scales[g / 4], g % 4);
+      minima[g] = byte_of(packed_minima[g / 4], g % 4);
+    }
+  }
+
+ private:
+  static std::int32_t dword(const std::byte* at) {
+    std::int32_t x;
+    __builtin_memcpy(&x, at, sizeof x);
+    return x;
+  }
+  static __m256i dwords_of(const std::byte* const (&rows)[8], std::size_t at) {
+    return _mm256_setr_epi32(dword(rows[0] + at), dword(rows[1] + at), dword(rows[2] + at),
+                             dword(rows[3] + at), dword(rows[4] + at), dword(rows[5] + at),
+                             dword(rows[6] + at), dword(rows[7] + at));
+  }
+  static __m256i byte_of(__m256i dwords, std::size_t i) {
+    return _mm256_and_si256(_mm256_srli_epi32(dwords, static_cast<int>(8 * i)),
+                            _mm256_set1_epi32(255));
+  }
+};
+
+inline void store(std::int32_t* at, __m256i x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(at), x);
+}
+
 template <typename Block>
 void unpack_scales(const std::byte* const (&rows)[8], std::size_t b, std::size_t lane,
                    const Tile& tile) {
-  constexpr std::size_t kGroups = 256 / Block::kGroup;
-  for (std::size_t r = 0; r < 8; ++r) {
-    alignas(16) std::uint8_t scales[16];
-    _mm_store_si128(reinterpret_cast<__m128i*>(scales), Block::scales(rows[r] + b * Block::kBytes));
-    for (std::size_t g = 0; g < kGroups; ++g) {
-      tile.scales[(b * kGroups + g) * kTileRows + lane + r] =
-          Block::kHasMinima ? scales[g] : static_cast<std::int8_t>(scales[g]);
+  if constexpr (Block::kHasMinima) {
+    const ScalesOfRows groups(rows, b * Block::kBytes + 4);
+    for (std::size_t g = 0; g < 8; ++g) {
+      store(tile.scales + (8 * b + g) * kTileRows + lane, groups.scales[g]);
     }
-    if constexpr (Block::kHasMinima) {
-      for (std::size_t g = 0; g < 8; ++g) {
-        tile.minima[((b * 4 + g / 2) * kTileRows + lane + r) * 2 + g % 2] = scales[8 + g];
+    for (std::size_t p = 0; p < 4; ++p) {
+      const __m256i second = _mm256_slli_epi32(groups.minima[2 * p + 1], 16);
+      store(tile.minima + (4 * b + p) * kTileRows + lane,
+            _mm256_or_si256(groups.minima[2 * p], second));
+    }
+  } else {
+    for (std::size_t r = 0; r < 8; ++r) {
+      alignas(16) std::int8_t scales[16];
+      _mm_store_si128(reinterpret_cast<__m128i*>(scales),
+                      Block::scales(rows[r] + b * Block::kBytes));
+      for (std::size_t g = 0; g < 16; ++g) {
+        tile.scales[(16 * b + g) * kTileRows + lane + r] = scales[g];
       }
     }
   }
@@ -317,7 +372,7 @@ void multiply_k_tile(const Tile& tile, std::size_t inner, const PackedRow (&colu
           Ints minima = all(0);
           for (std::size_t p = 0; p < 4; ++p) {
             const auto* const of_groups = reinterpret_cast<const std::int8_t*>(columns[c].sums);
-            minima = dot2(minima, load(tile.minima + ((4 * b + p) * kTileRows + 16 * v) * 2),
+            minima = dot2(minima, load(tile.minima + (4 * b + p) * kTileRows + 16 * v),
                           four_bytes(of_groups + 16 * b + 4 * p));
           }
           sum = fused_minus(to_floats(minima), mul(load(tile.dmin + b * kTileRows + 16 * v), scale),
@@ -479,37 +534,24 @@ __m256 multiply_rows(const std::byte* const (&rows)[8], std::size_t ahead, std::
   return sums;
 }
 
-/// Eight sums of one row's block, of which the total is that of the block.
-template <typename Block>
-inline __m256i sums_of_k_block(const std::byte* block, __m128i scales, const PackedRow& column,
-                               std::size_t b) {
+/// Eight sums of one row's block of Q6_K, of which the total is that of the block.
+inline __m256i sums_of_q6_block(const std::byte* block, const PackedRow& column, std::size_t b) {
   const auto* const activations = reinterpret_cast<const std::byte*>(column.bytes + 256 * b);
-  __m256i whole = _mm256_setzero_si256();
-  if constexpr (Block::kHasMinima) {
-    const __m256i wide = _mm256_cvtepu8_epi32(scales);
+  const auto* const offsets = column.sums + 64 * b;
+  const __m128i scales = Q6KBlock::scales(block);
+  const __m256i wide[2] = {_mm256_cvtepi8_epi32(scales),
+                           _mm256_cvtepi8_epi32(_mm_srli_si128(scales, 8))};
+  __m256i whole = _mm256_add_epi32(_mm256_mullo_epi32(wide[0], load32(offsets)),
+                                   _mm256_mullo_epi32(wide[1], load32(offsets + 32)));
 #pragma GCC unroll 8
-    for (std::size_t g = 0; g < 8; ++g) {
-      const __m256i scale =
-          _mm256_permutevar8x32_epi32(wide, _mm256_set1_epi32(static_cast<int>(g)));
-      const __m256i part = dot4_of_row_small(Block::bytes(block, g), load32(activations + 32 * g));
-      whole = _mm256_add_epi32(whole, _mm256_mullo_epi32(part, scale));
-    }
-  } else {
-    const __m256i wide[2] = {_mm256_cvtepi8_epi32(scales),
-                             _mm256_cvtepi8_epi32(_mm_srli_si128(scales, 8))};
-    const auto* const offsets = column.sums + 64 * b;
-    whole = _mm256_add_epi32(_mm256_mullo_epi32(wide[0], load32(offsets)),
-                             _mm256_mullo_epi32(wide[1], load32(offsets + 32)));
-#pragma GCC unroll 8
-    for (std::size_t half = 0; half < 8; ++half) {
-      const auto first = static_cast<int>(2 * half % 8);
-      const __m256i scale = _mm256_permutevar8x32_epi32(
-          wide[half / 4], _mm256_setr_epi32(first, first, first, first, first + 1, first + 1,
-                                            first + 1, first + 1));
-      const __m256i part =
-          dot4_of_row_small(Block::bytes(block, half), load32(activations + 32 * half));
-      whole = _mm256_add_epi32(whole, _mm256_mullo_epi32(part, scale));
-    }
+  for (std::size_t half = 0; half < 8; ++half) {
+    const auto first = static_cast<int>(2 * half % 8);
+    const __m256i scale = _mm256_permutevar8x32_epi32(
+        wide[half / 4],
+        _mm256_setr_epi32(first, first, first, first, first + 1, first + 1, first + 1, first + 1));
+    const __m256i part =
+        dot4_of_row_small(Q6KBlock::bytes(block, half), load32(activations + 32 * half));
+    whole = _mm256_add_epi32(whole, _mm256_mullo_epi32(part, scale));
   }
   return whole;
 }
@@ -519,30 +561,49 @@ __m256 multiply_k_rows(const std::byte* const (&rows)[8], std::size_t ahead, std
                        const PackedRow& column) {
   __m256 sums = _mm256_setzero_ps();
   for (std::size_t b = 0; b < inner / 256; ++b) {
-    __m256i parts[8];
-    __m128i minima[8];
-#pragma GCC unroll 8
     for (std::size_t r = 0; r < 8; ++r) {
       const std::byte* const block = rows[r] + b * Block::kBytes;
       for (std::size_t i = 0; i < Block::kBytes; i += 64) fetch(block + ahead + i);
-      const __m128i scales = Block::scales(block);
-      parts[r] = sums_of_k_block<Block>(block, scales, column, b);
-      if constexpr (Block::kHasMinima) {
-        minima[r] = _mm_madd_epi16(_mm_cvtepu8_epi16(_mm_srli_si128(scales, 8)),
-                                   load16(column.sums + 16 * b));
-      }
     }
     const __m256 scale = _mm256_set1_ps(column.scales[b]);
     const __m256 d = f16_of_rows(rows, b * Block::kBytes + Block::kD);
-    sums = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums_of_eight(parts)), _mm256_mul_ps(d, scale), sums);
-    if constexpr (Block::kHasMinima) {
-      const __m128i first = _mm_hadd_epi32(_mm_hadd_epi32(minima[0], minima[1]),
-                                           _mm_hadd_epi32(minima[2], minima[3]));
-      const __m128i last = _mm_hadd_epi32(_mm_hadd_epi32(minima[4], minima[5]),
-                                          _mm_hadd_epi32(minima[6], minima[7]));
+    __m256i parts[8];
+    if constexpr (!Block::kHasMinima) {
+#pragma GCC unroll 8
+      for (std::size_t r = 0; r < 8; ++r) {
+        parts[r] = sums_of_q6_block(rows[r] + b * Block::kBytes, column, b);
+      }
+      sums =
+          _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums_of_eight(parts)), _mm256_mul_ps(d, scale), sums);
+    } else {
+      const ScalesOfRows groups(rows, b * Block::kBytes + 4);
+      alignas(32) std::int32_t scales[8][8];  // [group][row], twice, as 16-bit numbers
+      for (std::size_t g = 0; g < 8; ++g) {
+        const __m256i second = _mm256_slli_epi32(groups.scales[g], 16);
+        store(scales[g], _mm256_or_si256(groups.scales[g], second));
+      }
+      const auto* const activations = reinterpret_cast<const std::byte*>(column.bytes + 256 * b);
+      for (std::size_t r = 0; r < 8; ++r) {
+        parts[r] = _mm256_setzero_si256();
+#pragma GCC unroll 8
+        for (std::size_t g = 0; g < 8; ++g) {
+          // Pairs fit into 16 bits: a weight is at most 31, an activation at most 127.
+          const __m256i pairs = _mm256_maddubs_epi16(Block::bytes(rows[r] + b * Block::kBytes, g),
+                                                     load32(activations + 32 * g));
+          parts[r] = dot2_of_row(parts[r], pairs, _mm256_set1_epi32(scales[g][r]));
+        }
+      }
+      __m256i minima = _mm256_setzero_si256();
+      const auto* const of_groups = reinterpret_cast<const std::int16_t*>(column.sums) + 8 * b;
+#pragma GCC unroll 8
+      for (std::size_t g = 0; g < 8; ++g) {
+        minima = _mm256_add_epi32(
+            minima, _mm256_mullo_epi32(groups.minima[g], _mm256_set1_epi32(of_groups[g])));
+      }
       const __m256 dmin = f16_of_rows(rows, b * Block::kBytes + Block::kDmin);
       sums =
-          _mm256_fnmadd_ps(_mm256_cvtepi32_ps(join(first, last)), _mm256_mul_ps(dmin, scale), sums);
+          _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums_of_eight(parts)), _mm256_mul_ps(d, scale), sums);
+      sums = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(minima), _mm256_mul_ps(dmin, scale), sums);
     }
   }
   return sums;
