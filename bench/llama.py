@@ -4,7 +4,7 @@
 """Compares `afterimage serve --engine llama` with llama.cpp's own server, on the same models and requests.
 
     bench/llama.py build/release [--json FILE] [--quick] [--models DIR] [--only NAME] [--threads N]
-                   [--server PROGRAM] [--unfused]
+                   [--server PROGRAM]
 
 Both servers run the same model at the same time; each request goes to one and then to the other, and the first one
 alternates. All answers are streams, and the first token counts when a client has read it.
@@ -418,7 +418,7 @@ def prepare(models, names, quick):
                             *([] if quick else ["--size", "bench"])], check=True, stdout=subprocess.DEVNULL)
 
 
-def measure(build, quick=False, models=None, names=None, program=None, threads=None, flags=()):
+def measure(build, quick=False, models=None, names=None, program=None, threads=None):
     build = build.resolve()
     if without_llama(build):
         print("\nllama.cpp: not measured, because this build has no llama.cpp (scripts/build-llama.sh, and build again)")
@@ -433,8 +433,7 @@ def measure(build, quick=False, models=None, names=None, program=None, threads=N
     models = models or ROOT / "build" / ("models" if quick else "bench")
     names = names or (MODELS[:1] if quick else MODELS)
     prepare(models, names, quick)
-    command = [program, *flags]
-    return {name: measure_model(build, command, models, name, threads or os.cpu_count(), quick) for name in names}
+    return {name: measure_model(build, [program], models, name, threads or os.cpu_count(), quick) for name in names}
 
 
 def main():
@@ -447,11 +446,9 @@ def main():
     parser.add_argument("--server", type=pathlib.Path, help="another llama-server than the one of scripts/build-llama.sh")
     parser.add_argument("--threads", type=int, help="compute threads per server (default: one per core). On a busy machine use 1, "
                         "because waiting threads spin")
-    parser.add_argument("--unfused", action="store_true", help="also run llama-server without fused attention; then both "
-                        "give the same answers")
     arguments = parser.parse_args()
     rows = measure(arguments.build, arguments.quick, arguments.models, arguments.only and [arguments.only],
-                   arguments.server, arguments.threads, ["--flash-attn", "off"] if arguments.unfused else [])
+                   arguments.server, arguments.threads)
     if arguments.json:
         arguments.json.write_text(json.dumps({"llama": rows}, indent=1))
 

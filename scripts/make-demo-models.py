@@ -5,7 +5,7 @@
 token and image before it, so a wrong cache hit changes the output.
 
     scripts/make-demo-models.py build/models                # the models of the tests, some MB in total
-    scripts/make-demo-models.py build/bench --size bench    # 100 to 200 MB each, large enough to time
+    scripts/make-demo-models.py build/bench --size bench    # 100 to 200 MB each ("wide": 2 GB), large enough to time
 
   dense      qwen3vl: M-RoPE, deepstack (an image's embedding is wider than a token's)
   sliding    gemma3: interleaved sliding window, images attend to themselves in both directions
@@ -13,7 +13,7 @@ token and image before it, so a wrong cache hit changes the output.
   shortconv  lfm2: most layers are short convolutions; large images are cut into tiles
   hearing    llama with Whisper's encoder (ultravox): audio
   plain      llama: text only
-  wide       llama: rows of 256 weights, a whole block of K-quants; the tests convert it to other weight types
+  wide       llama: rows of whole blocks of K-quants; tests and benchmarks convert it to other weight types
   sentences  llama: a SentencePiece tokenizer that begins a text with <s>, as Llama 2 does
   vectors    llama: a WordPiece tokenizer and mean pooling, for embeddings
   scores     bert: the same tokenizer and a classifier that scores two texts, as rerankers do
@@ -390,7 +390,7 @@ def hearing(bench):
 
 
 def wide(bench):
-    return llama("wide", (768, 12, 2304, 12, 4) if bench else (256, 2, 512, 4, 2))
+    return llama("wide", (2048, 16, 8192, 32, 8) if bench else (256, 2, 512, 4, 2))
 
 
 def sentences(bench):
