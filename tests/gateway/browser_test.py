@@ -374,7 +374,7 @@ class PrefixPage(unittest.TestCase):
     def test_names_the_line_that_changes_after_the_second_request(self):
         from gateway_process import GatewayProcess
         model = self.enterContext(MockModel())
-        g = self.enterContext(GatewayProcess({"upstream": {"url": model.url}, "log": {"level": "off"}}))
+        g = self.enterContext(GatewayProcess({"upstream": {"url": model.url}, "log": {"level": "off"}, "explain": {"keep_text": True}}))
         rules = "You are a helpful clerk of the city office, and answer in short words. " * 40
         for second in range(4):
             g.post({"model": "mock-small", "temperature": 0, "messages": [
@@ -390,7 +390,14 @@ class PrefixPage(unittest.TestCase):
         self.assertEqual(float(row[1]), g.metric("afterimage_prefix_divergence_total", part="system", looks="time"))
         (cause,) = g.admin("GET", "/admin/api/stats").json["requests"]["prefix_causes"]
         self.assertEqual(cause["lost_tokens"], g.metric("afterimage_prompt_tokens_total", kind="lost_by_prompt"))
-        self.assertRegex(row[3], r"^put what changes to the end of the prompt; .* \(the last one at system@6\)$")
+        self.assertRegex(row[3], r"^put what changes to the end of the prompt; .* \(the last one at system@6\)It is 10:15:03\. You are")
+        self.assertEqual(w.each("#cause-rows mark", "(mark) => mark.textContent"), ["10:15:03."])
+        w.click("#decision-rows button")
+        w.wait(lambda: w.all("[data-name=prefix]"), "the explanation of a decision")
+        (said,) = w.each("[data-name=prefix]", "(one) => one.textContent")
+        self.assertRegex(said, r"^6 of [\d,]+ bytes as in the closest earlier prompt · differs at system@6: time$")
+        w.screenshot(SHOTS / "prefix.png")
+        w.click("#sheet-close")
         w.run("document.getElementById('causes').scrollIntoView()")
         w.screenshot(SHOTS / "causes.png")
         w.features(dark=True)

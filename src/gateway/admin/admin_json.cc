@@ -247,6 +247,12 @@ json bypasses_json(const Counts::Snapshot& counts) {
   return bypasses;
 }
 
+/// Text is shown where the operator keeps it.
+json example_json(const KeptExample& example) {
+  return {
+      {"before", example.text.before}, {"after", example.text.after}, {"tenant", example.tenant}};
+}
+
 /// What makes servers compute prompts again, and what would change that.
 json prefix_causes_json(const Counts::Snapshot& counts) {
   constexpr std::size_t kMost = 10;
@@ -264,6 +270,7 @@ json prefix_causes_json(const Counts::Snapshot& counts) {
       one["change"] = to_string(cause.change);
       one["looks"] = to_string(cause.looks);
       one["place"] = cost.place;
+      if (cost.example != nullptr) one["example"] = example_json(*cost.example);
     }
     causes.push_back(std::move(one));
   }
@@ -339,19 +346,21 @@ json or_null(const std::optional<Value>& value) {
 json prefix_json(const PromptReport& report) {
   const PromptDivergence& at = report.divergence;
   const bool loses = report.reason != PromptReason::kKept && at.loses();
-  return {{"reason", to_string(report.reason)},
-          {"blame", to_string(report.blame())},
-          {"shared_bytes", at.shared_bytes},
-          {"bytes", at.total_bytes},
-          {"part", loses ? json(to_string(*at.part)) : json()},
-          {"change", loses ? json(to_string(at.change)) : json()},
-          {"offset", loses ? or_null(at.offset) : json()},
-          {"looks", loses ? json(to_string(at.looks)) : json()},
-          {"shared_tokens", or_null(report.shared_tokens())},
-          {"tokens", or_null(report.usage.prompt_tokens)},
-          {"reused_tokens", or_null(report.usage.cached_tokens)},
-          {"lost_by_prompt", or_null(report.lost_by_prompt())},
-          {"lost_by_server", or_null(report.lost_by_server())}};
+  json said = {{"reason", to_string(report.reason)},
+               {"blame", to_string(report.blame())},
+               {"shared_bytes", at.shared_bytes},
+               {"bytes", at.total_bytes},
+               {"part", loses ? json(to_string(*at.part)) : json()},
+               {"change", loses ? json(to_string(at.change)) : json()},
+               {"offset", loses ? or_null(at.offset) : json()},
+               {"looks", loses ? json(to_string(at.looks)) : json()},
+               {"shared_tokens", or_null(report.shared_tokens())},
+               {"tokens", or_null(report.usage.prompt_tokens)},
+               {"reused_tokens", or_null(report.usage.cached_tokens)},
+               {"lost_by_prompt", or_null(report.lost_by_prompt())},
+               {"lost_by_server", or_null(report.lost_by_server())}};
+  if (report.example != nullptr) said["example"] = example_json(*report.example);
+  return said;
 }
 
 json decision_json(const Decision& decision) {

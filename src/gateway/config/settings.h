@@ -234,7 +234,8 @@ struct LogSettings {
 
 /// Why a prompt was not reused.
 struct ExplainSettings {
-  Bytes memory = 16_MiB;  // for the last prompts of each tenant; 0: none
+  Bytes memory = 16_MiB;   // for the last prompts of each tenant; 0: none
+  bool keep_text = false;  // around the places where prompts part
 
   bool operator==(const ExplainSettings&) const = default;
 };

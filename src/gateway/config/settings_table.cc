@@ -536,6 +536,10 @@ void add_log_and_tenancy(std::vector<Setting<Settings>>& table) {
                                "prompt parts from them; 0 B: none."},
                           kAtStart, at(&Settings::explain, &ExplainSettings::memory),
                           between(0_B, Bytes(1ULL << 40U))));
+  table.push_back(setting(Text{"explain.keep_text",
+                               "Keep 200 bytes of text around each place where a prompt changed, "
+                               "unless hits are hidden."},
+                          kAtReload, at(&Settings::explain, &ExplainSettings::keep_text)));
   add_telemetry(table);
   add_tenancy(table);
 }

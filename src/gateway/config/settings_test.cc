@@ -454,8 +454,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("log", a, b);
   }
   {
-    const auto& [a] = s.explain;
-    count("explain", a);
+    const auto& [a, b] = s.explain;
+    count("explain", a, b);
   }
   {
     const auto& [a, b, c, d, e] = s.telemetry;
@@ -596,6 +596,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"log.level", R"("debug")"},
       {"log.requests", "true"},
       {"explain.memory", R"("1 MiB")"},
+      {"explain.keep_text", "true"},
       {"listen.tls_certificate", R"("/cert.pem")"},
       {"listen.tls_key", R"("/key.pem")"},
       {"admin.tls_certificate", R"("/cert.pem")"},

@@ -74,6 +74,14 @@ void PrefixCauses::add(const PromptReport& report, std::uint64_t decision) {
   cost.tokens += tokens.value_or(0);
   cost.place = blame == Blame::kPrompt ? place_of(report.divergence) : std::string();
   cost.decision = decision;
+  if (blame == Blame::kPrompt && report.example != nullptr) cost.example = report.example;
+}
+
+void PrefixCauses::forget_examples(const std::function<bool(std::string_view)>& chosen) {
+  const MutexLock lock(mutex_);
+  for (auto& [cause, cost] : costs_) {
+    if (cost.example != nullptr && chosen(cost.example->tenant_id)) cost.example = nullptr;
+  }
 }
 
 std::vector<PrefixCauses::Cost> PrefixCauses::list() const {

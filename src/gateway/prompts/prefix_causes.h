@@ -4,7 +4,9 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +29,7 @@ struct PrefixCause {
 
 /// The causes of this process, each with what it cost.
 ///
-/// Memory   Bounded: all members of a cause are closed lists.
+/// Memory   Bounded: all members of a cause are closed lists, and each has one example.
 /// Threads  Any.
 class PrefixCauses {
  public:
@@ -36,12 +38,15 @@ class PrefixCauses {
     std::uint64_t requests = 0;
     std::uint64_t tokens = 0;  // computed again; estimated, of requests whose server counts tokens
     std::string place;         // in the last one: "system@79"
-    std::uint64_t decision = 0;  // that last one's; 0: it is not recorded yet
+    std::uint64_t decision = 0;                  // that last one's; 0: it is not recorded yet
+    std::shared_ptr<const KeptExample> example;  // the newest; nullptr: no text is kept
   };
   /// Of a request whose response is complete. Nothing, if nothing was lost.
   void add(const PromptReport& report, std::uint64_t decision);
   /// The most tokens first, then the most requests.
   [[nodiscard]] std::vector<Cost> list() const;
+  /// Forgets the examples of these tenants.
+  void forget_examples(const std::function<bool(std::string_view tenant_id)>& chosen);
 
  private:
   mutable Mutex mutex_;

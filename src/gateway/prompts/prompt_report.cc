@@ -99,6 +99,7 @@ PromptReport with_usage(PromptReport report, const ServerFacts& facts) {
                  *facts.usage.prompt_tokens &&
              by_prompt <= kBlockTokens && report.shared_tokens() < facts.usage.cached_tokens) {
     report.reason = PromptReason::kKept;  // the server did not mind
+    report.example = nullptr;
   }
   return report;
 }

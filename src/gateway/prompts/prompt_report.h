@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "gateway/prompts/divergence.h"
+#include "gateway/prompts/prompt_example.h"
 
 namespace afterimage {
 
@@ -43,12 +45,20 @@ struct CountedPrompt {
   std::uint64_t tokens = 0;  // 0: unknown
 };
 
+/// A text that is kept of a tenant's prompt, because the operator wants that.
+struct KeptExample {
+  std::string tenant_id;
+  std::string tenant;  // its name
+  PromptExample text;
+};
+
 /// What became of a prompt, for a header, a decision, and a client.
 struct PromptReport {
   PromptReason reason = PromptReason::kNeverSeen;
   PromptDivergence divergence = {};
   PromptUsage usage = {};
   CountedPrompt earlier = {};
+  std::shared_ptr<const KeptExample> example = nullptr;  // nullptr: no text is kept
 
   /// Estimated from bytes; nullopt: the server has not said how many tokens the prompt has.
   [[nodiscard]] std::optional<std::uint64_t> tokens_of(std::uint64_t bytes) const;

@@ -75,6 +75,7 @@ class Counts {
   void stabilised(std::string_view change, std::size_t parts);
   /// What a prompt lost that the server could have reused. `decision`: its id; 0: not recorded yet.
   void compared_prompt(const PromptReport& report, std::uint64_t decision);
+  [[nodiscard]] PrefixCauses& prefix_causes() { return prefix_causes_; }
   void upstream_answered(unsigned status);
   void upstream_failed(std::string_view kind);
 

@@ -38,6 +38,14 @@ void Decisions::set_prompt(std::uint64_t id, const PromptReport& prompt) {
   if (Decision* const kept = find_kept(id)) kept->prompt = prompt;
 }
 
+void Decisions::forget_examples(const std::function<bool(std::string_view)>& chosen) {
+  const MutexLock lock(mutex_);
+  for (Decision& kept : kept_) {
+    const bool has_example = kept.prompt.has_value() && kept.prompt->example != nullptr;
+    if (has_example && chosen(kept.prompt->example->tenant_id)) kept.prompt->example = nullptr;
+  }
+}
+
 std::vector<Decision> Decisions::list(std::uint64_t after, std::size_t limit) const {
   const MutexLock lock(mutex_);
   const std::uint64_t first = last_ - kept_.size();  // the one before those that are kept

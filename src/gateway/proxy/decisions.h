@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -110,6 +111,8 @@ class Decisions {
   void set_stored(std::uint64_t id, StoreResult stored);
   /// The server has said how much of the prompt it reused.
   void set_prompt(std::uint64_t id, const PromptReport& prompt);
+  /// Forgets the examples of these tenants' prompts.
+  void forget_examples(const std::function<bool(std::string_view tenant_id)>& chosen);
   /// The newest `limit` of those whose id is above `after`, the oldest first.
   [[nodiscard]] std::vector<Decision> list(std::uint64_t after, std::size_t limit) const;
   [[nodiscard]] std::optional<Decision> find(std::uint64_t id) const;

@@ -52,7 +52,10 @@ void erase_stored(Gateway& gateway, const EraseTarget& target, GatewayEraseRepor
     report.files = gateway.files().erase_tenants(chosen);
     report.responses = gateway.stored_responses().erase_tenants(chosen);
     gateway.prompts().erase_tenants(chosen);
+    gateway.forget_examples(chosen);
   }
+  // Nothing says which media, model or tag an example belongs to.
+  if (!target.tenant.has_value()) gateway.forget_examples([](std::string_view) { return true; });
 }
 
 /// Of the answers that it selects; empty: all.

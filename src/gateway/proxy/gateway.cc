@@ -148,7 +148,13 @@ Result<void> Gateway::apply(const Settings& settings) {
   const MutexLock lock(applying_);
   AFI_TRY(auto config, snapshot_of(settings, parts_, keys()));
   config_.store(std::move(config));
+  if (!settings.explain.keep_text) forget_examples([](std::string_view) { return true; });
   return {};
+}
+
+void Gateway::forget_examples(const std::function<bool(std::string_view)>& chosen) {
+  counts_.prefix_causes().forget_examples(chosen);
+  decisions_.forget_examples(chosen);
 }
 
 Result<void> Gateway::apply_keys() {

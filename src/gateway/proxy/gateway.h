@@ -110,6 +110,8 @@ class Gateway {
   [[nodiscard]] Decisions& decisions() { return decisions_; }
   [[nodiscard]] AnswerHistory& history() { return history_; }
   [[nodiscard]] PromptHistory& prompts() { return prompts_; }
+  /// Forgets the texts that are kept of these tenants' prompts.
+  void forget_examples(const std::function<bool(std::string_view tenant_id)>& chosen);
   /// How often the model's server could not be reached: it may have been started again, with an empty cache.
   [[nodiscard]] std::uint64_t server_starts() const { return server_starts_; }
   void server_is_gone() { ++server_starts_; }

@@ -474,7 +474,9 @@ void GatewayRequest::count_stabilised() {
 void GatewayRequest::record_decision() {
   if (std::exchange(recorded_, true) || !responder_.has_value()) return;
   count_stabilised();
-  if (terms_.has_value()) {
+  // Of a request that forbids storing its answer there is none to be reported, and its text is not kept.
+  const bool is_unstored = asked_.directives.no_store && leads_ && !found_.has_value();
+  if (terms_.has_value() && !is_unstored) {
     Answered answered{.asked = stored_question(), .stored_as = asked_.question->text()};
     if (found_.has_value()) answered.stored_as = found_->lookup.steps.back().candidate;
     if (found_.has_value() && found_->lookup.by_similarity) answered.similar = similar_;

@@ -36,6 +36,17 @@ void PromptComparing::compare_locked() {
   made_ = gateway_.prompts().compare_with_closest(
       asked_.tenant.id, *asked_.api, *asked_.chain->get(),
       {.operation = asked_.api->operation, .conversation = conversation_of(asked_)});
+  PromptReport& report = made_->report;
+  if (report.reason != PromptReason::kDiverges || !keeps_text()) return;
+  auto text = example_of(*asked_.api, report.divergence);
+  if (!text.has_value()) return;
+  report.example = std::make_shared<const KeptExample>(KeptExample{
+      .tenant_id = asked_.tenant.id, .tenant = asked_.tenant.name, .text = *std::move(text)});
+}
+
+bool PromptComparing::keeps_text() const {
+  const auto config = gateway_.config();
+  return config->settings.explain.keep_text && !hides_hits(asked_, config->settings.answers);
 }
 
 void PromptComparing::compare() {
@@ -78,6 +89,7 @@ void PromptComparing::ended(const SharedResponse& response) {
                               .tokens = made_->earlier_tokens},
                   .is_other_replica = before.server != server_of(response),
                   .has_restarted = before.starts != gateway_.server_starts()});
+  if (!keeps_text()) made_->report.example = nullptr;  // they were reloaded
   taken_locked(response);
   if (usage.prompt_tokens.has_value()) {
     gateway_.prompts().counted(asked_.tenant.id, made_->now, *usage.prompt_tokens);

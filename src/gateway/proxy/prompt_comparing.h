@@ -47,6 +47,8 @@ class PromptComparing {
 
  private:
   void compare_locked() AFI_REQUIRES(mutex_);
+  /// Not of a tenant whose hits are hidden.
+  [[nodiscard]] bool keeps_text() const;
   void taken_locked(const SharedResponse& response) AFI_REQUIRES(mutex_);
 
   Gateway& gateway_;

@@ -147,6 +147,82 @@ TEST(PromptComparing, WhereHitsAreHiddenOnlyTheOperatorLearnsIt) {
   EXPECT_EQ(last_prefix(running)["looks"], "counter");
 }
 
+/// Examples that decisions and causes have.
+std::size_t examples_of(Running& running) {
+  std::size_t found = 0;
+  const json decisions = running.admin("GET", "/admin/api/decisions");
+  const json stats = running.admin("GET", "/admin/api/stats");
+  for (const json& decision : decisions["decisions"]) {
+    found += decision.contains("prefix") && decision["prefix"].contains("example") ? 1 : 0;
+  }
+  for (const json& cause : stats["requests"]["prefix_causes"]) {
+    found += cause.contains("example") ? 1 : 0;
+  }
+  return found;
+}
+
+const std::string kKeeps = "[explain]\nkeep_text = true\n";
+
+TEST(PromptComparing, WithoutKeepTextThereIsNoExample) {
+  Running running;
+  running.chat(agent("17", "One?"));
+  running.chat(agent("18", "Two?"));
+  EXPECT_EQ(examples_of(running), 0U);
+  const json said =
+      running.admin("POST", "/admin/api/explain", R"({"body":)" + agent("19", "Two?") + "}");
+  EXPECT_FALSE(said["prefix"].contains("example")) << said;
+}
+
+TEST(PromptComparing, AnExampleIsTheTextAtThePlaceThatChanged) {
+  Running running(kKeeps);
+  running.chat(agent("17", "One?"));
+  running.chat(agent("18", "Two?"));
+  const json example = last_prefix(running)["example"];
+  EXPECT_EQ(example["before"], "Request ");
+  EXPECT_EQ(example["after"], "18. " + kRules.substr(0, 116));
+  EXPECT_EQ(example["tenant"], "anonymous");
+  const json stats = running.admin("GET", "/admin/api/stats");
+  EXPECT_EQ(stats["requests"]["prefix_causes"][0]["example"], example);
+  EXPECT_EQ(running.admin("POST", "/admin/api/explain",
+                          R"({"body":)" + agent("19", "Two?") + "}")["prefix"]["example"]["before"],
+            "Request ");
+}
+
+TEST(PromptComparing, NoTextIsKeptOfATenantWhoseHitsAreHidden) {
+  Running running(kKeeps + "[answers]\ntiming_protection = \"all\"\n");
+  running.chat(agent("17", "One?"));
+  running.chat(agent("18", "Two?"));
+  EXPECT_EQ(last_prefix(running)["looks"], "counter");
+  EXPECT_EQ(examples_of(running), 0U);
+}
+
+TEST(PromptComparing, ErasingATenantErasesItsExamplesOnly) {
+  Running running(kKeeps +
+                  "[[tenancy.tenants]]\nname = \"acme\"\nkey_sha256 = "
+                  "[\"ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb\"]\n"
+                  "[[tenancy.tenants]]\nname = \"zeta\"\nkey_sha256 = "
+                  "[\"3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d\"]\n");
+  for (const std::string key : {"a", "b"}) {
+    running.chat(agent("17", "One?"), "Authorization: Bearer " + key + "\r\n");
+    running.chat(agent("18", "Two?"), "Authorization: Bearer " + key + "\r\n");
+  }
+  EXPECT_EQ(examples_of(running), 3U) << "two decisions and one cause";
+  running.admin("POST", "/admin/api/erase", R"({"tenant":"zeta"})");
+  EXPECT_EQ(examples_of(running), 1U);
+  running.admin("POST", "/admin/api/erase", R"({"tag":"anything"})");
+  EXPECT_EQ(examples_of(running), 0U) << "nothing says which tags an example has";
+}
+
+TEST(PromptComparing, WhenKeepTextIsTurnedOffExamplesAreForgotten) {
+  Running running(kKeeps);
+  running.chat(agent("17", "One?"));
+  running.chat(agent("18", "Two?"));
+  EXPECT_EQ(examples_of(running), 2U);
+  running.text.replace(running.text.find("keep_text = true"), 16, "keep_text = false");
+  running.admin("POST", "/admin/api/reload");
+  EXPECT_EQ(examples_of(running), 0U);
+}
+
 TEST(PromptComparing, WithoutMemoryNothingIsSaid) {
   Running running("[explain]\nmemory = \"0 B\"\n");
   EXPECT_EQ(running.chat(agent("17", "One?")).header(kHeader), "");
