@@ -123,8 +123,7 @@ bool Fleet::ended(FleetClaim& claim, CallResult result, const FleetUsage& usage)
   if (replica.in_flight == 0) replica.load = {};
   ++replica.results[static_cast<std::size_t>(result)];
   replica.health.called(result, now, others_available(replica, now));
-  // What its events confirmed is theirs to take back, when their connection breaks at the latest.
-  if (result == CallResult::kConnection) replica.residency.forget_assumed();
+  if (result == CallResult::kConnection) replica.may_have_restarted();
   return result == CallResult::kAnswered && claim.began && learn_usage(claim, usage, now);
 }
 
@@ -181,14 +180,14 @@ void Fleet::probed(const std::string& name, bool answered) {
   if (replica == nullptr) return;
   const std::uint64_t before = replica->health.ejections();
   replica->health.probed(answered, clock_.now());
-  if (replica->health.ejections() != before) replica->residency.forget_assumed();
+  if (replica->health.ejections() != before) replica->may_have_restarted();
 }
 
 bool Fleet::slept(const std::string& name, bool asleep) {
   const MutexLock lock(mutex_);
   Replica* const replica = find(name);
   if (replica == nullptr || std::exchange(replica->asleep, asleep) == asleep) return false;
-  replica->residency.clear();
+  replica->lost_its_caches();
   return true;
 }
 
@@ -197,7 +196,7 @@ void Fleet::died(const std::string& name) {
   Replica* const replica = find(name);
   if (replica == nullptr) return;
   replica->health.called(CallResult::kConnection, clock_.now(), /*may_eject=*/true);
-  replica->residency.forget_assumed();
+  replica->may_have_restarted();
 }
 
 std::vector<std::pair<ReplicaSetting, std::shared_ptr<Backend>>> Fleet::servers() const {
@@ -257,7 +256,7 @@ void Fleet::engine_lost(std::string_view name, std::span<const ChainKey> keys) {
 
 void Fleet::engine_cleared(std::string_view name) {
   const MutexLock lock(mutex_);
-  if (Replica* const replica = find(name)) replica->residency.clear();
+  if (Replica* const replica = find(name)) replica->lost_its_caches();
 }
 
 double Fleet::shortest_wait_s() const {

@@ -37,6 +37,16 @@ struct Replica {
   Replica(ReplicaSetting its, std::shared_ptr<Backend> answers)
       : setting(std::move(its)), server(std::move(answers)), wait(setting.weight) {}
 
+  /// What its events confirmed is theirs to take back, when their connection breaks at the latest.
+  void may_have_restarted() {
+    residency.forget_assumed();
+    ++starts;
+  }
+  void lost_its_caches() {
+    residency.clear();
+    ++starts;
+  }
+
   ReplicaSetting setting;
   std::shared_ptr<Backend> server;
   std::uint32_t limit = 1;
@@ -44,6 +54,7 @@ struct Replica {
   bool asleep = false;
   ReplicaHealth health;
   Residency residency;
+  std::uint64_t starts = 0;  // how often it may have been started again, with empty caches
   WaitModel wait;
   std::uint32_t in_flight = 0;
   WaitModel::Load load;

@@ -126,6 +126,7 @@ void Fleet::pick(Choice& choice) const {
   Route& route = choice.route;
   const RouteCandidate& picked = route.candidates[choice.index];
   route.replica = picked.replica;
+  route.starts = choice.chosen->starts;
   const bool others_hold_more = std::ranges::any_of(route.candidates, [&](const auto& other) {
     return (other.state == "ready" || other.state == "full") &&
            other.saved_s > picked.saved_s + indifferent;

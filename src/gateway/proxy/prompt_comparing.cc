@@ -19,9 +19,10 @@ std::string conversation_of(const RequestSubject& asked) {
   return asked.api->user.empty() ? "" : "user " + asked.api->user;
 }
 
-std::uint64_t server_of(const SharedResponse& response) {
+PromptServer server_of(const SharedResponse& response, const Gateway& gateway) {
   const auto route = response.route();
-  return route == nullptr ? 0 : std::hash<std::string>()(route->replica);
+  if (route == nullptr) return {.starts = gateway.server_starts()};
+  return {.server = std::hash<std::string>()(route->replica), .starts = route->starts};
 }
 
 }  // namespace
@@ -64,8 +65,7 @@ std::optional<PromptReport> PromptComparing::report() {
 void PromptComparing::taken_locked(const SharedResponse& response) {
   compare_locked();
   if (std::exchange(taken_, true)) return;
-  gateway_.prompts().add(asked_.tenant.id, made_->now,
-                         {.server = server_of(response), .starts = gateway_.server_starts()});
+  gateway_.prompts().add(asked_.tenant.id, made_->now, server_of(response, gateway_));
 }
 
 void PromptComparing::taken(const SharedResponse& response) {
@@ -81,14 +81,15 @@ void PromptComparing::ended(const SharedResponse& response) {
   const MutexLock lock(mutex_);
   compare_locked();
   const PromptServer& before = made_->server;
-  made_->report =
-      with_usage(std::move(made_->report),
-                 {.usage = {.prompt_tokens = usage.prompt_tokens,
-                            .cached_tokens = tells ? usage.cached_tokens : std::nullopt},
-                  .earlier = {.bytes = made_->earlier == nullptr ? 0 : made_->earlier->bytes,
-                              .tokens = made_->earlier_tokens},
-                  .is_other_replica = before.server != server_of(response),
-                  .has_restarted = before.starts != gateway_.server_starts()});
+  const PromptServer server = server_of(response, gateway_);
+  made_->report = with_usage(
+      std::move(made_->report),
+      {.usage = {.prompt_tokens = usage.prompt_tokens,
+                 .cached_tokens = tells ? usage.cached_tokens : std::nullopt},
+       .earlier = {.bytes = made_->earlier == nullptr ? 0 : made_->earlier->bytes,
+                   .tokens = made_->earlier_tokens},
+       .is_other_replica = before.server != server.server,
+       .has_restarted = before.server == server.server && before.starts != server.starts});
   if (!keeps_text()) made_->report.example = nullptr;  // they were reloaded
   taken_locked(response);
   if (usage.prompt_tokens.has_value()) {

@@ -26,7 +26,8 @@ struct RouteCandidate {
 
 /// Which replica got a request, and why.
 struct Route {
-  std::string replica;  // empty: none
+  std::string replica;       // empty: none
+  std::uint64_t starts = 0;  // of that replica: how often it may have been started again
   /// One token: "prefix", "media": what it holds; "spread": another holds more, and its queue costs
   /// more than that saves; "least-loaded", "round-robin", "only", "retry".
   std::string_view reason;
