@@ -2,10 +2,11 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """The mock model server with a prefix cache and an encoder cache: it computes one prompt after the other, block by block, skips
 the blocks that it has, encodes the pictures that it has not, and reports cached tokens. A block is a text of a message or a
-media item."""
+media item; of PrefixModel, 16 tokens of the prompt as a template renders it."""
 import collections
 import hashlib
 import json
+import os
 import threading
 import time
 
@@ -93,3 +94,54 @@ class CachingModel(MockModel):
             cache.move_to_end(one)
         while len(cache) > capacity:
             cache.popitem(last=False)
+
+
+class PrefixModel(MockModel):
+    """Reuses the beginning of every prompt that it has read, in blocks of 16 tokens of 4 characters. Everything that templates render
+    is part of it: the model, parameters of the template, tools, and messages with reasoning, tool calls and pictures."""
+
+    BLOCK = 64  # characters
+    PARAMETERS = ("cache_salt", "chat_template", "chat_template_kwargs", "reasoning_effort")
+
+    def __init__(self, port=0):
+        super().__init__(port)
+        self.prompts, self.lock = [], threading.Lock()
+        model = self
+
+        class Handler(self.server.RequestHandlerClass):
+            def obey_before_the_head(self):
+                self.counts = model.read(self.body)
+                super().obey_before_the_head()
+
+            def usage(self, texts):
+                cached, asked = self.counts
+                return {**super().usage(texts), "prompt_tokens": asked, "prompt_tokens_details": {"cached_tokens": cached}}
+
+        self.server.RequestHandlerClass = Handler
+
+    @classmethod
+    def rendered(cls, body):
+        # Models are computed apart, and so are salts.
+        text = "".join(f"{name}={json.dumps(body[name])}\n" for name in ("model", *cls.PARAMETERS) if name in body)
+        if body.get("tool_choice") != "none":
+            text += "".join(json.dumps(tool) for tool in body.get("tools", []))
+        for message in body["messages"]:
+            content = message.get("content") or ""
+            text += f"<{message['role']}>{message.get('reasoning_content', '')}"
+            text += "".join(cls.part(part) for part in ([{"type": "text", "text": content}] if isinstance(content, str) else content))
+            text += "".join(json.dumps(call["function"]) for call in message.get("tool_calls") or [])
+        return text
+
+    @staticmethod
+    def part(part):
+        """A picture has a thousand tokens."""
+        return part["text"] if part["type"] == "text" else hashlib.sha256(json.dumps(part).encode()).hexdigest() * 64
+
+    def read(self, body):
+        """(tokens that were cached, tokens) of a request, which is cached afterwards."""
+        text = self.rendered(body)
+        with self.lock:
+            shared = max((len(os.path.commonprefix([text, known])) for known in self.prompts), default=0)
+            self.prompts.append(text)
+        # The last token is always computed.
+        return min(shared, len(text) - 1) // self.BLOCK * self.BLOCK // 4, len(text) // 4
