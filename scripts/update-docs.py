@@ -12,7 +12,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VERBS = ["", "run", "serve", "bench", "explain", "replay", "advise", "fingerprint", "disk", "disk inspect", "disk verify", "disk purge",
-         "admin", "admin stats", "admin media", "admin invalidate", "admin erase", "admin wrong",
+         "admin", "admin stats", "admin media", "admin explain", "admin invalidate", "admin erase", "admin wrong",
          "admin keys", "admin keys list", "admin keys make", "admin keys rotate", "admin keys disable", "admin keys enable", "admin keys budgets", "admin reload", "admin drain"]
 
 LAB_VERBS = ["", "experiment", "sweep", "pairs", "simulate", "pressure", "certify"]

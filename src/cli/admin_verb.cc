@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,7 @@ using AdminJson = nlohmann::ordered_json;
 constexpr const char* kTokenVariable = "AFTERIMAGE_ADMIN_TOKEN";
 constexpr std::size_t kQuotedReply = 200;  // bytes of a reply that is not JSON
 constexpr Bytes kMaxMedia = 4_GiB;
+constexpr Bytes kMaxRequest = 1_GiB;
 
 struct AdminArgs {
   std::string server = "http://127.0.0.1:8081";
@@ -38,19 +40,22 @@ struct AdminArgs {
   std::string key, group;
   std::vector<std::string> budgets;
   double grace = 0;  // seconds
+  std::string file;  // of a recorded request
+  std::string operation = "chat";
+  std::vector<std::string> headers;
 };
 
 /// One call to a running gateway. Prints what it says, or why it refuses.
-ExitCode call(const AdminArgs& args, const std::string& path, const AdminJson* body) {
+ExitCode call_with(const AdminArgs& args, const std::string& path,
+                   const std::optional<std::string>& body) {
   auto url = parse_url(args.server);
   if (!url.has_value()) return report_error("admin", url.error(), ExitCode::kUsageError);
   url->target = path;
   HttpQuestion question{.url = *url};
   const std::string token = environment(kTokenVariable).value_or("");
   if (!token.empty()) question.headers["Authorization"] = "Bearer " + token;
-  if (body != nullptr)
-    question.body = body->dump(-1, ' ', false, AdminJson::error_handler_t::replace);
-  const auto reply = body != nullptr ? http_post(question) : http_get(question);
+  if (body.has_value()) question.body = *body;
+  const auto reply = body.has_value() ? http_post(question) : http_get(question);
   if (!reply.has_value()) {
     return report_error(
         "admin",
@@ -71,6 +76,11 @@ ExitCode call(const AdminArgs& args, const std::string& path, const AdminJson* b
   if (reply->status == 401) why += fmt::format(" (from the variable {})", kTokenVariable);
   return report_error("admin", {ErrorCode::kUnavailable, fmt::format("{}: {}", reply->status, why)},
                       ExitCode::kProblem);
+}
+
+ExitCode call(const AdminArgs& args, const std::string& path, const AdminJson* body) {
+  if (body == nullptr) return call_with(args, path, std::nullopt);
+  return call_with(args, path, body->dump(-1, ' ', false, AdminJson::error_handler_t::replace));
 }
 
 /// A digest as it is, or that of a file.
@@ -133,6 +143,29 @@ ExitCode erase(const AdminArgs& args, const World& world) {
     what["media"] = *digest;
   }
   return call(args, "/admin/api/erase", &what);
+}
+
+/// The body is sent as it was recorded: another order of its members is another request.
+ExitCode explain_recorded(const AdminArgs& args, const World& world) {
+  const auto bytes = world.files.read(args.file, kMaxRequest);
+  if (!bytes.has_value()) return report_error("admin", bytes.error(), ExitCode::kUsageError);
+  const std::string body(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  const AdminJson read = AdminJson::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (!read.is_object()) {
+    return report_error("admin",
+                        {ErrorCode::kInvalidArgument,
+                         args.file + " is not a JSON object: give the body of one request"},
+                        ExitCode::kUsageError);
+  }
+  AdminJson headers = AdminJson::object();
+  for (const std::string& header : args.headers) {
+    const std::size_t colon = header.find(':');
+    const std::size_t value = header.find_first_not_of(' ', colon + 1);
+    headers[header.substr(0, colon)] = value == std::string::npos ? "" : header.substr(value);
+  }
+  return call_with(args, "/admin/api/explain",
+                   AdminJson{{"operation", args.operation}, {"headers", headers}}.dump().insert(
+                       1, "\"body\":" + body + ","));
 }
 
 using AdminCall = std::function<ExitCode()>;
@@ -201,6 +234,32 @@ void add_erase(CLI::App& verb, World& world, ExitCode& code,
   sub->add_flag("--yes", args->yes, "Erase it");
 }
 
+void add_explain_recorded(CLI::App& verb, World& world, ExitCode& code,
+                          const std::shared_ptr<AdminArgs>& args) {
+  CLI::App* sub = add_call(verb, code, "explain",
+                           "Say what would become of a recorded request, and where its prompt\n"
+                           "differs from the closest earlier one; it is not sent to the model",
+                           [args, &world] { return explain_recorded(*args, world); });
+  sub->add_option("file", args->file, "The body of the request, as JSON")
+      ->required()
+      ->type_name("FILE");
+  sub->add_option("--operation", args->operation,
+                  "What is requested; messages and responses are other APIs' chats")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"chat", "completion", "embedding", "messages", "responses"}))
+      ->type_name("NAME");
+  sub->add_option("--header", args->headers,
+                  "A header of the request, such as 'Authorization: Bearer KEY': whose earlier\n"
+                  "requests it is compared with; may be repeated")
+      ->allow_extra_args(false)
+      ->check([](const std::string& text) {
+        const std::size_t colon = text.find(':');
+        const bool fine = colon != std::string::npos && colon > 0;
+        return fine ? std::string() : "'" + text + "' is not a header like 'Name: value'";
+      })
+      ->type_name("HEADER");
+}
+
 void add_key_name(CLI::App& sub, const std::shared_ptr<AdminArgs>& args) {
   sub.add_option("name", args->key, "The key's name, as `admin keys list` shows it")
       ->required()
@@ -260,8 +319,8 @@ void add_keys(CLI::App& verb, ExitCode& code, const std::shared_ptr<AdminArgs>& 
 void add_admin(CLI::App& program, World& world, ExitCode& code) {
   auto args = std::make_shared<AdminArgs>();
   CLI::App* verb = program.add_subcommand("admin",
-                                          "Ask a running gateway for its counters, erase what it "
-                                          "stores, manage API keys, reload");
+                                          "Ask a running gateway for its counters, explain a "
+                                          "request, erase what it stores, manage API keys, reload");
   verb->add_option("--server", args->server, "The gateway's admin port")
       ->capture_default_str()
       ->type_name("URL");
@@ -272,6 +331,7 @@ void add_admin(CLI::App& program, World& world, ExitCode& code) {
   add_call(*verb, code, "media",
            "Print the media items whose encoder outputs are in memory, the most shared first",
            [args] { return call(*args, "/admin/api/media", nullptr); });
+  add_explain_recorded(*verb, world, code, args);
   add_invalidate(*verb, world, code, args);
   add_erase(*verb, world, code, args);
   add_keys(*verb, code, args);
@@ -303,6 +363,7 @@ void add_admin(CLI::App& program, World& world, ExitCode& code) {
       "\n"
       "Examples:\n"
       "  afterimage admin stats\n"
+      "  afterimage admin explain request.json --header 'Authorization: Bearer KEY'\n"
       "  afterimage admin invalidate --media photo.jpg\n"
       "  afterimage admin invalidate --tag doc:42 --yes\n"
       "  afterimage admin erase --media photo.jpg --yes\n"

@@ -79,6 +79,8 @@ void add_explain(CLI::App& program, World& world, ExitCode& code) {
       ->type_name("SIZE");
   add_engine_options(*verb, args->engine);
   verb->footer(
+      "Of a request to a gateway: afterimage admin explain\n"
+      "\n"
       "Examples:\n"
       "  afterimage explain --workload examples/agents.jsonl --request analyst-sales-2\n"
       "  afterimage explain --workload mine.jsonl --request r7 --json -");

@@ -23,7 +23,7 @@ from program import EXAMPLES, Folder, PROGRAM, SOURCE, TEXT, audio, call, image,
 class Help(unittest.TestCase):
     def test_help_texts_match_the_snapshots(self):
         for verb in ["", "run", "serve", "bench", "explain", "replay", "advise", "fingerprint",
-                     "disk", "disk inspect", "disk verify", "disk purge", "admin", "admin stats", "admin media", "admin invalidate", "admin erase", "admin wrong",
+                     "disk", "disk inspect", "disk verify", "disk purge", "admin", "admin stats", "admin media", "admin explain", "admin invalidate", "admin erase", "admin wrong",
                      "admin keys", "admin keys list", "admin keys make", "admin keys rotate", "admin keys disable", "admin keys enable", "admin keys budgets",
                      "admin reload", "admin drain"]:
             shown = call(*verb.split(), "--help")

@@ -59,6 +59,30 @@ class AnOperator(GatewayTestCase):
         self.assertEqual(unknown.returncode, 1)
         self.assertIn("404", unknown.stderr)
 
+    def test_explains_a_recorded_request_as_its_client(self):
+        """The bytes are sent as they were recorded: members in another order are another request."""
+        rules = "Answer in one short sentence, and say where you know it from. " * 40
+        recorded = '{"temperature": 0, "model": "mock-small", "messages": [{"content": "Request %d. ' + rules + '", "role": "system"},' \
+                   ' {"role": "user", "content": "Why?"}]}'
+        with tempfile.TemporaryDirectory() as folder:
+            def explained(number, *more):
+                body = pathlib.Path(folder, f"{number}.json")
+                body.write_text(recorded % number)
+                done = admin(self.gateway, "explain", body, *more)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                return json.loads(done.stdout)
+            self.gateway.post((recorded % 7).encode(), Authorization="Bearer somebody")
+            as_client = ("--header", "Authorization: Bearer somebody")
+            said = explained(8, *as_client)
+            self.assertEqual((said["outcome"], said["miss"]), ("miss", "never_seen"))
+            self.assertIn("differs from the closest earlier one of this client at system@8 (changed: counter)", said["why"])
+            self.assertEqual((said["prefix"]["part"], said["prefix"]["looks"]), ("system", "counter"))
+            self.assertEqual(explained(7, *as_client)["outcome"], "hit")
+            other = explained(7)
+            self.assertEqual((other["outcome"], other["prefix"]["part"]), ("miss", None), "another client's prompts are not compared with")
+            self.assertEqual(explained(8, "--operation", "messages", *as_client)["protocol"], "messages")
+        self.assertEqual(self.mock.count("Request 8."), 0)
+
     def test_is_told_what_to_do(self):
         none = subprocess.run([PROGRAM, "admin", "--server", "http://127.0.0.1:1", "stats"], capture_output=True, text=True, check=False)
         self.assertEqual(none.returncode, 1)
@@ -67,6 +91,13 @@ class AnOperator(GatewayTestCase):
             missing = admin(self.gateway, "invalidate", "--media", f"{folder}/missing.png")
         self.assertEqual(missing.returncode, 2)
         self.assertIn("missing.png", missing.stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            for text in ("[]", "not JSON", ""):
+                body = pathlib.Path(folder, "request.json")
+                body.write_text(text)
+                self.assertEqual(admin(self.gateway, "explain", body).returncode, 2, text)
+            self.assertEqual(admin(self.gateway, "explain", body, "--header", "no colon").returncode, 2)
+            self.assertEqual(admin(self.gateway, "explain", f"{folder}/missing.json").returncode, 2)
         self.assertEqual(admin(self.gateway, "invalidate").returncode, 2, "a filter is missing")
         self.assertEqual(admin(self.gateway, "invalidate", "--all", "--tag", "x").returncode, 2, "two filters")
 

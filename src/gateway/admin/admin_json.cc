@@ -431,8 +431,12 @@ void add_explanation(json& into, const Decision& decision) {
   into["media"] = std::move(media);
   into["scope"] = decision.scope;
   into["why"] = decision.why;
+  if (decision.miss == MissReason::kNeverSeen && decision.prompt.has_value()) {
+    into["why"] = decision.why + "; " + differs_from_closest(*decision.prompt);
+  }
   if (decision.stored.has_value() && decision.stored != StoreResult::kStored) {
-    into["why"] = decision.why + (decision.why.empty() ? "" : "; ") +
+    const std::string why = into["why"];
+    into["why"] = why + (why.empty() ? "" : "; ") +
                   "the answer was not stored: " + std::string(explain(*decision.stored));
   }
 }

@@ -70,4 +70,20 @@ MissExplanation explain_miss(std::span<const MatchStep> steps,
   return {reason, std::move(why)};
 }
 
+std::string differs_from_closest(const PromptReport& prompt) {
+  const PromptDivergence& at = prompt.divergence;
+  if (at.part.has_value()) {
+    std::string how = "its prompt differs from the closest earlier one of this client at " +
+                      place_of(at) + " (" + std::string(to_string(at.change));
+    if (at.looks != Looks::kNone) how.append(": ").append(to_string(at.looks));
+    return how + ")";
+  }
+  if (at.shared_bytes == 0) return "this client has asked nothing like it";
+  if (at.shared_bytes < at.total_bytes)
+    return "its prompt goes on behind an earlier one of this client";
+  if (prompt.earlier.bytes > at.total_bytes)
+    return "an earlier prompt of this client goes on behind it";
+  return "its prompt is an earlier one of this client: another field of the request differs";
+}
+
 }  // namespace afterimage

@@ -14,6 +14,7 @@
 #include "afterimage/question.h"
 #include "afterimage/units.h"
 #include "foundation/platform/mutex.h"
+#include "gateway/prompts/prompt_report.h"
 #include "gateway/proxy/reasons.h"
 #include "storage/memory/checksum.h"
 
@@ -60,5 +61,9 @@ struct MissExplanation {
 [[nodiscard]] MissExplanation explain_miss(std::span<const MatchStep> steps,
                                            const std::optional<AnswerHistory::Entry>& known,
                                            Duration now);
+
+/// How the prompt of a question that was never seen differs from the closest earlier one of its client, for
+/// a person.
+[[nodiscard]] std::string differs_from_closest(const PromptReport& prompt);
 
 }  // namespace afterimage

@@ -73,5 +73,30 @@ TEST(AnswerHistory, AMissIsExplainedByTheLookUpOrByWhatIsRemembered) {
   }
 }
 
+TEST(AnswerHistory, WhatWasNeverSeenIsComparedWithTheClosestPrompt) {
+  const PartPlace system{.kind = PartKind::kSystem};
+  const struct {
+    PromptReport prompt;
+    const char* says;
+  } kCases[] = {
+      {{}, "asked nothing like it"},
+      {{.divergence = {.shared_bytes = 8,
+                       .total_bytes = 90,
+                       .part = system,
+                       .offset = 8,
+                       .looks = Looks::kCounter}},
+       "at system@8 (changed: counter)"},
+      {{.divergence = {.total_bytes = 90, .part = system, .change = PartChange::kAdded}},
+       "at system (added)"},
+      {{.divergence = {.shared_bytes = 60, .total_bytes = 90}, .earlier = {.bytes = 60}},
+       "goes on behind an earlier one"},
+      {{.divergence = {.shared_bytes = 60, .total_bytes = 60}, .earlier = {.bytes = 90}},
+       "goes on behind it"},
+      {{.divergence = {.shared_bytes = 90, .total_bytes = 90}, .earlier = {.bytes = 90}},
+       "another field of the request"},
+  };
+  for (const auto& c : kCases) EXPECT_THAT(differs_from_closest(c.prompt), HasSubstr(c.says));
+}
+
 }  // namespace
 }  // namespace afterimage

@@ -38,6 +38,7 @@ void PromptComparing::compare_locked() {
       asked_.tenant.id, *asked_.api, *asked_.chain->get(),
       {.operation = asked_.api->operation, .conversation = conversation_of(asked_)});
   PromptReport& report = made_->report;
+  if (made_->earlier != nullptr) report.earlier.bytes = made_->earlier->bytes;
   if (report.reason != PromptReason::kDiverges || !keeps_text()) return;
   auto text = example_of(*asked_.api, report.divergence);
   if (!text.has_value()) return;

@@ -240,6 +240,23 @@ TEST(PromptComparing, ExplainSaysItBeforeARequestIsSent) {
   EXPECT_EQ(running.model.asked(), 1);
 }
 
+// The most frequent reason of a miss, and "compare two requests" was the advice.
+TEST(PromptComparing, AQuestionThatWasNeverSeenSaysHowItsPromptDiffers) {
+  Running running;
+  const auto why = [&](const std::string& body) -> std::string {
+    return running.admin("POST", "/admin/api/explain", R"({"body":)" + body + "}")["why"];
+  };
+  EXPECT_THAT(why(agent("17", "One?")), HasSubstr("; this client has asked nothing like it"));
+  running.chat(agent("17", "One?"));
+  EXPECT_THAT(why(agent("18", "One?")), HasSubstr("at system@8 (changed: counter)"));
+  EXPECT_THAT(why(agent("17", "Two?")), HasSubstr("at messages[1]@0 (changed: text)"));
+  EXPECT_THAT(why(agent("17", "One?", R"(,"max_tokens":9)")),
+              HasSubstr("its prompt is an earlier one of this client: another field"));
+  running.chat(agent("18", "Two?"));
+  const json last = running.admin("GET", "/admin/api/decisions/2");
+  EXPECT_THAT(last["why"], HasSubstr("not seen this question before; its prompt differs"));
+}
+
 TEST(PromptComparing, AFailedRequestIsNotComparedWith) {
   Running running;
   running.model.answers([](const HttpRequest&, const Responder& responder) {
