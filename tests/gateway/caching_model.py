@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """The mock model server with a prefix cache and an encoder cache: it computes one prompt after the other, block by block, skips
 the blocks that it has, encodes the pictures that it has not, and reports cached tokens. A block is a text of a message or a
-media item; of PrefixModel, 16 tokens of the prompt as a template renders it."""
+media item; of PromptPrefixes, 16 tokens of the prompt as a template renders it."""
 import collections
 import hashlib
 import json
@@ -96,41 +96,32 @@ class CachingModel(MockModel):
             cache.popitem(last=False)
 
 
-class PrefixModel(MockModel):
+class PromptPrefixes:
     """Reuses the beginning of every prompt that it has read, in blocks of 16 tokens of 4 characters. Everything that templates render
     is part of it: the model, parameters of the template, tools, and messages with reasoning, tool calls and pictures."""
 
     BLOCK = 64  # characters
     PARAMETERS = ("cache_salt", "chat_template", "chat_template_kwargs", "reasoning_effort")
 
-    def __init__(self, port=0):
-        super().__init__(port)
+    def __init__(self, system_first=False):
+        """`system_first`: the template writes the tools behind the system prompt, as Qwen's does."""
+        self.system_first = system_first
         self.prompts, self.lock = [], threading.Lock()
-        model = self
 
-        class Handler(self.server.RequestHandlerClass):
-            def obey_before_the_head(self):
-                self.counts = model.read(self.body)
-                super().obey_before_the_head()
-
-            def usage(self, texts):
-                cached, asked = self.counts
-                return {**super().usage(texts), "prompt_tokens": asked, "prompt_tokens_details": {"cached_tokens": cached}}
-
-        self.server.RequestHandlerClass = Handler
+    def rendered(self, body):
+        # Models are computed apart, and so are salts.
+        head = "".join(f"{name}={json.dumps(body[name])}\n" for name in ("model", *self.PARAMETERS) if name in body)
+        tools = "" if body.get("tool_choice") == "none" else "".join(json.dumps(tool) for tool in body.get("tools", []))
+        messages = [self.message(message) for message in body["messages"]]
+        at = int(self.system_first and body["messages"][0]["role"] == "system")
+        return head + "".join([*messages[:at], tools, *messages[at:]])
 
     @classmethod
-    def rendered(cls, body):
-        # Models are computed apart, and so are salts.
-        text = "".join(f"{name}={json.dumps(body[name])}\n" for name in ("model", *cls.PARAMETERS) if name in body)
-        if body.get("tool_choice") != "none":
-            text += "".join(json.dumps(tool) for tool in body.get("tools", []))
-        for message in body["messages"]:
-            content = message.get("content") or ""
-            text += f"<{message['role']}>{message.get('reasoning_content', '')}"
-            text += "".join(cls.part(part) for part in ([{"type": "text", "text": content}] if isinstance(content, str) else content))
-            text += "".join(json.dumps(call["function"]) for call in message.get("tool_calls") or [])
-        return text
+    def message(cls, message):
+        content = message.get("content") or ""
+        text = f"<{message['role']}>{message.get('reasoning_content', '')}"
+        text += "".join(cls.part(part) for part in ([{"type": "text", "text": content}] if isinstance(content, str) else content))
+        return text + "".join(json.dumps(call["function"]) for call in message.get("tool_calls") or [])
 
     @staticmethod
     def part(part):
@@ -145,3 +136,22 @@ class PrefixModel(MockModel):
             self.prompts.append(text)
         # The last token is always computed.
         return min(shared, len(text) - 1) // self.BLOCK * self.BLOCK // 4, len(text) // 4
+
+
+class PrefixModel(MockModel):
+    """A mock model server with the cache of PromptPrefixes."""
+
+    def __init__(self, port=0, system_first=False):
+        super().__init__(port)
+        prefixes = PromptPrefixes(system_first)
+
+        class Handler(self.server.RequestHandlerClass):
+            def obey_before_the_head(self):
+                self.counts = prefixes.read(self.body)
+                super().obey_before_the_head()
+
+            def usage(self, texts):
+                cached, asked = self.counts
+                return {**super().usage(texts), "prompt_tokens": asked, "prompt_tokens_details": {"cached_tokens": cached}}
+
+        self.server.RequestHandlerClass = Handler

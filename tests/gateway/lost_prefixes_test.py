@@ -318,6 +318,23 @@ class LostPrefixes(unittest.TestCase):
                 self.assertEqual(response.get("reason", response["type"]), response_reason(expected))
         self.print_table("lost", rows)
 
+    def test_a_template_that_writes_the_tools_behind_the_system_prompt_changes_none_of_it(self):
+        """Of what the system prompt loses the tools are then a part: a server without them has evicted nothing."""
+        model = self.enterContext(PrefixModel(system_first=True))
+        gateway = self.enterContext(GatewayProcess({"upstream": {"url": model.url, "cache_salt": True}, "answers": {"enabled": False}, "log": {"level": "off"}}))
+        many = [tool(f"tool_{i}") for i in range(20)]
+        for number, (name, earlier, now, expected) in enumerate(WAYS):
+            if expected.startswith(("messages", "media")):
+                continue  # behind both
+            with self.subTest(name):
+                for body in (earlier, now):
+                    body = {**body, "tools": body.get("tools", []) + many}
+                    reply = gateway.post(body, Authorization=f"Bearer client-{number}")
+                    self.assertEqual(reply.status, 200, reply.text)
+                prefix = gateway.admin("GET", "/admin/api/decisions?limit=1").json["decisions"][0]["prefix"]
+                self.assertEqual((prefix["reason"], prefix["blame"]), ("diverges", "prompt"), prefix)
+                self.assertEqual(reply.headers["X-Afterimage-Prefix"].partition("diverges=")[2], expected)
+
     def test_nothing_is_said_where_nothing_is_lost(self):
         rows = []
         for name, earlier, now, goes_on in CONTROLS:

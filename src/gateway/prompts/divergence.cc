@@ -155,7 +155,8 @@ class Comparing {
     const auto part = std::ranges::mismatch(
         now_, earlier_, [](const auto& a, const auto& b) { return a == b || is_same(*a, *b); });
     at_ = static_cast<std::size_t>(part.in1 - now_.begin());
-    for (const auto& same : now_.first(at_)) found_.shared_bytes += same->bytes;
+    same_ = now_.first(at_);
+    for (const auto& same : same_) found_.shared_bytes += same->bytes;
     now_ = now_.subspan(at_);
     earlier_ = earlier_.subspan(at_);
   }
@@ -166,6 +167,7 @@ class Comparing {
     const PartRecord& b = *earlier_.front();
     a.place.kind == b.place.kind ? compare_parts(a, b) : compare_kinds(a, b);
     if (!found_.part.has_value()) return found_;
+    if (found_.part->kind == PartKind::kSystem) count_tools();
     count_common();
     return found_;
   }
@@ -265,6 +267,12 @@ class Comparing {
     say(a, resized ? PartChange::kResized : PartChange::kChanged);
   }
 
+  void count_tools() {
+    for (const auto& same : same_) {
+      if (same->place.kind == PartKind::kTools) found_.tools_bytes += same->bytes;
+    }
+  }
+
   /// Parts that both have behind the place where they part.
   void count_common() {
     std::unordered_map<std::uint64_t, int> left;
@@ -278,6 +286,7 @@ class Comparing {
     found_.lost_bytes = std::min(found_.lost_bytes, found_.total_bytes - found_.shared_bytes);
   }
 
+  Parts same_;
   Parts now_;
   Parts earlier_;
   std::size_t at_ = 0;

@@ -55,7 +55,9 @@ inline constexpr std::uint64_t kLeastLoss = 64;
 /// Unit     Bytes of text as the request has it; a media item counts as kMediaBytes.
 struct PromptDivergence {
   std::uint64_t shared_bytes = 0;  // from the beginning
-  std::uint64_t total_bytes = 0;   // of the new prompt
+  /// Of those, of tools, if the system prompts part: most templates of open models write tools behind it.
+  std::uint64_t tools_bytes = 0;
+  std::uint64_t total_bytes = 0;  // of the new prompt
   /// Of the new prompt, behind the place where they part: what the earlier one has as well, so that the
   /// server computes it again.
   std::uint64_t lost_bytes = 0;

@@ -313,6 +313,19 @@ TEST(Divergence, CountsAllBehindAToolThatMoved) {
   EXPECT_EQ(found.lost_bytes, found.total_bytes);
 }
 
+TEST(Divergence, CountsTheToolsInFrontOfASystemPromptThatChanged) {
+  const auto with = [](const std::string& value) {
+    return chat({says("system", "Request " + value + ". " + kRules), says("user", kAsk)},
+                R"(,"tools":[)" + tool("read") + "," + tool("write") + "]");
+  };
+  const PromptDivergence found = parts_at(with("17"), with("18"));
+  EXPECT_EQ(found.shared_bytes, found.tools_bytes + 8);
+  EXPECT_GT(found.tools_bytes, 200U);
+  EXPECT_EQ(
+      parts_at(tools_of(tool("read")), tools_of(tool("read") + "," + tool("write"))).tools_bytes,
+      0U);
+}
+
 TEST(Divergence, APromptOfACompletionMayGoOn) {
   const auto prompt = [](const std::string& text) {
     return R"({"model":"m","prompt":)" + quoted(text) + "}";

@@ -205,6 +205,40 @@ TEST(PromptReport, ThePromptIsToBlameWhereTheServerReusedWhatIsShared) {
             "shared=4000/44000 bytes; reused=960/11000 tokens; diverges=system@79; looks=counter");
 }
 
+// Templates of Qwen and others write the tools behind the system prompt: a clock in it costs them, too.
+TEST(PromptReport, AServerThatReadsTheSystemPromptBeforeTheToolsIsNotToBlame) {
+  const PromptDivergence parted{.shared_bytes = 30'000,
+                                .tools_bytes = 29'900,
+                                .total_bytes = 44'000,
+                                .lost_bytes = 10'000,
+                                .part = PartPlace{.kind = PartKind::kSystem},
+                                .offset = 79,
+                                .looks = Looks::kTime};
+  const PromptReport system_first = reported(parted, 11'000, 16);
+  EXPECT_EQ(system_first.blame(), Blame::kPrompt);
+  EXPECT_EQ(system_first.lost_by_prompt(), 2'500U + 7'475U);
+  EXPECT_EQ(system_first.lost_by_server(), 0U);
+  EXPECT_EQ(header_value(system_first),
+            "shared=100/44000 bytes; reused=16/11000 tokens; diverges=system@79; looks=time");
+  const PromptReport tools_first = reported(parted, 11'000, 7'488);
+  EXPECT_EQ(tools_first.blame(), Blame::kPrompt);
+  EXPECT_EQ(tools_first.lost_by_prompt(), 2'500U);
+  EXPECT_EQ(tools_first.divergence.shared_bytes, 30'000U);
+}
+
+TEST(PromptReport, ASystemPromptThatChangedAtItsEndMayCostTheToolsBehindIt) {
+  const PromptDivergence parted{.shared_bytes = 40'000,
+                                .tools_bytes = 30'000,
+                                .total_bytes = 44'000,
+                                .part = PartPlace{.kind = PartKind::kSystem},
+                                .offset = 9'990};
+  EXPECT_EQ(first_report(parted).reason, PromptReason::kKept);
+  const PromptReport report = reported(parted, 11'000, 2'496);
+  EXPECT_EQ(report.reason, PromptReason::kDiverges);
+  EXPECT_EQ(report.lost_by_prompt(), 7'500U);
+  EXPECT_EQ(reported(parted, 11'000, 9'984).reason, PromptReason::kKept);
+}
+
 TEST(PromptReport, WhatTheServerReusedAllTheSameIsNotLost) {
   const PromptDivergence parted{.total_bytes = 44'000,
                                 .lost_bytes = 44'000,

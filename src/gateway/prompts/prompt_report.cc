@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 namespace afterimage {
 namespace {
@@ -13,6 +14,14 @@ std::uint64_t less(std::uint64_t from, std::uint64_t what) { return from - std::
 
 /// What an estimate of tokens by bytes may be wrong by, and a block.
 std::uint64_t tolerance(std::uint64_t tokens) { return kBlockTokens + tokens / 8; }
+
+/// The template writes them behind the system prompt, which changed.
+void lose_tools(PromptReport& report) {
+  PromptDivergence& at = report.divergence;
+  at.shared_bytes -= at.tools_bytes;
+  at.lost_bytes += std::exchange(at.tools_bytes, 0);
+  if (report.reason == PromptReason::kKept && at.loses()) report.reason = PromptReason::kDiverges;
+}
 
 std::uint64_t share_of(std::uint64_t tokens, std::uint64_t bytes, std::uint64_t all_bytes) {
   const double share = static_cast<double>(bytes) / static_cast<double>(all_bytes);
@@ -87,6 +96,9 @@ PromptReport first_report(const PromptDivergence& divergence) {
 PromptReport with_usage(PromptReport report, const ServerFacts& facts) {
   report.usage = facts.usage;
   report.earlier = facts.earlier;
+  const bool is_same_cache = !facts.has_restarted && !facts.is_other_replica;
+  const bool has_tools = report.divergence.tools_bytes > 0;
+  if (has_tools && is_same_cache && report.lost_by_server() > 0U) lose_tools(report);
   const std::uint64_t by_server = report.lost_by_server().value_or(0);
   const std::uint64_t by_prompt = report.lost_by_prompt().value_or(0);
   if (by_server > 0 && by_server >= by_prompt) {

@@ -79,7 +79,8 @@ inline constexpr std::uint64_t kBlockTokens = 64;
 /// Before the server has said anything.
 [[nodiscard]] PromptReport first_report(const PromptDivergence& divergence);
 /// The server's word on the prompt: `report` with it, and with another reason where the server reused more
-/// or less than the prompts share.
+/// or less than the prompts share. Tools count as
+/// lost with a system prompt that changed if the server computed them again.
 struct ServerFacts {
   PromptUsage usage;
   CountedPrompt earlier = {};
