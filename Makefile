@@ -122,6 +122,7 @@ test-agents: build ## five coding agents, unmodified, each twice against `serve`
 	@# Their programs come with scripts that newer versions of npm do not run.
 	cd build/agents/node_modules && (cd @anthropic-ai/claude-code && node install.cjs) && (cd opencode-ai && node postinstall.mjs)
 	AFTERIMAGE_PROGRAM=$(CURDIR)/build/release/afterimage python3 tests/agents/agents_test.py build/agents
+	AFTERIMAGE_PROGRAM=$(CURDIR)/build/release/afterimage python3 tests/agents/prefix_test.py build/agents
 
 test-clients: build ## 26 clients and frameworks, unmodified, each case by two people against `serve` with default settings: a table (gigabytes)
 	AFTERIMAGE_PROGRAM=$(CURDIR)/build/release/afterimage python3 tests/clients/clients_test.py build/clients $(CLIENTS)

@@ -29,11 +29,11 @@ def shape(value, key=None, seen=None):
     return value
 
 
-class Recorder:
-    """Sends requests on to `port` and keeps the shapes of POST bodies, in order, as [(path, body)]."""
+class PassingOn:
+    """Sends requests on to `port`; what see() returns for the path and the body of a POST is sent instead of the body."""
 
     def __init__(self, port):
-        self.recorded, recorder, lock = [], self, threading.Lock()
+        self.lock, passing = threading.Lock(), self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def log_message(self, *_):
@@ -41,11 +41,12 @@ class Recorder:
 
             def pass_on(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                headers = {name: text for name, text in self.headers.items() if name.lower() not in ("host", "content-length")}
                 if self.command == "POST" and body.startswith(b"{"):
-                    with lock:
-                        recorder.recorded.append((self.path.partition("?")[0], shape(json.loads(body))))
+                    with passing.lock:
+                        body = passing.see(self.path.partition("?")[0], body)
                 connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-                connection.request(self.command, self.path, body, {name: text for name, text in self.headers.items() if name.lower() != "host"})
+                connection.request(self.command, self.path, body, headers)
                 reply = connection.getresponse()
                 self.send_response(reply.status)
                 for name, text in reply.headers.items():
@@ -68,3 +69,45 @@ class Recorder:
     def __exit__(self, *_):
         self.server.shutdown()
         self.server.server_close()
+
+    def see(self, path, body):
+        return body
+
+
+class Recorder(PassingOn):
+    """Keeps the shapes of POST bodies, in order, as [(path, body)]."""
+
+    def __init__(self, port):
+        super().__init__(port)
+        self.recorded = []
+
+    def see(self, path, body):
+        self.recorded.append((path, shape(json.loads(body))))
+        return body
+
+
+class Clock(PassingOn):
+    """Writes a line with the time of each request before the system prompt, as agents and their plug-ins do."""
+
+    LINE = "Current date and time: "
+
+    def __init__(self, port):
+        super().__init__(port)
+        self.seconds = 0
+
+    def see(self, path, body):
+        asked = json.loads(body)
+        self.seconds += 1
+        line = f"{self.LINE}2026-11-29 10:{self.seconds // 60:02}:{self.seconds % 60:02}\n"
+        messages = asked.get("messages") or asked.get("input") or []
+        if asked.get("system"):
+            asked["system"] = before(line, asked["system"])
+        elif asked.get("instructions"):
+            asked["instructions"] = line + asked["instructions"]
+        elif isinstance(messages, list) and messages and messages[0].get("role") in ("system", "developer"):
+            messages[0]["content"] = before(line, messages[0]["content"])
+        return json.dumps(asked).encode()
+
+
+def before(line, text):
+    return line + text if isinstance(text, str) else [{**text[0], "text": line}, *text]

@@ -67,7 +67,7 @@ class ScriptedModel:
                 with model.lock:
                     model.requests.append(body)
                 message, reason = model.answer(body)
-                usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+                usage = model.usage(body)
                 head = {"id": "chatcmpl-1", "created": 1, "model": "scripted"}
                 if not body.get("stream"):
                     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason}
@@ -93,6 +93,9 @@ class ScriptedModel:
     @property
     def url(self):
         return f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def usage(self, body):
+        return {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
     def answer(self, body):
         """(the message, its finish reason)"""
