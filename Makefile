@@ -126,6 +126,7 @@ test-agents: build ## five coding agents, unmodified, each twice against `serve`
 
 test-clients: build ## 26 clients and frameworks, unmodified, each case by two people against `serve` with default settings: a table (gigabytes)
 	AFTERIMAGE_PROGRAM=$(CURDIR)/build/release/afterimage python3 tests/clients/clients_test.py build/clients $(CLIENTS)
+	AFTERIMAGE_PROGRAM=$(CURDIR)/build/release/afterimage python3 tests/clients/diagnostics_test.py build/clients
 
 test-client-errors: build ## what users of clients and frameworks see when the model's server fails: the second table of docs/errors.md; CODEX=FOLDER adds Codex
 	AFTERIMAGE_PROGRAM=$(CURDIR)/build/release/afterimage python3 tests/clients/errors_test.py build/clients $(CLIENTS) $(if $(CODEX),--codex $(CODEX))
