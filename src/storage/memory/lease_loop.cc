@@ -8,16 +8,20 @@ namespace afterimage {
 
 Result<LeaseLoop::Next> LeaseLoop::step(const Claim& claim, const Look& look) {
   last_ = Next::kUse;
-  if (waits_ > 0) {
+  const bool looks_with_claims = looks_ == Looks::kWithClaims;
+  if (waits_ > 0 && !looks_with_claims) {
     AFI_TRY(const Found found, look());
     if (found == Found::kAll) return last_;
   }
   for (;;) {
     LeaseService::Claim claimed = claim();
+    Found found = Found::kNothing;
+    if (looks_with_claims || claimed.status == LeaseStatus::kAcquired) {
+      AFI_TRY(found, look());
+    }
+    if (found == Found::kAll) return last_;
     if (claimed.status == LeaseStatus::kElsewhere) return last_ = Next::kWait;
     if (claimed.status == LeaseStatus::kUnavailable) return last_ = Next::kCompute;
-    AFI_TRY(const Found found, look());
-    if (found == Found::kAll) return last_;
     if (found == Found::kNothing) {
       lease_ = std::move(claimed.lease);
       return last_ = Next::kCompute;

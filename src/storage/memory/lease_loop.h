@@ -27,13 +27,19 @@ class LeaseLoop {
   /// What a look into the shared tier found. kSome: what is still missing has another lease.
   enum class Found : unsigned char { kNothing, kSome, kAll };
 
+  /// When `look` is called: before a claim, and again after one that succeeded; or after each claim
+  /// only, for claims that look the entries up in the same round trip (LeaseService::Prefetched).
+  enum class Looks : unsigned char { kBeforeClaims, kWithClaims };
+
+  explicit LeaseLoop(Looks looks = Looks::kBeforeClaims) : looks_(looks) {}
+
   /// Claims the lease of what is missing. A claim of status kUnavailable: compute without a lease.
   using Claim = std::function<LeaseService::Claim()>;
   /// Looks into the shared tier again and takes what it finds.
   using Look = std::function<Result<Found>()>;
 
-  /// Claims once. Looks first if others were waited for, and again after a claim that succeeded:
-  /// the holder before us may have stored it since the last look.
+  /// Claims once. kBeforeClaims: looks first if others were waited for, and again after a claim that
+  /// succeeded: the holder before us may have stored it since the last look.
   Result<Next> step(const Claim& claim, const Look& look);
 
   /// Blocks until there is something to compute or to use. Waits as long as `leases` and `may_wait`
@@ -49,6 +55,7 @@ class LeaseLoop {
   [[nodiscard]] std::unique_ptr<Lease> take_lease() { return std::move(lease_); }
 
  private:
+  Looks looks_;
   std::unique_ptr<Lease> lease_;
   std::uint32_t waits_ = 0;
   Next last_ = Next::kUse;

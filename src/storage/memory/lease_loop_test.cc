@@ -114,6 +114,27 @@ TEST(LeaseLoop, ComputesWithoutALeaseAfterTheLongestWait) {
   EXPECT_EQ(by_caller.loop.take_lease(), nullptr);
 }
 
+TEST(LeaseLoop, LooksAfterEachClaimOnlyIfTheClaimsLookTheEntriesUp) {
+  const auto with_claims = [](std::vector<LeaseStatus> claims, std::vector<Found> looks) {
+    Script s;
+    s.loop = LeaseLoop(LeaseLoop::Looks::kWithClaims);
+    s.claims = std::move(claims);
+    s.looks = std::move(looks);
+    EXPECT_TRUE(s.run().has_value());
+    return s.calls;
+  };
+  EXPECT_EQ(with_claims({LeaseStatus::kAcquired}, {}), "cl");
+  EXPECT_EQ(with_claims({LeaseStatus::kElsewhere}, {Found::kAll}), "cl") << "it is there already";
+  EXPECT_EQ(with_claims({LeaseStatus::kElsewhere, LeaseStatus::kElsewhere},
+                        {Found::kNothing, Found::kAll}),
+            "clwcl");
+  EXPECT_EQ(with_claims({LeaseStatus::kUnavailable}, {Found::kAll}), "cl")
+      << "nobody has looked before";
+  EXPECT_EQ(with_claims({LeaseStatus::kAcquired, LeaseStatus::kAcquired},
+                        {Found::kSome, Found::kNothing}),
+            "clcl");
+}
+
 TEST(LeaseLoop, EndsWithTheRequestThatIsCancelled) {
   Script s;
   s.claims.assign(20, LeaseStatus::kElsewhere);

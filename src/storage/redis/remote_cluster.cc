@@ -110,6 +110,11 @@ std::shared_ptr<const RemoteCluster::Table> RemoteCluster::table() const {
   return table_;
 }
 
+bool RemoteCluster::is_cluster() const {
+  const auto known = table();
+  return known != nullptr && known->is_cluster;
+}
+
 std::shared_ptr<RemoteNode> RemoteCluster::find_node(const RemoteAddress& address) const {
   const MutexLock lock(mutex_);
   const auto known = nodes_.find(address);

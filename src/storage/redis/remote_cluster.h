@@ -87,6 +87,8 @@ class RemoteCluster {
   /// Asks the background thread to reread the slot table, because it may be stale.
   void request_refresh();
   [[nodiscard]] const RemoteServers& servers() const { return servers_; }
+  /// A cluster, whose transactions are confined to the keys of one slot.
+  [[nodiscard]] bool is_cluster() const;
   [[nodiscard]] RemoteClusterStats stats() const;
 
  private:

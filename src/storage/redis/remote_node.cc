@@ -36,6 +36,8 @@ RemoteNode::RemoteNode(RemoteAddress address, SocketAddress at, const RemoteServ
       breaker_(servers.breaker) {
   lanes_[static_cast<std::size_t>(RemoteLane::kData)].most =
       std::clamp(servers.connections, 1U, 16U);
+  lanes_[static_cast<std::size_t>(RemoteLane::kLease)].most =
+      std::clamp(servers.lease_connections, 1U, 64U);
 }
 
 Result<std::unique_ptr<RespConnection>> RemoteNode::connect_unchecked(Duration deadline) {
@@ -140,20 +142,24 @@ void RemoteNode::release(RemoteLane which, std::unique_ptr<RespConnection> conne
   changed_.notify_all();
 }
 
-void RemoteNode::record(bool succeeded, const std::string& degraded_reason) {
+void RemoteNode::record(bool succeeded, const std::string& degraded_reason, Duration began) {
+  const Duration now = clock_.now();
   const MutexLock lock(mutex_);
   if (succeeded) {
-    breaker_.succeeded(clock_.now());
+    breaker_.succeeded(now);
     degraded_reason_.clear();
-  } else {
-    breaker_.failed(clock_.now());
-    degraded_reason_ = degraded_reason;
+    return;
   }
+  degraded_reason_ = degraded_reason;
+  if (began < last_failure_) return;
+  breaker_.failed(now);
+  last_failure_ = now;
 }
 
 Result<void> RemoteNode::call(RemoteLane which, Duration time, bool ignore_breaker,
                               const Exchange& exchange) {
-  const Duration deadline = clock_.now() + servers_.connect_timeout + time;
+  const Duration began = clock_.now();
+  const Duration deadline = began + servers_.connect_timeout + time;
   {
     const MutexLock lock(mutex_);
     if (!trusted_) {
@@ -171,7 +177,7 @@ Result<void> RemoteNode::call(RemoteLane which, Duration time, bool ignore_break
                                     : connect(deadline);
   if (!connection.has_value()) {
     release(which, nullptr);
-    if (is_trusted()) record(false, connection.error().message);
+    if (is_trusted()) record(false, connection.error().message, began);
     return std::unexpected(connection.error());
   }
   auto reply = exchange(**connection, std::min(deadline, clock_.now() + time));
@@ -180,9 +186,10 @@ Result<void> RemoteNode::call(RemoteLane which, Duration time, bool ignore_break
   release(which, *std::move(connection));
   if (lost || (reply.has_value() && !*reply)) {
     record(false,
-           reply.has_value() ? name_ + ": the server cannot serve now" : reply.error().message);
+           reply.has_value() ? name_ + ": the server cannot serve now" : reply.error().message,
+           began);
   } else {
-    record(true, {});
+    record(true, {}, began);
   }
   if (!reply.has_value()) return std::unexpected(reply.error());
   return {};

@@ -19,9 +19,10 @@
 
 namespace afterimage {
 
-/// Which of a server's connections to use: bulk values, or control commands that must not queue
-/// behind them.
-enum class RemoteLane : unsigned char { kData, kControl };
+/// Which of a server's connections to use: for bulk values, for control commands that must not queue
+/// behind them, or for leases and the look-ups made with them, which requests wait for.
+enum class RemoteLane : unsigned char { kData, kControl, kLease };
+inline constexpr std::size_t kRemoteLanes = 3;
 
 /// One server: its connection pool and its circuit breaker.
 ///
@@ -89,7 +90,9 @@ class RemoteNode {
   Result<std::unique_ptr<RespConnection>> connect(Duration deadline);
   Result<void> check_run(RespConnection& connection, Duration deadline);
   void release(RemoteLane which, std::unique_ptr<RespConnection> connection);
-  void record(bool succeeded, const std::string& degraded_reason);
+  /// `began`: when the call began. Calls that fail while another one does fail for the same reason, a
+  /// stall say, which counts once: otherwise a moment's pause of the server would open the breaker.
+  void record(bool succeeded, const std::string& degraded_reason, Duration began);
 
   const RemoteAddress address_;
   const std::string name_;
@@ -98,8 +101,9 @@ class RemoteNode {
   const Clock& clock_;
   mutable Mutex mutex_;
   TimedCondition changed_;
-  std::array<Lane, 2> lanes_ AFI_GUARDED_BY(mutex_);
+  std::array<Lane, kRemoteLanes> lanes_ AFI_GUARDED_BY(mutex_);
   CircuitBreaker breaker_ AFI_GUARDED_BY(mutex_);
+  Duration last_failure_ AFI_GUARDED_BY(mutex_) = Duration::min();
   std::string degraded_reason_ AFI_GUARDED_BY(mutex_);
   bool trusted_ AFI_GUARDED_BY(mutex_) = false;
   std::string run_ AFI_GUARDED_BY(mutex_);

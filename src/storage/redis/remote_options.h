@@ -22,6 +22,8 @@ struct RemoteServers {
   Duration timeout = std::chrono::milliseconds(50);  // per operation, before the bytes are counted
   Bytes min_bytes_per_second = 50_MiB;               // slower transfers time out
   std::uint32_t connections = 3;  // data connections per server; one more is for control
+  /// Connections per server for look-ups with leases, opened when so many are made at once.
+  std::uint32_t lease_connections = 16;
   CircuitBreakerOptions breaker;
   Duration refresh_interval = std::chrono::seconds(30);  // of the slot table while all is well
   /// Finds the addresses of a server's name; tests have names of their own.

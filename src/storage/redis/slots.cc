@@ -70,7 +70,10 @@ std::uint16_t crc16(std::string_view bytes) {
 }
 
 std::uint16_t slot_of(std::string_view key) {
-  AFI_CHECK(!key.contains('{'));
+  const std::size_t open = key.find('{');
+  const std::size_t close = key.find('}', open == std::string_view::npos ? open : open + 1);
+  const bool has_tag = close != std::string_view::npos && close > open + 1;
+  if (has_tag) key = key.substr(open + 1, close - open - 1);
   return static_cast<std::uint16_t>(crc16(key) % kSlots);
 }
 

@@ -18,7 +18,7 @@ inline constexpr std::size_t kSlots = 16384;
 
 /// CRC16 (XMODEM), as the Redis Cluster specification requires.
 [[nodiscard]] std::uint16_t crc16(std::string_view bytes);
-/// The slot of a key. Requires a key without braces: hash tags are not supported.
+/// The slot of a key: of what is between its first braces, if it has a hash tag there.
 [[nodiscard]] std::uint16_t slot_of(std::string_view key);
 
 /// Host and port of a server.

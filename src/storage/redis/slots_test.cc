@@ -16,6 +16,10 @@ TEST(Slots, MatchTheSpecification) {
   EXPECT_EQ(slot_of("foo"), 12182);
   EXPECT_EQ(slot_of("bar"), 5061);
   EXPECT_EQ(slot_of("hello"), 866);
+  EXPECT_EQ(slot_of("a{foo}b{bar}"), slot_of("foo"));
+  for (const char* no_tag : {"{}foo", "a{}{foo}", "foo{", "}foo{", "foo}"}) {
+    EXPECT_EQ(slot_of(no_tag), crc16(no_tag) % kSlots) << no_tag;
+  }
 }
 
 Result<std::vector<SlotRange>> ranges_of(std::string_view bytes) {

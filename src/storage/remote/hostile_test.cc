@@ -142,7 +142,14 @@ TEST_P(HostileServer, EveryCallEndsInTimeAndServesNoWrongByte) {
           if (rng.chance(0.5)) {
             in_time("erase", 20s, [&] { static_cast<void>(tier->erase(tier_key(n))); });
           } else {
-            in_time("claim", 1s, [&] { static_cast<void>(leases.claim(tier_key(n))); });
+            in_time("claim", 1s + tier->longest_get(Bytes(size)), [&] {
+              const std::array keys{tier_key(n)};
+              const auto claim = leases.claim_and_prefetch(tier_key(n), tier_key(n), keys, memory);
+              const auto found = tier->get(tier_key(n), memory);
+              if (!found.has_value() || !found->has_value()) return;
+              EXPECT_TRUE(std::ranges::equal((*found)->bytes, tier_bytes(n, size)))
+                  << "wrong bytes";
+            });
           }
           break;
         default:

@@ -164,7 +164,9 @@ std::optional<TierKey> key_of_manifest(std::string_view name) {
 }
 
 std::string manifest_name(const TierKey& key) { return named("m:", key); }
-std::string lease_name(const TierKey& key) { return named("t:", key); }
+std::string lease_name(const TierKey& key, const TierKey& entry) {
+  return named("t:", key) + "{" + manifest_name(entry) + "}";
+}
 
 std::string chunk_name(const WriteId& write, std::size_t chunk) {
   std::array<std::byte, kDigestBytes> wide{};

@@ -80,7 +80,8 @@ inline constexpr std::string_view kManifestPattern = "afi1:m:*";
 [[nodiscard]] std::optional<TierKey> key_of_manifest(std::string_view name);
 /// Key of a chunk, "afi1:c:0123…:7": write id and chunk number.
 [[nodiscard]] std::string chunk_name(const WriteId& write, std::size_t chunk);
-/// Key of the lease to make an entry, "afi1:t:1:0123…".
-[[nodiscard]] std::string lease_name(const TierKey& key);
+/// Key of the lease `key` to make `entry`, "afi1:t:1:0123…{…}": its hash tag is the name of the entry's
+/// manifest, so that both have one slot.
+[[nodiscard]] std::string lease_name(const TierKey& key, const TierKey& entry);
 
 }  // namespace afterimage

@@ -73,7 +73,7 @@ TEST(RemoteManifest, ItsNameSaysItsKey) {
   const std::string name = manifest_name(key);
   std::string no_class = name;
   no_class[7] = '9';
-  for (const std::string& other : {std::string(), lease_name(key), name + "0", name.substr(1),
+  for (const std::string& other : {std::string(), lease_name(key, key), name + "0", name.substr(1),
                                    name.substr(0, name.size() - 1) + "x", no_class}) {
     EXPECT_EQ(key_of_manifest(other), std::nullopt) << other;
   }
@@ -110,7 +110,10 @@ TEST(RemoteManifest, RefusesContradictingSizes) {
 TEST(RemoteManifest, KeysFollowTheFormatAndChunksSpreadOverSlots) {
   const TierKey key = tier_key(7, EntryClass::kAnswer);
   EXPECT_EQ(manifest_name(key), "afi1:m:4:" + to_hex(key.bytes));
-  EXPECT_EQ(lease_name(key), "afi1:t:4:" + to_hex(key.bytes));
+  const TierKey entry = tier_key(8, EntryClass::kAnswer);
+  EXPECT_EQ(lease_name(key, entry),
+            "afi1:t:4:" + to_hex(key.bytes) + "{" + manifest_name(entry) + "}");
+  EXPECT_EQ(slot_of(lease_name(key, entry)), slot_of(manifest_name(entry)));
   const WriteId write = example(0, 0).write;
   EXPECT_EQ(chunk_name(write, 12), "afi1:c:000102030405060708090a0b0c0d0e0f:12");
   EXPECT_NE(slot_of(chunk_name(write, 1)), slot_of(chunk_name(write, 2)));

@@ -3,7 +3,9 @@
 #include "storage/remote/redis_leases.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,37 +20,60 @@
 
 namespace afterimage {
 
+/// What is done with leases that are still held.
+enum class LeaseUpdate : unsigned char { kRenew, kRelease };
+
 struct RedisLeases::State {
+  /// A lease of this process: its key on the servers, and what is stored there.
+  struct Held {
+    std::string name;
+    std::string token;
+  };
+
   State(RemoteTier& its_tier, RedisLeasesOptions its_options)
-      : tier(its_tier), options(its_options), thread([this] { run(); }) {}
+      : tier(its_tier), options(its_options), renewer([this] { renew_all(); }) {
+    for (unsigned i = 0; i < kReleasers; ++i) releasers.emplace_back([this] { release_all(); });
+  }
   ~State() {
     {
       const MutexLock lock(mutex);
       stopping = true;
+      for (const auto& [token, name] : held) releasing.push_back({.name = name, .token = token});
+      held.clear();
     }
     changed.notify_all();
-    thread.join();
-    for (const auto& [token, name] : held) {
-      static_cast<void>(run_if_held(name, token, {"DEL", name}));
-    }
+    released.notify_all();
+    renewer.join();
+    for (std::thread& thread : releasers) thread.join();
   }
 
-  /// Runs `command` in a transaction if the lease still holds our token. False: it does not, and
-  /// nothing was done.
-  Result<bool> run_if_held(const std::string& name, const std::string& token,
-                           std::initializer_list<std::string_view> command);
-  void run();
+  /// Updates those leases that still hold our tokens, each at most once; of a standalone server all
+  /// in one transaction. Counts those that do not. What no server answered stays as it is.
+  void update(std::span<const Held> leases, LeaseUpdate what);
+  /// The same in one transaction: of each lease whether it was ours. nullopt: one of them changed
+  /// meanwhile, and nothing was done.
+  Result<std::optional<std::vector<bool>>> update_together(std::span<const Held> leases,
+                                                           LeaseUpdate what);
+  void renew_all();
+  void release_all();
   void renew();
   void release(const std::string& token);
+
+  static constexpr unsigned kReleasers = 3;
+  static constexpr std::size_t kMostTogether = 64;
+  static constexpr int kTries = 3;
 
   RemoteTier& tier;
   const RedisLeasesOptions options;
   mutable Mutex mutex;
   TimedCondition changed;
+  Condition released;
   std::map<std::string, std::string> held AFI_GUARDED_BY(mutex);  // token to lease key
+  std::deque<Held> releasing AFI_GUARDED_BY(mutex);
   RedisLeasesStats stats AFI_GUARDED_BY(mutex);
   bool stopping AFI_GUARDED_BY(mutex) = false;
-  std::thread thread;  // last: it uses the others
+  std::thread renewer;  // last, with the others: they use the rest
+  std::vector<std::thread> releasers;
 };
 
 /// Renewed while this object lives, and then until the entry's pending writes have been sent.
@@ -82,45 +107,117 @@ RedisLeases::~RedisLeases() {
   static_cast<void>(state_->tier.flush());
 }
 
-Result<bool> RedisLeases::State::run_if_held(const std::string& name, const std::string& token,
-                                             std::initializer_list<std::string_view> command) {
-  bool ours = false;
+/// Two round trips: WATCH and GET, then MULTI, the update and EXEC. A connection on which something
+/// unexpected was said may have a WATCH or MULTI open, and is not used again.
+class RedisLeases::Transaction {
+ public:
+  Transaction(RespConnection& connection, Duration deadline, std::string& refusal)
+      : connection_(connection), deadline_(deadline), refusal_(refusal) {}
+
+  Result<void> send(const std::string& commands) {
+    const std::string_view piece = commands;
+    return connection_.send(std::span(&piece, 1), deadline_);
+  }
+  /// An error reply becomes the refusal: then nothing else is to be read.
+  Result<RespValue> read() {
+    auto reply = connection_.read_value(deadline_);
+    if (reply.has_value() && reply->kind == RespKind::kError) {
+      connection_.abandon();
+      refusal_ = reply->text;
+    }
+    return reply;
+  }
+  [[nodiscard]] bool refused() const { return !refusal_.empty(); }
+
+ private:
+  RespConnection& connection_;
+  const Duration deadline_;
+  std::string& refusal_;
+};
+
+Result<std::optional<std::vector<bool>>> RedisLeases::State::update_together(
+    std::span<const Held> leases, LeaseUpdate what) {
+  std::vector<std::string_view> watch{"WATCH"};
+  std::string look;
+  for (const Held& lease : leases) {
+    watch.push_back(lease.name);
+    look += resp_command({"GET", lease.name});
+  }
+  const bool watches = AFI_STEP("turn.watch");
+  if (watches) look.insert(0, resp_command(watch));
+  const std::string time = milliseconds_text(options.lease);
+  const auto command = [&](const std::string& name) {
+    return what == LeaseUpdate::kRelease ? resp_command({"DEL", name})
+                                         : resp_command({"PEXPIRE", name, time});
+  };
+  std::optional<std::vector<bool>> ours;
   AFI_TRY_VOID(tier.cluster().call(
-      name, {.lane = RemoteLane::kControl, .time = 5 * tier.cluster().servers().timeout},
+      leases.front().name,
+      {.lane = RemoteLane::kLease, .time = 2 * tier.cluster().servers().timeout},
       [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
-        const auto send_command =
-            [&](std::initializer_list<std::string_view> parts) -> Result<RespValue> {
-          auto reply = connection.ask(parts, deadline);
-          if (reply.has_value() && reply->kind == RespKind::kError) {
-            // The connection may still have a WATCH or MULTI open; do not reuse it.
-            connection.abandon();
-            refusal = reply->text;
-          }
-          return reply;
-        };
-        ours = false;
-        if (AFI_STEP("turn.watch")) AFI_TRY_VOID(send_command({"WATCH", name}));
-        if (!refusal.empty()) return {};
-        AFI_TRY(RespValue reply, send_command({"GET", name}));
-        if (!refusal.empty()) return {};
-        if (!AFI_GUARD("turn.token", reply.kind == RespKind::kBulk && reply.text == token)) {
-          AFI_TRY_VOID(send_command({"UNWATCH"}));
+        Transaction server(connection, deadline, refusal);
+        ours.emplace();
+        AFI_TRY_VOID(server.send(look));
+        if (watches) AFI_TRY_VOID(server.read());
+        if (server.refused()) return {};
+        std::size_t many = 0;
+        std::string update = resp_command({"MULTI"});
+        for (const Held& lease : leases) {
+          AFI_TRY(const RespValue token, server.read());
+          if (server.refused()) return {};
+          ours->push_back(
+              AFI_GUARD("turn.token", token.kind == RespKind::kBulk && token.text == lease.token));
+          if (!ours->back()) continue;
+          update += command(lease.name);
+          ++many;
+        }
+        if (many == 0) {
+          AFI_TRY_VOID(server.send(resp_command({"UNWATCH"})));
+          AFI_TRY_VOID(server.read());
           return {};
         }
         AFI_POINT("turn.compared");
-        AFI_TRY(reply, send_command({"MULTI"}));
-        if (!refusal.empty()) return {};
-        AFI_TRY(reply, send_command(command));
-        if (!refusal.empty()) return {};
-        AFI_TRY(reply, send_command({"EXEC"}));
-        // One reply in the list: executed. Nil: the key changed after WATCH.
-        ours = AFI_GUARD("turn.done", reply.kind == RespKind::kList && reply.items.size() == 1);
+        AFI_TRY_VOID(server.send(update + resp_command({"EXEC"})));
+        for (std::size_t i = 0; i < many + 1; ++i) {  // OK, and QUEUED for each
+          AFI_TRY_VOID(server.read());
+          if (server.refused()) return {};
+        }
+        AFI_TRY(const RespValue done, server.read());
+        // As many replies as commands: executed. Nil: a key changed after WATCH.
+        if (!AFI_GUARD("turn.done", done.kind == RespKind::kList && done.items.size() == many)) {
+          ours.reset();
+        }
         return {};
       }));
   return ours;
 }
 
-void RedisLeases::State::run() {
+void RedisLeases::State::update(std::span<const Held> leases, LeaseUpdate what) {
+  const std::size_t most = tier.cluster().is_cluster() ? 1 : kMostTogether;
+  while (!leases.empty()) {
+    const auto some = leases.first(std::min(most, leases.size()));
+    leases = leases.subspan(some.size());
+    auto ours = update_together(some, what);
+    // Renewing a lease may be what came between: it is compared again.
+    for (int again = 0; some.size() == 1 && again < kTries && ours.has_value(); ++again) {
+      if (ours->has_value()) break;
+      ours = update_together(some, what);
+    }
+    if (!ours.has_value()) continue;
+    if (!ours->has_value() && some.size() > 1) {
+      for (const Held& one : some) update({&one, 1}, what);
+      continue;
+    }
+    const MutexLock lock(mutex);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      if (ours->has_value() && (**ours)[i]) continue;
+      // Of a renewal only if it was not released meanwhile.
+      stats.expired += what == LeaseUpdate::kRelease ? 1 : held.erase(some[i].token);
+    }
+  }
+}
+
+void RedisLeases::State::renew_all() {
   while (true) {
     {
       const MutexLock lock(mutex);
@@ -132,79 +229,82 @@ void RedisLeases::State::run() {
 }
 
 void RedisLeases::State::renew() {
-  std::map<std::string, std::string> leases;
+  std::vector<Held> leases;
   {
     const MutexLock lock(mutex);
-    leases = held;
+    for (const auto& [token, name] : held) leases.push_back({.name = name, .token = token});
   }
-  const std::string time = milliseconds_text(options.lease);
-  for (const auto& [token, name] : leases) {
-    const auto ours = run_if_held(name, token, {"PEXPIRE", name, time});
-    if (!ours.has_value() || *ours) continue;
-    const MutexLock lock(mutex);
-    stats.expired += held.erase(token);
+  update(leases, LeaseUpdate::kRenew);
+}
+
+/// Releases what waits when it comes to it: the more wait, the more go together.
+void RedisLeases::State::release_all() {
+  while (true) {
+    std::vector<Held> leases;
+    {
+      const MutexLock lock(mutex);
+      while (!stopping && releasing.empty()) released.wait(mutex);
+      if (releasing.empty()) return;
+      const std::size_t most = tier.cluster().is_cluster() ? 1 : kMostTogether;
+      while (!releasing.empty() && leases.size() < most) {
+        leases.push_back(std::move(releasing.front()));
+        releasing.pop_front();
+      }
+    }
+    update(leases, LeaseUpdate::kRelease);
   }
 }
 
 void RedisLeases::State::release(const std::string& token) {
-  std::string name;
   {
     const MutexLock lock(mutex);
     const auto lease = held.find(token);
     if (lease == held.end()) return;
-    name = lease->second;
+    releasing.push_back({.name = lease->second, .token = token});
     held.erase(lease);
   }
-  const auto ours = run_if_held(name, token, {"DEL", name});
-  if (!ours.has_value() || *ours) return;
-  const MutexLock lock(mutex);
-  ++stats.expired;
+  released.notify_one();
 }
 
 LeaseService::Claim RedisLeases::claim(const TierKey& lease_key, const TierKey& entry) {
+  MemoryBudget nothing{0_B};
+  return claim_and_prefetch(lease_key, entry, {}, nothing);
+}
+
+LeaseService::Claim RedisLeases::claim_and_prefetch(const TierKey& lease_key, const TierKey& entry,
+                                                    std::span<const TierKey> keys,
+                                                    MemoryBudget& room) {
   State& s = *state_;
-  const std::string name = lease_name(lease_key);
-  const auto unknown = [&] {
-    const MutexLock lock(s.mutex);
-    ++s.stats.unavailable;
-    return Claim{};
-  };
+  const std::string name = lease_name(lease_key, entry);
   const auto random = random_secret();
-  if (!random.has_value()) return unknown();
-  std::string token = to_hex(*random);
+  std::string token = random.has_value() ? to_hex(*random) : "";
   // The hour is for the fault test that takes away lease expiry.
   const std::string time =
       milliseconds_text(AFI_STEP("turn.ends") ? s.options.lease : std::chrono::hours(1));
-  const std::string command = AFI_STEP("turn.if.none")
-                                  ? resp_command({"SET", name, token, "NX", "PX", time})
-                                  : resp_command({"SET", name, token, "PX", time});
-  bool ours = false;
-  const auto asked = s.tier.cluster().call(
-      name, {.lane = RemoteLane::kControl, .time = s.tier.cluster().servers().timeout},
-      [&](RespConnection& connection, Duration deadline, std::string& refusal) -> Result<void> {
-        const std::string_view piece = command;
-        AFI_TRY_VOID(connection.send(std::span(&piece, 1), deadline));
-        AFI_TRY(RespHead head, connection.read_head(deadline));
-        if (head.kind == RespKind::kError) {
-          refusal = std::move(head.text);
-        } else if (!AFI_GUARD("turn.reply",
-                              head.kind == RespKind::kNil || head.kind == RespKind::kText)) {
-          connection.abandon();
-          return fail(ErrorCode::kCorruption, connection.name() + ": unexpected reply to SET NX");
-        }
-        ours = AFI_GUARD("turn.free", head.kind == RespKind::kText);
-        return {};
-      });
-  if (!asked.has_value()) return unknown();
+  std::string command = AFI_STEP("turn.if.none")
+                            ? resp_command({"SET", name, token, "NX", "PX", time})
+                            : resp_command({"SET", name, token, "PX", time});
+  RemoteTier::ClaimedLease asked;
+  if (random.has_value()) {
+    asked = s.tier.claim_and_prefetch(name, std::move(command), keys, room);
+  }
+  Claim claimed;
+  claimed.prefetched = std::move(asked.prefetched);
   const MutexLock lock(s.mutex);
-  if (!ours) {
+  if (!asked.granted.has_value()) {
+    ++s.stats.unavailable;
+    return claimed;
+  }
+  if (!*asked.granted) {
     ++s.stats.elsewhere;
-    return {.status = LeaseStatus::kElsewhere, .lease = nullptr};
+    claimed.status = LeaseStatus::kElsewhere;
+    return claimed;
   }
   ++s.stats.acquired;
   s.held.emplace(token, name);
-  return {.status = LeaseStatus::kAcquired,
-          .lease = std::make_unique<HeldLease>(state_, entry, std::move(token))};
+  claimed.status = LeaseStatus::kAcquired;
+  claimed.lease = std::make_unique<HeldLease>(state_, entry, std::move(token));
+  return claimed;
 }
 
 bool RedisLeases::wait(std::uint32_t attempt, const std::stop_token& stop) {

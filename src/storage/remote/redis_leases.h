@@ -32,7 +32,9 @@ struct RedisLeasesStats {
 ///          under a content key, atomically, and readers verify it. It neither renews nor deletes a
 ///          lease that another process holds by then: both operations compare the token first, and
 ///          the server rejects them if the key changed in between (WATCH, MULTI, EXEC; no scripts).
-/// Threads  Any; a thread of its own renews.
+/// Cost     A claim is one round trip, with the look-ups that go with it. A renewal and a release are
+///          two, for all leases of a standalone server that are due; nobody waits for them.
+/// Threads  Any; threads of its own renew and release.
 /// Source   src/storage/remote/DESIGN.md.
 class RedisLeases final : public LeaseService {
  public:
@@ -43,11 +45,14 @@ class RedisLeases final : public LeaseService {
 
   using LeaseService::claim;
   Claim claim(const TierKey& lease_key, const TierKey& entry) override;
+  Claim claim_and_prefetch(const TierKey& lease_key, const TierKey& entry,
+                           std::span<const TierKey> keys, MemoryBudget& room) override;
   bool wait(std::uint32_t attempt, const std::stop_token& stop) override;
   [[nodiscard]] RedisLeasesStats stats() const;
 
  private:
   class HeldLease;
+  class Transaction;
   struct State;
   std::shared_ptr<State> state_;  // shared with callbacks that may run late
 };

@@ -7,9 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <thread>
+#include <vector>
 
+#include "storage/redis/slots.h"
 #include "storage/redis/testing/redis_servers.h"
+#include "storage/redis/testing/scripted_server.h"
 #include "storage/remote/manifest.h"
 #include "testing/tier_entries.h"
 
@@ -59,9 +64,9 @@ TEST_F(RedisLeasesOnAServer, OneProcessHoldsALeaseUntilItReleasesIt) {
     EXPECT_EQ(other.leases.claim(tier_key(2)).status, LeaseStatus::kAcquired)
         << "another entry has another lease";
   }
-  EXPECT_EQ(other.leases.claim(tier_key(1)).status, LeaseStatus::kAcquired);
-  EXPECT_EQ(one.leases.stats().acquired, 1U);
   EXPECT_EQ(other.leases.stats().elsewhere, 1U);
+  EXPECT_TRUE(wait_for_lease(other, 1));
+  EXPECT_EQ(one.leases.stats().acquired, 1U);
 }
 
 TEST_F(RedisLeasesOnAServer, ReleasesTheLeaseAfterThePutHasArrived) {
@@ -110,13 +115,211 @@ TEST_F(RedisLeasesOnAServer, NeitherRenewsNorDeletesAnothersLease) {
   Process other(server->address(), {.lease = 60s});
   auto lease = one.leases.claim(tier_key(1));
   // As if the holder had been stopped for longer than its lease.
-  server->ask({"DEL", lease_name(tier_key(1))});
+  server->ask({"DEL", lease_name(tier_key(1), tier_key(1))});
   const auto theirs = other.leases.claim(tier_key(1));
   ASSERT_EQ(theirs.status, LeaseStatus::kAcquired);
-  const std::string token = server->ask({"GET", lease_name(tier_key(1))}).text;
+  const std::string token = server->ask({"GET", lease_name(tier_key(1), tier_key(1))}).text;
   lease.lease.reset();
-  EXPECT_EQ(server->ask({"GET", lease_name(tier_key(1))}).text, token);
-  EXPECT_EQ(one.leases.stats().expired, 1U);
+  testing::wait_until([&] { return one.leases.stats().expired == 1; });
+  EXPECT_EQ(server->ask({"GET", lease_name(tier_key(1), tier_key(1))}).text, token);
+}
+
+TEST_F(RedisLeasesOnAServer, ReleasesManyTogetherAndComparesEachToken) {
+  Process one(server->address(), {.lease = 60s});
+  Process other(server->address(), {.lease = 60s});
+  std::vector<LeaseService::Claim> held;
+  for (std::uint64_t n = 0; n < 40; ++n) {
+    held.push_back(one.leases.claim(tier_key(n)));
+    ASSERT_EQ(held.back().status, LeaseStatus::kAcquired);
+  }
+  server->ask({"DEL", lease_name(tier_key(3), tier_key(3))});
+  const auto theirs = other.leases.claim(tier_key(3));
+  ASSERT_EQ(theirs.status, LeaseStatus::kAcquired);
+  const std::string token = server->ask({"GET", lease_name(tier_key(3), tier_key(3))}).text;
+  server->stop();  // so that they wait
+  held.clear();
+  server->go_on();
+  testing::wait_until([&] { return server->ask({"KEYS", "afi1:t:*"}).items.size() == 1; });
+  EXPECT_EQ(server->ask({"GET", lease_name(tier_key(3), tier_key(3))}).text, token);
+  testing::wait_until([&] { return one.leases.stats().expired == 1; });
+  const std::string stats = server->ask({"INFO", "commandstats"}).text;
+  const auto at = stats.find("cmdstat_exec:calls=");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_LT(std::stoi(stats.substr(at + 19)), 10) << "transactions";
+}
+
+TEST_F(RedisLeasesOnAServer, AClaimBringsItsEntriesAndEachIsGotOnceWithoutAsking) {
+  Process one(server->address());
+  Process other(server->address());
+  ASSERT_TRUE(one.tier->put(tier_key(1), {}, tier_bytes(1, 5'000)).has_value());
+  ASSERT_TRUE(one.tier->put(tier_key(2), {}, tier_bytes(2, 3'000'000)).has_value());
+  ASSERT_TRUE(one.tier->flush().has_value());
+  const std::array keys{tier_key(1), tier_key(2), tier_key(3)};
+  {
+    const auto claim =
+        other.leases.claim_and_prefetch(tier_key(9), tier_key(1), keys, other.memory);
+    ASSERT_EQ(claim.status, LeaseStatus::kAcquired);
+    for (const TierKey& key : keys) server->ask({"DEL", manifest_name(key)});
+    std::thread([&] {
+      EXPECT_FALSE(other.tier->get(tier_key(1), other.memory).value().has_value())
+          << "for the thread that claimed";
+    }).join();
+    const auto found = other.tier->get(tier_key(1), other.memory).value();
+    ASSERT_TRUE(found.has_value());
+    EXPECT_TRUE(std::ranges::equal(found->bytes, tier_bytes(1, 5'000)));
+    EXPECT_FALSE(other.tier->get(tier_key(1), other.memory).value().has_value()) << "once";
+    EXPECT_FALSE(other.tier->get(tier_key(2), other.memory).value().has_value())
+        << "its chunks were not fetched";
+    ASSERT_TRUE(one.tier->put(tier_key(3), {}, tier_bytes(3, 100)).has_value());
+    ASSERT_TRUE(one.tier->flush().has_value());
+    EXPECT_FALSE(other.tier->get(tier_key(3), other.memory).value().has_value())
+        << "it was known to be absent";
+  }
+  ASSERT_TRUE(one.tier->put(tier_key(1), {}, tier_bytes(1, 100)).has_value());
+  ASSERT_TRUE(one.tier->flush().has_value());
+  {
+    const auto claim =
+        other.leases.claim_and_prefetch(tier_key(9), tier_key(1), keys, other.memory);
+    server->ask({"DEL", manifest_name(tier_key(1))});
+  }
+  EXPECT_FALSE(other.tier->get(tier_key(1), other.memory).value().has_value())
+      << "the claim is gone";
+}
+
+TEST_F(RedisLeasesOnAServer, AClaimThatFindsTheLeaseTakenBringsItsEntriesToo) {
+  Process one(server->address());
+  Process other(server->address());
+  const auto theirs = one.leases.claim(tier_key(9), tier_key(1));
+  ASSERT_TRUE(one.tier->put(tier_key(1), {}, tier_bytes(1, 5'000)).has_value());
+  ASSERT_TRUE(one.tier->flush().has_value());
+  const std::array keys{tier_key(1)};
+  const auto claim = other.leases.claim_and_prefetch(tier_key(9), tier_key(1), keys, other.memory);
+  EXPECT_EQ(claim.status, LeaseStatus::kElsewhere);
+  server->ask({"DEL", manifest_name(tier_key(1))});
+  EXPECT_TRUE(other.tier->get(tier_key(1), other.memory).value().has_value());
+}
+
+TEST(RedisLeasesOnACluster, AClaimBringsEntriesOfAllServers) {
+  AFI_NEEDS_REDIS();
+  testing::RedisCluster cluster(3);
+  Process one(cluster.server(0).address());
+  Process other(cluster.server(1).address());
+  std::vector<TierKey> keys;
+  for (std::uint64_t n = 0; n < 12; ++n) {
+    keys.push_back(tier_key(n));
+    ASSERT_TRUE(one.tier->put(tier_key(n), {}, tier_bytes(n, 1'000)).has_value());
+  }
+  ASSERT_TRUE(one.tier->flush().has_value());
+  {
+    std::vector<LeaseService::Claim> held;
+    for (std::uint64_t n = 0; n < 12; ++n) {
+      auto claim =
+          other.leases.claim_and_prefetch(tier_key(100 + n), tier_key(n), keys, other.memory);
+      ASSERT_EQ(claim.status, LeaseStatus::kAcquired);
+      EXPECT_EQ(one.leases.claim(tier_key(100 + n), tier_key(n)).status, LeaseStatus::kElsewhere);
+      for (const TierKey& key : keys) {
+        cluster.server(cluster.master_of(manifest_name(key))).ask({"DEL", manifest_name(key)});
+      }
+      for (const TierKey& key : keys) {
+        EXPECT_TRUE(other.tier->get(key, other.memory).value().has_value());
+      }
+      claim.prefetched.reset();
+      held.push_back(std::move(claim));
+      for (std::uint64_t m = 0; m < 12; ++m) {
+        ASSERT_TRUE(one.tier->put(tier_key(m), {}, tier_bytes(m, 1'000)).has_value());
+      }
+      ASSERT_TRUE(one.tier->flush().has_value());
+    }
+  }
+  EXPECT_EQ(other.tier->remote_stats().cluster.redirected, 0U);
+  for (std::uint64_t n = 0; n < 12; ++n) {
+    testing::wait_until([&] {
+      return one.leases.claim(tier_key(100 + n), tier_key(n)).status == LeaseStatus::kAcquired;
+    });
+  }
+}
+
+TEST(RedisLeasesOnACluster, AClaimInAMigratingSlotIsGrantedAndItsEntryIsStillFound) {
+  AFI_NEEDS_REDIS();
+  testing::RedisCluster cluster(3);
+  Process one(cluster.server(0).address());
+  ASSERT_TRUE(one.tier->put(tier_key(1), {}, tier_bytes(1, 1'000)).has_value());
+  ASSERT_TRUE(one.tier->flush().has_value());
+  const std::string name = manifest_name(tier_key(1));
+  const std::size_t from = cluster.master_of(name);
+  const std::size_t to = (from + 1) % 3;
+  const std::string slot = std::to_string(slot_of(name));
+  const std::string to_id = cluster.server(to).ask({"CLUSTER", "MYID"}).text;
+  const std::string from_id = cluster.server(from).ask({"CLUSTER", "MYID"}).text;
+  cluster.server(to).ask({"CLUSTER", "SETSLOT", slot, "IMPORTING", from_id});
+  cluster.server(from).ask({"CLUSTER", "SETSLOT", slot, "MIGRATING", to_id});
+  const std::array keys{tier_key(1)};
+  const auto claim = one.leases.claim_and_prefetch(tier_key(9), tier_key(1), keys, one.memory);
+  EXPECT_EQ(claim.status, LeaseStatus::kAcquired);
+  EXPECT_TRUE(one.tier->get(tier_key(1), one.memory).value().has_value());
+}
+
+/// A tier and leases on a server that answers as a script says; calls fail soon.
+struct ScriptedProcess {
+  testing::ScriptedServer server;
+  MemoryBudget memory{1_MiB};
+  SystemClock clock;
+  std::unique_ptr<RemoteTier> tier =
+      RemoteTier::open(
+          {.servers = {.seeds = {server.address()}, .connect_timeout = 200ms, .timeout = 50ms}},
+          memory, clock)
+          .value();
+  RedisLeases leases{*tier, {.lease = 60s}};
+};
+
+TEST(RedisLeasesOnAScriptedServer, AClaimAndItsLookUpsLeaveTogether) {
+  ScriptedProcess one;
+  std::atomic<int> looked_up = 0;
+  one.server.set_script([&](const auto& words, const std::string& honest) -> testing::Said {
+    if (words[0] == "GET") ++looked_up;
+    return {words[0] == "SET" || words[0] == "GET" ? "" : honest};
+  });
+  const std::array keys{tier_key(1), tier_key(2)};
+  const auto claim = one.leases.claim_and_prefetch(tier_key(9), tier_key(1), keys, one.memory);
+  EXPECT_EQ(claim.status, LeaseStatus::kUnavailable);
+  EXPECT_EQ(looked_up, 2) << "the claim was not answered before";
+}
+
+TEST(RedisLeasesOnAScriptedServer, ALeaseGrantedBeforeTheServerDiesIsHeldAndReleased) {
+  using testing::Said;
+  for (const Said::Then then : {Said::Then::kClose, Said::Then::kStall, Said::Then::kHalfClose}) {
+    ScriptedProcess one;
+    std::atomic<bool> deleted = false;
+    std::atomic<bool> fails = true;
+    one.server.set_script([&](const auto& words, const std::string& honest) -> Said {
+      if (words[0] == "DEL" && words[1].starts_with("afi1:t:")) deleted = true;
+      const bool look_up = words[0] == "GET" && words[1].starts_with("afi1:m:");
+      return look_up && fails ? Said{.bytes = "", .then = then} : Said{honest};
+    });
+    const std::array keys{tier_key(1)};
+    auto claim = one.leases.claim_and_prefetch(tier_key(9), tier_key(1), keys, one.memory);
+    EXPECT_EQ(claim.status, LeaseStatus::kAcquired);
+    EXPECT_EQ(claim.prefetched, nullptr) << "nothing is known of the entry";
+    fails = false;
+    claim.lease.reset();
+    testing::wait_until([&] { return deleted.load(); });
+    EXPECT_EQ(one.leases.stats().expired, 0U);
+  }
+}
+
+// A renewal touches the key that the release watches.
+TEST(RedisLeasesOnAScriptedServer, AReleaseThatARenewalCameBetweenIsTriedAgain) {
+  ScriptedProcess one;
+  std::string token;
+  std::atomic<int> executed = 0;
+  one.server.set_script([&](const auto& words, const std::string& honest) -> testing::Said {
+    if (words[0] == "SET") token = words[2];
+    if (words[0] == "DEL") one.server.keep(words[1], token);  // it executes at once, not at EXEC
+    return {words[0] == "EXEC" && ++executed == 1 ? "*-1\r\n" : honest};
+  });
+  one.leases.claim(tier_key(1)).lease.reset();
+  testing::wait_until([&] { return executed == 2 || one.leases.stats().expired > 0; });
+  EXPECT_EQ(one.leases.stats().expired, 0U);
 }
 
 TEST_F(RedisLeasesOnAServer, ReportsUnknownWithoutAServer) {
@@ -131,6 +334,26 @@ TEST_F(RedisLeasesOnAServer, ReportsUnknownWithoutAServer) {
     EXPECT_EQ(leases.claim(tier_key(1)).status, LeaseStatus::kUnavailable);
   EXPECT_EQ(leases.stats().unavailable, 10U);
   server->go_on();
+}
+
+TEST_F(RedisLeasesOnAServer, APauseOfTheServerFailsTheClaimsOfThatMomentOnly) {
+  RemoteTierOptions options = long_timeout_options({server->address()});
+  options.servers.connect_timeout = options.servers.timeout = 500ms;
+  MemoryBudget memory(1_MiB);
+  const SystemClock clock;
+  const auto tier = RemoteTier::open(options, memory, clock).value();
+  RedisLeases leases(*tier);
+  server->stop();
+  {
+    std::vector<std::jthread> claims;
+    for (std::uint64_t n = 0; n < 12; ++n) {
+      claims.emplace_back(
+          [&, n] { EXPECT_EQ(leases.claim(tier_key(n)).status, LeaseStatus::kUnavailable); });
+    }
+  }
+  server->go_on();
+  EXPECT_EQ(tier->remote_stats().cluster.times_opened, 0U) << "the circuit breaker";
+  testing::wait_until([&] { return leases.claim(tier_key(100)).status == LeaseStatus::kAcquired; });
 }
 
 TEST_F(RedisLeasesOnAServer, WaitsBackOffAndTimeOut) {

@@ -98,12 +98,6 @@ class FirstError {
 
 }  // namespace
 
-/// A manifest and the memory for its value.
-struct RemoteEntries::Fetched {
-  RemoteManifest manifest;
-  std::shared_ptr<AlignedBytes> value;
-};
-
 RemoteEntries::RemoteEntries(RemoteCluster& cluster, const RemoteTierOptions& options,
                              const Clock& clock)
     : cluster_(cluster),
@@ -143,12 +137,18 @@ Result<void> RemoteEntries::set(const std::string& name, std::string_view first,
       });
 }
 
-Result<void> RemoteEntries::send(const TierKey& key, const EntryMeta& meta,
-                                 std::span<const std::byte> value) {
+Result<RemoteManifest> RemoteEntries::new_manifest(const TierKey& key, const EntryMeta& meta,
+                                                   std::span<const std::byte> value) {
   RemoteManifest manifest{.key = key, .meta = meta, .value_bytes = value.size(), .sums = {}};
   if (AFI_STEP("remote.write.number")) {
     AFI_TRY(manifest.write, random_write());
   }
+  return manifest;
+}
+
+Result<void> RemoteEntries::send(const TierKey& key, const EntryMeta& meta,
+                                 std::span<const std::byte> value) {
+  AFI_TRY(RemoteManifest manifest, new_manifest(key, meta, value));
   const std::string name = manifest_name(key);
   if (Bytes(value.size()) <= options_.chunk) {
     manifest.sums.push_back(Checksum::of(value));

@@ -37,6 +37,29 @@ class RemoteEntries {
   /// deletes the chunks of the chunked entry that it replaced, or its own chunks if the server
   /// refused the manifest. These deletions are best effort.
   Result<void> send(const TierKey& key, const EntryMeta& meta, std::span<const std::byte> value);
+  struct ToSend {
+    const TierKey& key;
+    const EntryMeta& meta;
+    std::span<const std::byte> value;
+  };
+  /// send() of entries with different keys, in order; those that need no chunks in one round trip to
+  /// each server.
+  std::vector<Result<void>> send_all(std::span<const ToSend> entries);
+
+  /// A lease, and the command that claims it.
+  struct LeaseCommand {
+    std::string name;
+    std::string command;
+  };
+  struct Claimed {
+    std::optional<bool> granted;  // nullopt: no server said
+    /// Of the keys whose entry is known, or known to be absent.
+    std::vector<std::pair<TierKey, std::optional<TierEntry>>> found;
+  };
+  /// Claims a lease and fetches entries, in one round trip to each server. Entries on the lease's
+  /// server are fetched after the claim. Damaged entries and those in chunks are not found here.
+  Claimed claim_and_fetch(const LeaseCommand& lease, std::span<const TierKey> keys,
+                          MemoryBudget& budget);
   /// nullopt: there is no entry, or a chunk is missing and no newer entry has replaced it.
   Result<std::optional<TierEntry>> fetch(const TierKey& key, MemoryBudget& budget);
   /// Which entries exist, in one round trip. All keys must belong to one server.
@@ -57,9 +80,16 @@ class RemoteEntries {
   [[nodiscard]] std::uint64_t incomplete() const { return incomplete_; }
 
  private:
-  struct Fetched;
+  /// A manifest and the memory for its value.
+  struct Fetched {
+    RemoteManifest manifest;
+    std::shared_ptr<AlignedBytes> value;
+  };
   using OnBulk = std::function<Result<void>(RespConnection&, const RespHead&, Duration deadline)>;
 
+  /// Without checksums and chunks.
+  static Result<RemoteManifest> new_manifest(const TierKey& key, const EntryMeta& meta,
+                                             std::span<const std::byte> value);
   /// SET name first+second. If `replaced` is given, it receives the replaced manifest, provided
   /// that its value was in chunks.
   Result<void> set(const std::string& name, std::string_view first, std::string_view second,
@@ -85,6 +115,16 @@ class RemoteEntries {
   Result<Fetched> read_manifest(RespConnection& connection, const RespHead& head,
                                 MemoryBudget& budget, Duration deadline) const;
   Result<std::optional<Fetched>> find(const TierKey& key, MemoryBudget& budget);
+  /// All keys belong to one server. `lease`: nullptr, or on the same server.
+  Claimed claim_and_fetch_there(const LeaseCommand* lease, std::span<const TierKey> keys,
+                                MemoryBudget& budget);
+  Result<void> read_found(RespConnection& connection, const RespHead& head, const TierKey& key,
+                          MemoryBudget& budget, Duration& deadline, Claimed& into) const;
+  /// All entries belong to one server. Sets the results of those that it answered; of those that it
+  /// refused it returns the places.
+  std::vector<std::size_t> send_there(std::span<const ToSend> entries,
+                                      std::span<const std::size_t> places,
+                                      std::vector<Result<void>>& results);
   Result<bool> fetch_chunk(const Fetched& fetched, std::size_t chunk, Duration until);
   Result<bool> fetch_chunks(const Fetched& fetched, Duration until);
 

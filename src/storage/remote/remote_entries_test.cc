@@ -70,6 +70,28 @@ class RemoteEntriesOnServers : public ::testing::Test {
   }
 };
 
+TEST_F(RemoteEntriesOnServers, SmallEntriesThatWaitAreStoredTogetherAndFollowAMovedSlot) {
+  RedisCluster cluster(3);
+  EntryUser one(cluster.addresses());
+  const std::string name = manifest_name(tier_key(7));
+  const std::size_t from = cluster.master_of(name);
+  const std::string slot = std::to_string(slot_of(name));
+  const RedisServer& to = cluster.server((from + 1) % 3);
+  const std::string to_id = to.ask({"CLUSTER", "MYID"}).text;
+  for (std::size_t i = 0; i < 3; ++i) cluster.server(i).stop();
+  for (std::uint64_t n = 0; n < 60; ++n) {
+    ASSERT_TRUE(one.tier->put(tier_key(n), {.cost = Duration(n)}, tier_bytes(n, 1'000 + n)));
+  }
+  ASSERT_TRUE(one.tier->put(tier_key(60), {.cost = Duration(60)}, tier_bytes(60, 200'000)));
+  for (std::size_t i = 0; i < 3; ++i) cluster.server(i).go_on();
+  for (std::size_t i = 0; i < 3; ++i) {
+    cluster.server(i).ask({"CLUSTER", "SETSLOT", slot, "NODE", to_id});
+  }
+  ASSERT_TRUE(one.tier->flush());
+  EXPECT_EQ(one.tier->remote_stats().lost, 0U);
+  for (std::uint64_t n = 0; n <= 60; ++n) EXPECT_EQ(one.find(n), n);
+}
+
 TEST_F(RemoteEntriesOnServers, ReplacingAnEntryDeletesItsChunks) {
   const RedisServer server;
   EntryUser one({server.address()});

@@ -29,6 +29,41 @@ std::string put_failure_of(const Error& error) {
          error.message;
 }
 
+/// What this thread knows of some entries. Of two that live at once, the later one goes first.
+class PrefetchedEntries final : public LeaseService::Prefetched {
+ public:
+  using Entries = std::vector<std::pair<TierKey, std::optional<TierEntry>>>;
+
+  PrefetchedEntries(const void* tier, Entries entries)
+      : tier_(tier), entries_(std::move(entries)), outer_(std::exchange(innermost_, this)) {}
+  ~PrefetchedEntries() override {
+    AFI_CHECK(innermost_ == this);
+    innermost_ = outer_;
+  }
+  PrefetchedEntries(const PrefetchedEntries&) = delete;
+  PrefetchedEntries& operator=(const PrefetchedEntries&) = delete;
+
+  /// Each entry once: the next get asks the servers. nullopt: it is not known.
+  static std::optional<std::optional<TierEntry>> take(const void* tier, const TierKey& key) {
+    if (innermost_ == nullptr || innermost_->tier_ != tier) return std::nullopt;
+    Entries& entries = innermost_->entries_;
+    const auto known = std::ranges::find(entries, key, &Entries::value_type::first);
+    if (known == entries.end()) return std::nullopt;
+    auto entry = std::move(known->second);
+    entries.erase(known);
+    return entry;
+  }
+
+ private:
+  static thread_local PrefetchedEntries* innermost_;
+
+  const void* tier_;
+  Entries entries_;
+  PrefetchedEntries* outer_;
+};
+
+thread_local PrefetchedEntries* PrefetchedEntries::innermost_ = nullptr;
+
 }  // namespace
 
 struct RemoteTier::State {
@@ -41,9 +76,9 @@ struct RemoteTier::State {
         entries(*cluster, options, its_clock),
         recent(options.known),
         queue(options.senders,
-              [this](const TierKey& key, const WriteJob& job) { return send(key, job); }) {}
+              [this](std::span<WriteQueue::Write> writes) { return send(writes); }) {}
 
-  bool send(const TierKey& key, const WriteJob& job);
+  std::vector<bool> send(std::span<WriteQueue::Write> writes);
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& budget);
   void exist(std::span<const TierKey> keys);
   void note(const TierKey& key, bool present) {
@@ -91,16 +126,25 @@ Result<std::unique_ptr<RemoteTier>> RemoteTier::open(RemoteTierOptions options,
 RemoteTier::RemoteTier(std::unique_ptr<State> state) : state_(std::move(state)) {}
 RemoteTier::~RemoteTier() = default;
 
-bool RemoteTier::State::send(const TierKey& key, const WriteJob& job) {
-  const auto done = entries.send(key, job.meta, std::as_const(*job.value).bytes());
-  if (done.has_value()) {
-    note(key, true);
-  } else {
-    failed(done.error());
+std::vector<bool> RemoteTier::State::send(std::span<WriteQueue::Write> writes) {
+  std::vector<RemoteEntries::ToSend> sending;
+  for (const auto& [key, job] : writes) {
+    sending.push_back({.key = key, .meta = job.meta, .value = std::as_const(*job.value).bytes()});
   }
-  const MutexLock lock(mutex);
-  put_failure = done.has_value() ? "" : put_failure_of(done.error());
-  return done.has_value();
+  const std::vector<Result<void>> sent = entries.send_all(sending);
+  std::vector<bool> arrived;
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    const Result<void>& done = sent[i];
+    arrived.push_back(done.has_value());
+    if (done.has_value()) {
+      note(writes[i].key, true);
+    } else {
+      failed(done.error());
+    }
+    const MutexLock lock(mutex);
+    put_failure = done.has_value() ? "" : put_failure_of(done.error());
+  }
+  return arrived;
 }
 
 Result<void> RemoteTier::put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) {
@@ -140,6 +184,12 @@ Result<void> RemoteTier::put_pieces(const TierKey& key, const EntryMeta& meta, B
 }
 
 Result<std::optional<TierEntry>> RemoteTier::State::get(const TierKey& key, MemoryBudget& budget) {
+  if (auto known = PrefetchedEntries::take(this, key); known.has_value()) {
+    note(key, known->has_value());
+    const MutexLock lock(mutex);
+    ++(known->has_value() ? stats.hits : stats.misses);
+    return *std::move(known);
+  }
   if (cluster->reachable(manifest_name(key)) == nullptr) {
     const MutexLock lock(mutex);
     ++stats.misses;
@@ -166,6 +216,18 @@ Result<std::optional<TierEntry>> RemoteTier::State::get(const TierKey& key, Memo
 
 Result<std::optional<TierEntry>> RemoteTier::get(const TierKey& key, MemoryBudget& budget) {
   return state_->get(key, budget);
+}
+
+RemoteTier::ClaimedLease RemoteTier::claim_and_prefetch(std::string name, std::string command,
+                                                        std::span<const TierKey> keys,
+                                                        MemoryBudget& room) {
+  auto claimed = state_->entries.claim_and_fetch(
+      {.name = std::move(name), .command = std::move(command)}, keys, room);
+  ClaimedLease done{.granted = claimed.granted, .prefetched = nullptr};
+  if (!claimed.found.empty()) {
+    done.prefetched = std::make_unique<PrefetchedEntries>(state_.get(), std::move(claimed.found));
+  }
+  return done;
 }
 
 std::vector<Result<std::optional<TierEntry>>> RemoteTier::get_all(std::span<const TierKey> keys,

@@ -4,9 +4,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "afterimage/clock.h"
 #include "afterimage/tier.h"
+#include "storage/memory/lease_service.h"
 #include "storage/redis/remote_cluster.h"
 #include "storage/redis/remote_options.h"
 
@@ -85,6 +88,14 @@ class RemoteTier final : public Tier {
   [[nodiscard]] TierStats stats() const override;
   [[nodiscard]] RemoteTierStats remote_stats() const;
 
+  /// Claims the lease `name` with `command`, and looks up `keys` after it, in one round trip to each
+  /// server. `granted` nullopt: no server said.
+  struct ClaimedLease {
+    std::optional<bool> granted;
+    std::unique_ptr<LeaseService::Prefetched> prefetched;
+  };
+  ClaimedLease claim_and_prefetch(std::string name, std::string command,
+                                  std::span<const TierKey> keys, MemoryBudget& room);
   /// Calls back once no write of the key is pending: at once, or later from a thread of the tier.
   void when_settled(const TierKey& key, std::function<void()> callback);
   /// Upper bound on the time that a get of so many bytes waits for servers, whatever they do.

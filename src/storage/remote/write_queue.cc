@@ -41,34 +41,49 @@ void WriteQueue::push(const TierKey& key, WriteJob job) {
   if (begins) work_.notify_one();
 }
 
+std::vector<WriteQueue::Write> WriteQueue::take_ready() {
+  std::vector<Write> taken;
+  std::size_t bytes = 0;
+  while (!ready_.empty() && taken.size() < kMostWrites) {
+    const TierKey key = ready_.front();
+    KeyWrites& writes = keys_[key];
+    const std::size_t size = std::as_const(*writes.next->value).bytes().size();
+    bytes += size;
+    const bool fits = Bytes(size) <= kSmall && Bytes(bytes) <= kMostBytes;
+    if (!taken.empty() && !fits) break;
+    ready_.pop_front();
+    taken.push_back({.key = key, .job = *std::exchange(writes.next, std::nullopt)});
+    writes.sending = true;
+    writes.sending_number = writes.next_number;
+    if (!fits) break;
+  }
+  return taken;
+}
+
 void WriteQueue::run() {
   while (true) {
-    TierKey key;
-    WriteJob job;
+    std::vector<Write> writing;
     {
       const MutexLock lock(mutex_);
       while (!stopping_ && ready_.empty()) work_.wait(mutex_);
       if (stopping_) return;
-      key = ready_.front();
-      ready_.pop_front();
-      KeyWrites& writes = keys_[key];
-      job = *std::exchange(writes.next, std::nullopt);
-      writes.sending = true;
-      writes.sending_number = writes.next_number;
+      writing = take_ready();
     }
-    const bool arrived = send_(key, job);
-    job = {};
+    const std::vector<bool> arrived = send_(writing);
+    for (Write& one : writing) one.job = {};
     std::vector<std::function<void()>> callbacks;
     {
       const MutexLock lock(mutex_);
-      ++done_;
-      lost_ += arrived ? 0 : 1;
-      KeyWrites& writes = keys_[key];
-      writes.sending = false;
-      if (writes.next.has_value()) {
-        ready_.push_back(key);
-      } else {
-        callbacks = finish_key(key);
+      for (std::size_t i = 0; i < writing.size(); ++i) {
+        ++done_;
+        lost_ += arrived[i] ? 0 : 1;
+        KeyWrites& writes = keys_[writing[i].key];
+        writes.sending = false;
+        if (writes.next.has_value()) {
+          ready_.push_back(writing[i].key);
+          continue;
+        }
+        for (auto& callback : finish_key(writing[i].key)) callbacks.push_back(std::move(callback));
       }
     }
     changed_.notify_all();

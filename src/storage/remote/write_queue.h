@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -26,14 +27,23 @@ struct WriteJob {
   std::shared_ptr<AlignedBytes> value;
 };
 
-/// Sends entries on threads of its own. Writes of one key keep their order and never run at the
-/// same time; a newer write replaces one of the same key that has not started.
+/// Sends entries on threads of its own, small ones together. Writes of one key keep their order and
+/// never run at the same time; a newer write replaces one of the same key that has not started.
 ///
 /// Threads  Any.
 class WriteQueue {
  public:
-  /// Sends one entry; returns whether it reached the servers.
-  using Send = std::function<bool(const TierKey&, const WriteJob&)>;
+  struct Write {
+    TierKey key;
+    WriteJob job;
+  };
+  /// Sends entries of different keys; returns of each whether it reached the servers. It may free the
+  /// values.
+  using Send = std::function<std::vector<bool>(std::span<Write>)>;
+  /// Writes up to kSmall are sent together, as many as are ready, up to these limits.
+  static constexpr Bytes kSmall = 64_KiB;
+  static constexpr Bytes kMostBytes = 256_KiB;
+  static constexpr std::size_t kMostWrites = 64;
 
   WriteQueue(unsigned threads, Send send);
   /// Finishes the writes in progress and drops the waiting ones.
@@ -67,6 +77,8 @@ class WriteQueue {
     std::vector<std::function<void()>> callbacks;
   };
   void run();
+  /// What is sent next.
+  [[nodiscard]] std::vector<Write> take_ready() AFI_REQUIRES(mutex_);
   /// Removes a key without pending writes; the caller runs the returned callbacks without the lock.
   [[nodiscard]] std::vector<std::function<void()>> finish_key(const TierKey& key)
       AFI_REQUIRES(mutex_);
