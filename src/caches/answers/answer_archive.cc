@@ -229,9 +229,10 @@ std::optional<TierEntry> AnswerArchive::read(const TierKey& key, Hints hints) {
 }
 
 std::optional<std::string> AnswerArchive::words_of(const Question& question, MatchLevel level,
-                                                   std::string_view form, const ReadLease& before) {
+                                                   std::string_view form, const ReadLease& before,
+                                                   Hints hints) {
   if (level == MatchLevel::kExact) return question.text();
-  const auto entry = read(key_of(before.names_, question.scope(), level, form));
+  const auto entry = read(key_of(before.names_, question.scope(), level, form), hints);
   if (!entry.has_value()) return std::nullopt;
   auto words = archived_question_from(entry->bytes);
   if (words.has_value()) return *std::move(words);
@@ -306,18 +307,31 @@ std::optional<AnswerLookup> AnswerArchive::admit(ArchivedAnswer archived,
 
 std::optional<AnswerLookup> AnswerArchive::restore(Question& question, const LookupRules& rules,
                                                    const AnswerQuota& quota) {
+  return restore_forms(question, rules, quota, Hints::kTrusted, read_lease());
+}
+
+std::optional<AnswerLookup> AnswerArchive::restore_claimed(Question& question,
+                                                           const LookupRules& rules,
+                                                           const AnswerQuota& quota,
+                                                           const ReadLease& before) {
+  return restore_forms(question, rules, quota, Hints::kIgnored, before);
+}
+
+std::optional<AnswerLookup> AnswerArchive::restore_forms(Question& question,
+                                                         const LookupRules& rules,
+                                                         const AnswerQuota& quota, Hints hints,
+                                                         const ReadLease& before_it) {
   const Duration began = dependencies_.clock.now();
-  const ReadLease before_it = read_lease();
   if (!may_serve(before_it)) return std::nullopt;
   std::vector<std::string> tried;
   for (const MatchLevel level : kMatchLevels) {
     if (level > question.ceiling(rules.serve)) break;
     const auto form = question.form(level);
     if (!form.has_value()) continue;
-    const auto words = words_of(question, level, *form, before_it);
+    const auto words = words_of(question, level, *form, before_it, hints);
     if (!words.has_value() || std::ranges::count(tried, *words) > 0) continue;
     tried.push_back(*words);
-    auto archived = load(question.scope(), *words, level, *form, before_it);
+    auto archived = load(question.scope(), *words, level, *form, before_it, hints);
     if (!archived.has_value()) continue;
     auto found = admit(*std::move(archived), before_it, rules, quota);
     if (!found.has_value()) continue;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -82,7 +83,11 @@ struct AnswerArchiveDependencies {
 ///
 ///   miss -> claim(): kAcquired -> restore_uncached() -> miss -> the model -> keep(), drop the lease
 ///                    kElsewhere -> wait, restore_uncached(), claim again
-///                    kUnknown -> the model
+///                    kUnavailable -> the model
+///
+/// or with the first look-up in the round trip of the claim:
+///
+///   read_lease() -> claim() up to a match level -> restore_claimed() -> as above
 ///
 /// Shape    An answer is stored under its question's exact text; under each looser form is that
 ///          text. Keys and bytes: docs/formats/keys.md. A restored answer is compared in full:
@@ -143,13 +148,23 @@ class AnswerArchive {
   [[nodiscard]] std::optional<AnswerLookup> restore_uncached(const Question& question,
                                                              const LookupRules& rules = {},
                                                              const AnswerQuota& quota = {});
+  /// As restore(), ignoring cached negative look-ups, after a claim up to rules.serve. `before`: taken
+  /// before the claim.
+  [[nodiscard]] std::optional<AnswerLookup> restore_claimed(Question& question,
+                                                            const LookupRules& rules,
+                                                            const AnswerQuota& quota,
+                                                            const ReadLease& before);
 
-  /// Whether claim() can return anything but kUnknown.
+  /// Whether claim() can return anything but kUnavailable.
   [[nodiscard]] bool has_leases() const { return dependencies_.turns != nullptr; }
   /// The lease to generate the answer to this exact text. Questions whose answers are not
-  /// interchangeable differ in `form` and have separate leases. Also kUnknown while this process
+  /// interchangeable differ in `form` and have separate leases. Also kUnavailable while this process
   /// has no lease to serve answers, because it would wait in vain. Does network I/O.
   [[nodiscard]] LeaseService::Claim claim(const Question& question, std::string_view form);
+  /// The same, and asks in the same round trip for what restore_claimed() reads up to this match
+  /// level, for this thread, while the claim lives: LeaseService::Prefetched.
+  [[nodiscard]] LeaseService::Claim claim(Question& question, std::string_view form,
+                                          MatchLevel up_to, const ReadLease& before);
 
   /// Erases in the cache and here; returns what the cache erased. An `entry` that the cache does
   /// not have selects nothing. kLimitExceeded: the filter's text is too long to record; nothing is
@@ -180,9 +195,16 @@ class AnswerArchive {
   /// Whether cached negative look-ups of the tier are trusted.
   enum class Hints : unsigned char { kTrusted, kIgnored };
   [[nodiscard]] std::optional<TierEntry> read(const TierKey& key, Hints hints = Hints::kTrusted);
+  [[nodiscard]] std::optional<AnswerLookup> restore_forms(Question& question,
+                                                          const LookupRules& rules,
+                                                          const AnswerQuota& quota, Hints hints,
+                                                          const ReadLease& before);
+  [[nodiscard]] LeaseService::Claim claim(const Question& question, std::string_view form,
+                                          const ReadLease& now, std::span<const TierKey> keys);
   /// The exact question text under which the answer of a form is stored.
   [[nodiscard]] std::optional<std::string> words_of(const Question& question, MatchLevel level,
-                                                    std::string_view form, const ReadLease& before);
+                                                    std::string_view form, const ReadLease& before,
+                                                    Hints hints);
   [[nodiscard]] std::optional<ArchivedAnswer> load(const ScopeId& scope, const std::string& words,
                                                    MatchLevel level, std::string_view form,
                                                    const ReadLease& before,

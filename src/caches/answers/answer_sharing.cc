@@ -54,7 +54,22 @@ std::optional<AnswerLookup> AnswerArchive::restore_uncached(const Question& ques
 }
 
 LeaseService::Claim AnswerArchive::claim(const Question& question, std::string_view form) {
-  const ReadLease now = read_lease();
+  return claim(question, form, read_lease(), {});
+}
+
+LeaseService::Claim AnswerArchive::claim(Question& question, std::string_view form,
+                                         MatchLevel up_to, const ReadLease& before) {
+  std::vector<TierKey> keys;
+  for (const MatchLevel level : kMatchLevels) {
+    if (level > question.ceiling(up_to)) break;
+    const auto words = question.form(level);
+    if (words.has_value()) keys.push_back(key_of(before.names_, question.scope(), level, *words));
+  }
+  return claim(question, form, before, keys);
+}
+
+LeaseService::Claim AnswerArchive::claim(const Question& question, std::string_view form,
+                                         const ReadLease& now, std::span<const TierKey> keys) {
   if (dependencies_.turns == nullptr || lease_expired(now)) return {};
   const ScopeId& scope = question.scope();
   FieldWriter fields("afterimage/answer-turn-key/1");
@@ -65,8 +80,10 @@ LeaseService::Claim AnswerArchive::claim(const Question& question, std::string_v
       .text("question", question.text());
   const TierKey lease{.entry_class = EntryClass::kAnswer,
                       .bytes = hmac_sha256(now.names_, fields.message())};
-  return dependencies_.turns->claim(lease,
-                                    key_of(now.names_, scope, MatchLevel::kExact, question.text()));
+  const TierKey entry = key_of(now.names_, scope, MatchLevel::kExact, question.text());
+  return keys.empty()
+             ? dependencies_.turns->claim(lease, entry)
+             : dependencies_.turns->claim_and_prefetch(lease, entry, keys, dependencies_.transfer);
 }
 
 Result<void> AnswerArchive::refresh() {

@@ -292,10 +292,56 @@ class NotedLeases final : public LeaseService {
     claimed.emplace_back(turn, entry);
     return {.status = LeaseStatus::kElsewhere, .lease = nullptr};
   }
+  Claim claim_and_prefetch(const TierKey& turn, const TierKey& entry, std::span<const TierKey> keys,
+                           MemoryBudget& /*room*/) override {
+    looked_up.assign(keys.begin(), keys.end());
+    return claim(turn, entry);
+  }
   bool wait(std::uint32_t /*attempt*/, const std::stop_token& /*stop*/) override { return false; }
 
   std::vector<std::pair<TierKey, TierKey>> claimed;  // leases, and the entries written under them
+  std::vector<TierKey> looked_up;                    // with the last claim
 };
+
+TEST(SharedAnswers, AClaimLooksUpTheFormsUnderWhichAnAnswerIsStored) {
+  SharedWorld world;
+  NotedLeases turns;
+  AnsweringProcess one(world, &turns);
+  ASSERT_TRUE(one.refresh());
+  Question question(scope(1), "What  is a CACHE?");
+  const auto claim = [&](MatchLevel up_to) {
+    return one.archive->claim(question, "whole", up_to, one.archive->read_lease()).status;
+  };
+  EXPECT_EQ(claim(MatchLevel::kExact), LeaseStatus::kElsewhere);
+  EXPECT_EQ(turns.looked_up, std::vector{turns.claimed.back().second});
+  const auto claimed = turns.claimed.back();
+  EXPECT_EQ(claim(MatchLevel::kCanonical), LeaseStatus::kElsewhere);
+  EXPECT_EQ(turns.claimed.back(), claimed) << "the lease is of the exact text";
+  ASSERT_GT(turns.looked_up.size(), 1U);
+  EXPECT_EQ(turns.looked_up.front(), claimed.second);
+  ASSERT_TRUE(one.put("What  is a CACHE?", "a").has_value());
+  for (const TierKey& key : turns.looked_up) EXPECT_TRUE(world.tier.may_contain(key));
+}
+
+// What was looked up with a claim is older than the look-up.
+TEST(SharedAnswers, WhatWasErasedSinceTheClaimIsNotServed) {
+  for (const bool refreshes : {false, true}) {
+    Two two;
+    ASSERT_TRUE(two.one.put("q", "a").has_value());
+    Question question(scope(1), "q");
+    const LookupRules rules{.serve = MatchLevel::kExact};
+    const AnswerArchive::ReadLease before = two.other.archive->read_lease();
+    EXPECT_TRUE(two.other.archive->restore_claimed(question, rules, {}, before).has_value());
+    two.world.tier.after_get = [&] {  // as if it had been got before
+      ASSERT_TRUE(two.one.erase_answer_to("q"));
+      if (refreshes) two.refresh();
+    };
+    EXPECT_FALSE(two.other.archive->restore_claimed(question, rules, {}, before).has_value());
+    two.refresh();
+    EXPECT_FALSE(two.other.archive->restore_claimed(question, rules, {}, before).has_value())
+        << "its lease is of another time";
+  }
+}
 
 TEST(SharedAnswers, ALeaseIsKeyedByTheExactTextAndNamesItsEntry) {
   SharedWorld world;

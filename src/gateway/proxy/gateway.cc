@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kQueuedBodies = 256;
 constexpr unsigned kDiskWorkers = 2;
-constexpr unsigned kRemoteWorkers = 8;
+constexpr unsigned kRemoteWorkers = 16;  // as many as wait for servers at once
 constexpr unsigned kErasers = 4;
 constexpr std::size_t kQueuedInvalidations = 256;
 constexpr std::size_t kQueuedDiskWork = 1024;

@@ -194,6 +194,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   // gateway_request_leases.cc: one call for all gateways that share answers.
   Next on_leasing();
   [[nodiscard]] bool uses_leases() const;
+  [[nodiscard]] bool looks_up_with_lease() const;
   [[nodiscard]] bool post_claim();
   void claim_lease();
   void wait_for_lease_holder();
@@ -239,6 +240,8 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   LeaseLoop lease_loop_;
   std::shared_ptr<Lease> lease_;     // while the backend is asked
   bool answered_elsewhere_ = false;  // another gateway was waited for
+  bool looked_up_archive_ = false;   // before it joined
+  bool found_by_leader_ = false;     // whom it had joined
 };
 
 }  // namespace afterimage

@@ -227,8 +227,9 @@ void GatewayRequest::ask_backend(const std::shared_ptr<SharedResponse>& response
 void GatewayRequest::response_is_ready() {
   if (client_.has_left()) return resume(RequestStage::kResponding);
   if (response().state() == SharedResponse::State::kAbandoned) {
+    answered_elsewhere_ = response().answered_elsewhere();
+    found_by_leader_ = true;
     unsubscribe();
-    answered_elsewhere_ = true;
     return resume(RequestStage::kLookingUp);
   }
   if (!may_retry()) return resume(RequestStage::kResponding);

@@ -35,8 +35,15 @@ bool GatewayRequest::uses_leases() const {
          !asked_.directives.no_store && terms_->rules.max_age != Duration(0) && !hides_hits();
 }
 
+/// The leader looks the answer up in the round trip that claims its lease, for all that ask the same.
+/// Not if an answer that it finds may not be what this request gets.
+bool GatewayRequest::looks_up_with_lease() const {
+  return uses_leases() && !asked_.directives.only_if_cached && !may_use_similar() &&
+         !found_by_leader_ && restarts_ < kMaxRestarts;
+}
+
 GatewayRequest::Next GatewayRequest::on_leasing() {
-  lease_loop_ = LeaseLoop();
+  lease_loop_ = LeaseLoop(LeaseLoop::Looks::kWithClaims);
   if (post_claim()) return std::nullopt;
   gateway_.counts().leased(LeaseOutcome::kUnavailable);
   return RequestStage::kWaitingForBackend;
@@ -54,15 +61,25 @@ void GatewayRequest::claim_lease() {
     return resume(RequestStage::kDone);
   }
   AnswerArchive& archive = *gateway_.parts().archive;
+  // Looser forms of the question are looked up once.
+  const bool is_first_look = !looked_up_archive_ && lease_loop_.waits() == 0;
+  const bool has_just_looked = looked_up_archive_ && lease_loop_.waits() == 0;
+  LookupRules rules = terms_->rules;
+  if (!is_first_look) rules.serve = MatchLevel::kExact;
+  AnswerArchive::ReadLease before;
+  LeaseStatus status = LeaseStatus::kUnavailable;
   const auto claim = [&] {
-    auto claimed = archive.claim(*asked_.question, form_of(*asked_.api));
+    before = archive.read_lease();
+    auto claimed = archive.claim(*asked_.question, form_of(*asked_.api), rules.serve, before);
+    status = claimed.status;
     if (claimed.lease != nullptr) {
       claimed.lease = std::make_unique<HeldLease>(gateway_.hold(std::move(claimed.lease)));
     }
     return claimed;
   };
   const auto look = [&]() -> Result<LeaseLoop::Found> {
-    auto found = archive.restore_uncached(*asked_.question, terms_->rules, quota_of(asked_.tenant));
+    if (status == LeaseStatus::kUnavailable && has_just_looked) return LeaseLoop::Found::kNothing;
+    auto found = archive.restore_claimed(*asked_.question, rules, quota_of(asked_.tenant), before);
     if (!found.has_value()) return LeaseLoop::Found::kNothing;
     const MatchStep step = found->steps.back();
     if (!take_found(*found)) return LeaseLoop::Found::kNothing;
@@ -81,7 +98,8 @@ void GatewayRequest::claim_lease() {
   };
   switch (step()) {
     case LeaseLoop::Next::kUse:
-      gateway_.counts().leased(LeaseOutcome::kElsewhere);
+      // Unless it was there at the first look.
+      if (!is_first_look) gateway_.counts().leased(LeaseOutcome::kElsewhere);
       answered_elsewhere_ = lease_loop_.waits() > 0;
       abandon_response();
       return resume(RequestStage::kResponding);
@@ -119,7 +137,7 @@ void GatewayRequest::abandon_response() {
   const std::shared_ptr<SharedResponse> abandoned = response().shared_from_this();
   unsubscribe();
   gateway_.responses().remove(coalescing_key(asked_, config_->settings.answers), abandoned.get());
-  abandoned->abandon();
+  abandoned->abandon(answered_elsewhere_);
 }
 
 }  // namespace afterimage

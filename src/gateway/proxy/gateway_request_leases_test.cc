@@ -140,7 +140,70 @@ TEST_F(AnswerLeases, LooksAgainAfterTheClaimSucceeded) {
   EXPECT_THAT(second.said().body, HasSubstr(kContent));
   EXPECT_EQ(second.said().header("X-Cache-Source"), "text:exact") << "it did not wait";
   EXPECT_EQ(world.model.asked(), 1U);
-  EXPECT_EQ(other.leases("elsewhere"), 1U);
+  EXPECT_EQ(other.leases("elsewhere"), 0U) << "nor is it known that it was not there before";
+  until([&] { return world.turns.held() == 0; });
+}
+
+TEST_F(AnswerLeases, RequestsThatAskTheSameAtOneGatewayLookUpAndClaimOnce) {
+  std::atomic<bool> goes_on = false;
+  world.turns.before_claim = [&] { until([&] { return goes_on.load(); }); };
+  SharingGateway one(world);
+  Waiting first(one, question("Q"));
+  Waiting second(one, question("Q"));
+  Waiting third(one, question("Q"));
+  until([&] { return one.gateway().responses().subscribers() == 3; });
+  EXPECT_EQ(world.tier.gets, 0) << "before the claim";
+  goes_on = true;
+  world.model.wait_asked(1);
+  const int gets = world.tier.gets;
+  world.model.answer(0, "one");
+  for (Waiting* one_of_them : {&first, &second, &third}) {
+    EXPECT_THAT(one_of_them->said().body, HasSubstr(kContent));
+  }
+  EXPECT_EQ(world.turns.claims, 1);
+  EXPECT_EQ(world.tier.gets, gets);
+  EXPECT_LE(gets, 4) << "one for each form";
+  EXPECT_EQ(world.model.asked(), 1U);
+  until([&] { return world.turns.held() == 0; });
+}
+
+TEST_F(AnswerLeases, WhatTheLeaderFindsIsAHitForAllThatAskTheSame) {
+  SharingGateway one(world);
+  SharingGateway other(world);
+  Waiting stores(one, question("Q"));
+  world.model.wait_asked(1);
+  world.model.answer(0, "one");
+  EXPECT_EQ(stores.said().status, 200U);
+  until([&] { return world.turns.held() == 0; });
+  std::atomic<bool> goes_on = false;
+  world.turns.before_claim = [&] { until([&] { return goes_on.load(); }); };
+  Waiting first(other, question("Q"));
+  Waiting second(other, question("Q"));
+  Waiting third(other, question("Q"));
+  until([&] { return other.gateway().responses().subscribers() == 3; });
+  goes_on = true;
+  for (Waiting* one_of_them : {&first, &second, &third}) {
+    EXPECT_THAT(one_of_them->said().body, HasSubstr(kContent));
+    EXPECT_EQ(one_of_them->said().header("X-Cache"), "HIT");
+    EXPECT_EQ(one_of_them->said().header("X-Cache-Source"), "text:exact");
+  }
+  EXPECT_EQ(world.model.asked(), 1U);
+  EXPECT_EQ(other.leases("elsewhere"), 0U) << "nobody waited for another gateway";
+  until([&] { return world.turns.held() == 0; });
+}
+
+TEST_F(AnswerLeases, ALeaderFindsTheAnswerToLooserWords) {
+  SharingGateway one(world);
+  SharingGateway other(world);
+  Waiting stores(one, question("What is a cache?"));
+  world.model.wait_asked(1);
+  world.model.answer(0, "one");
+  EXPECT_EQ(stores.said().status, 200U);
+  until([&] { return world.turns.held() == 0; });
+  Waiting asks(other, question("what is a  cache"));
+  EXPECT_THAT(asks.said().body, HasSubstr(kContent));
+  EXPECT_EQ(asks.said().header("X-Cache"), "HIT");
+  EXPECT_EQ(world.model.asked(), 1U);
   until([&] { return world.turns.held() == 0; });
 }
 

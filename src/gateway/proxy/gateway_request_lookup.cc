@@ -63,7 +63,8 @@ GatewayRequest::Next GatewayRequest::on_looking_up() {
   AnswerLookup found = cache.find(*asked_.question, sharing);
   decision_.match_levels = found.steps;
   if (!found.answer.has_value()) {
-    return archive == nullptr ? look_up_failed() : RequestStage::kLookingUpArchive;
+    if (archive == nullptr) return look_up_failed();
+    return looks_up_with_lease() ? nothing_to_serve() : RequestStage::kLookingUpArchive;
   }
   const bool may_serve = archive == nullptr || archive->may_serve(before);
   if (may_serve && take_found(found)) return RequestStage::kResponding;
@@ -141,6 +142,7 @@ GatewayRequest::Next GatewayRequest::ask_for_draw(const DrawClaim& claim) {
 
 /// On threads that may wait for a disk or for servers.
 GatewayRequest::Next GatewayRequest::on_looking_up_archive() {
+  looked_up_archive_ = true;
   AnswerArchive* const archive = gateway_.parts().archive;
   const auto look_up = [this, archive] {
     auto found = archive->restore(*asked_.question, terms_->rules, quota_of(asked_.tenant));

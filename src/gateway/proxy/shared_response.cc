@@ -234,7 +234,8 @@ void SharedResponse::forget_all() {
   wakes.swap(wakes_);
 }
 
-void SharedResponse::abandon() {
+void SharedResponse::abandon(bool elsewhere) {
+  answered_elsewhere_ = elsewhere;
   const auto completed = std::exchange(options_.completed, nullptr);
   {
     const MutexLock lock(mutex_);

@@ -75,8 +75,10 @@ class SharedResponse final : public BackendListener,
   void on_error(const Error& error) override { on_failure({.error = error}); }
   void on_failure(const HttpFailure& failure) override;
   /// Instead of asking the backend: all subscribers look the answer up again. `completed` is not
-  /// called.
-  void abandon();
+  /// called. `elsewhere`: another gateway has asked meanwhile.
+  void abandon(bool elsewhere);
+  /// If it was abandoned.
+  [[nodiscard]] bool answered_elsewhere() const { return answered_elsewhere_; }
   /// It has subscribers, and was not cancelled.
   [[nodiscard]] bool wanted() const;
   [[nodiscard]] std::uint64_t subscribers() const;
@@ -166,6 +168,7 @@ class SharedResponse final : public BackendListener,
 
   mutable Mutex mutex_;
   State state_ AFI_GUARDED_BY(mutex_) = State::kWaiting;
+  bool answered_elsewhere_ = false;  // written before the state
   std::uint64_t subscribers_ AFI_GUARDED_BY(mutex_) = 0;
   bool over_ AFI_GUARDED_BY(mutex_) = false;
   bool broken_ AFI_GUARDED_BY(mutex_) = false;

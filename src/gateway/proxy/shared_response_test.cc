@@ -381,7 +381,7 @@ TEST(SharedResponse, AnAbandonedResponseIsNeitherStoredNorFailed) {
   EXPECT_TRUE(response->wanted());
   int told = 0;
   response->when_ready([&] { ++told; });
-  response->abandon();
+  response->abandon(/*elsewhere=*/true);
   EXPECT_EQ(response->state(), SharedResponse::State::kAbandoned);
   EXPECT_EQ(told, 1);
   response->when_ready([&] { ++told; });

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -105,6 +106,7 @@ class SteppedTier final : public Tier {
     return kept_.put(key, meta, bytes);
   }
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override {
+    ++gets;
     return kept_.get(key, room);
   }
   Result<void> erase(const TierKey& key) override { return kept_.erase(key); }
@@ -115,6 +117,7 @@ class SteppedTier final : public Tier {
   [[nodiscard]] TierStats stats() const override { return kept_.stats(); }
 
   std::function<void()> before_put;
+  std::atomic<int> gets = 0;
 
  private:
   HostTier kept_;
