@@ -6,8 +6,9 @@
 //   http_load turns REQUESTS BYTES PORT...   new questions, one at a time
 //   http_load same REQUESTS FILE PORT...     the same question again and again
 //   http_load fan CLIENTS FILE PORT          concurrent identical requests; the answer is a stream
+//   http_load misses CLIENTS BYTES PORT SECONDS    concurrent clients, each with new questions only
 //
-// Prints JSON: nanoseconds, by port.
+// Prints JSON: nanoseconds, by port; of misses the requests, after a second that does not count.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -193,6 +194,47 @@ void fan(std::size_t clients, const std::string& file, const std::string& port) 
       bodies.begin()->size());
 }
 
+struct Misses {
+  Clock::time_point begin;
+  Clock::time_point end;
+  std::size_t requests = 0;
+};
+
+asio::awaitable<void> keep_asking(Tcp::socket& socket, std::size_t bytes, Misses& misses) {
+  beast::flat_buffer buffer;
+  while (Clock::now() < misses.end) {
+    const std::string request = request_with(new_question(bytes));
+    co_await asio::async_write(socket, asio::buffer(request), asio::use_awaitable);
+    http::response_parser<http::string_body> answer;
+    co_await http::async_read(socket, buffer, answer, asio::use_awaitable);
+    if (answer.get().result() != http::status::ok) throw std::runtime_error(answer.get().body());
+    const auto now = Clock::now();
+    if (now >= misses.begin && now < misses.end) ++misses.requests;
+  }
+}
+
+void ask_anew(std::size_t clients, std::size_t bytes, const std::string& port, double seconds) {
+  asio::io_context loop;
+  std::vector<Tcp::socket> sockets;
+  Misses misses;
+  misses.begin = Clock::now() + std::chrono::seconds(1);
+  misses.end = misses.begin +
+               std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  for (std::size_t i = 0; i < clients; ++i) {
+    sockets.emplace_back(loop).connect(at(port));
+    sockets.back().set_option(Tcp::no_delay(true));
+  }
+  for (Tcp::socket& socket : sockets) {
+    asio::co_spawn(loop, keep_asking(socket, bytes, misses), [](const std::exception_ptr& failed) {
+      if (failed) std::rethrow_exception(failed);
+    });
+  }
+  loop.run();
+  fmt::print(R"({{"requests":{},"seconds":{}}})"
+             "\n",
+             misses.requests, seconds);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -200,7 +242,7 @@ int main(int argc, char** argv) try {
   if (words.size() < 4 || std::stoul(words[1]) == 0) {
     fmt::print(stderr,
                "usage: http_load turns REQUESTS BYTES PORT... | same REQUESTS FILE PORT... | "
-               "fan CLIENTS FILE PORT\n");
+               "fan CLIENTS FILE PORT | misses CLIENTS BYTES PORT SECONDS\n");
     return 2;
   }
   const std::vector<std::string> ports(words.begin() + 3, words.end());
@@ -209,6 +251,8 @@ int main(int argc, char** argv) try {
             [bytes = std::stoul(words[2])] { return new_question(bytes); });
   } else if (words[0] == "same") {
     in_turn(std::stoul(words[1]), ports, [body = content_of(words[2])] { return body; });
+  } else if (words[0] == "misses" && words.size() == 5) {
+    ask_anew(std::stoul(words[1]), std::stoul(words[2]), words[3], std::stod(words[4]));
   } else {
     fan(std::stoul(words[1]), words[2], ports[0]);
   }
