@@ -205,7 +205,7 @@ TEST(PromptReport, ThePromptIsToBlameWhereTheServerReusedWhatIsShared) {
             "shared=4000/44000 bytes; reused=960/11000 tokens; diverges=system@79; looks=counter");
 }
 
-// Templates of Qwen and others write the tools behind the system prompt: a clock in it costs them, too.
+// findings/most_templates_write_the_system_prompt_before_the_tools.sh
 TEST(PromptReport, AServerThatReadsTheSystemPromptBeforeTheToolsIsNotToBlame) {
   const PromptDivergence parted{.shared_bytes = 30'000,
                                 .tools_bytes = 29'900,
