@@ -302,8 +302,7 @@ void FleetCall::send(FleetClaim claim) {
 }
 
 const RequestDigest& FleetCall::digest() {
-  std::call_once(digested_, [this] { digest_ = request_digest(request_); });
-  return digest_;
+  return digest_.get([this] { return request_digest(request_); });
 }
 
 bool FleetCall::is_refused() {

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "foundation/platform/made_once.h"
 #include "foundation/platform/mutex.h"
 #include "gateway/fleet/fatal_requests.h"
 #include "gateway/fleet/fleet.h"
@@ -119,8 +119,7 @@ class FleetCall final : public std::enable_shared_from_this<FleetCall> {
   FleetAsk ask_;
   Duration waits_since_;
   std::uint32_t unanswered_ = 0;  // connections that were closed without an answer
-  std::once_flag digested_;
-  RequestDigest digest_;
+  MadeOnce<RequestDigest> digest_;
 
   mutable Mutex mutex_;
   std::shared_ptr<BackendListener> listener_ AFI_GUARDED_BY(mutex_);  // nullptr: it is over

@@ -6,12 +6,12 @@
 #include <array>
 #include <functional>
 #include <limits>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "afterimage/result.h"
 #include "foundation/json/json_text.h"
+#include "foundation/platform/made_once.h"
 #include "gateway/openai/record_format.h"
 #include "gateway/openai/whole_events.h"
 
@@ -113,12 +113,11 @@ struct ApiRecord::Content {
     std::size_t created = 0;
   };
   [[nodiscard]] const Placeholders& placeholders() const {
-    std::call_once(counted, [this] {
-      in_whole.ids = static_cast<std::size_t>(std::ranges::count(view.whole, kIdPlaceholder));
-      in_whole.created =
-          static_cast<std::size_t>(std::ranges::count(view.whole, kCreatedPlaceholder));
+    return in_whole.get([this] {
+      return Placeholders{
+          .ids = static_cast<std::size_t>(std::ranges::count(view.whole, kIdPlaceholder)),
+          .created = static_cast<std::size_t>(std::ranges::count(view.whole, kCreatedPlaceholder))};
     });
-    return in_whole;
   }
 
   /// What holds the events. They are made of the whole when they are first asked for: few clients that
@@ -126,8 +125,7 @@ struct ApiRecord::Content {
   [[nodiscard]] const Content* with_events() const {
     if (!view.can_be_streamed) return nullptr;
     if (view.event_count > 0) return this;
-    std::call_once(asked, [this] { made = make_events(); });
-    return made.get();
+    return made.get([this] { return make_events(); }).get();
   }
 
  private:
@@ -147,10 +145,8 @@ struct ApiRecord::Content {
     return content;
   }
 
-  mutable std::once_flag counted;
-  mutable Placeholders in_whole;
-  mutable std::once_flag asked;
-  mutable std::unique_ptr<const Content> made;
+  MadeOnce<Placeholders> in_whole;
+  MadeOnce<std::unique_ptr<const Content>> made;
 };
 
 Result<ApiRecord> ApiRecord::of_bytes(std::shared_ptr<const std::string> bytes) {
