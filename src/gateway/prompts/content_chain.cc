@@ -27,13 +27,11 @@ class ChainBuilder {
   /// Adds to the next link.
   void mix(char type, std::string_view bytes) {
     const std::uint64_t size = bytes.size();
-    std::array<std::byte, 9> head{};
-    head[0] = static_cast<std::byte>(type);
+    std::array<char, 9> head{type};
     for (unsigned i = 0; i < 8; ++i) {
-      head[1 + i] = static_cast<std::byte>((size >> (8 * i)) & 0xFFU);
+      head[1 + i] = static_cast<char>((size >> (8 * i)) & 0xFFU);
     }
-    hash_.update(head);
-    hash_.update(std::as_bytes(std::span(bytes)));
+    next_.append(head.data(), head.size()).append(bytes);
   }
 
   /// `part`: where its next link begins.
@@ -78,12 +76,13 @@ class ChainBuilder {
   void close(ChainLink link) {
     link.part = part_;
     link.begin = in_part_;
-    link.key.bytes = hash_.finish();
-    hash_.update(link.key.bytes);
+    // In one piece: a call of the hash takes longer than to hash a few bytes.
+    link.key.bytes = sha256(std::as_bytes(std::span(next_)));
+    next_.assign(reinterpret_cast<const char*>(link.key.bytes.data()), link.key.bytes.size());
     chain_.links.push_back(std::move(link));
   }
 
-  Sha256 hash_;
+  std::string next_;        // what its next key is of
   std::size_t offset_ = 0;  // of text
   PartPlace part_;
   std::uint32_t in_part_ = 0;  // bytes of its text so far
@@ -136,9 +135,8 @@ ContentChain content_chain(const ApiRequest& request) {
 }
 
 const std::shared_ptr<const ContentChain>& SharedChain::get() {
-  std::call_once(
-      made_, [this] { chain_ = std::make_shared<const ContentChain>(content_chain(*request_)); });
-  return chain_;
+  return chain_.get(
+      [this] { return std::make_shared<const ContentChain>(content_chain(*request_)); });
 }
 
 }  // namespace afterimage

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "afterimage/digest.h"
+#include "foundation/platform/made_once.h"
 #include "gateway/openai/request.h"
 #include "gateway/prompts/prompt_parts.h"
 
@@ -51,8 +51,7 @@ class SharedChain {
 
  private:
   const std::shared_ptr<const ApiRequest> request_;
-  std::once_flag made_;
-  std::shared_ptr<const ContentChain> chain_;
+  MadeOnce<std::shared_ptr<const ContentChain>> chain_;
 };
 
 }  // namespace afterimage

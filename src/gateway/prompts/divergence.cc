@@ -6,7 +6,7 @@
 #include <array>
 #include <memory>
 #include <span>
-#include <unordered_map>
+#include <vector>
 
 namespace afterimage {
 namespace {
@@ -275,12 +275,20 @@ class Comparing {
 
   /// Parts that both have behind the place where they part.
   void count_common() {
-    std::unordered_map<std::uint64_t, int> left;
-    for (const auto& part : earlier_) ++left[part->digest];
-    for (const auto& part : now_) {
-      const auto known = left.find(part->digest);
-      if (known == left.end() || known->second == 0) continue;
-      --known->second;
+    std::vector<std::uint64_t> left;
+    left.reserve(earlier_.size());
+    for (const auto& part : earlier_) left.push_back(part->digest);
+    std::ranges::sort(left);
+    std::vector<const PartRecord*> parts;
+    parts.reserve(now_.size());
+    for (const auto& part : now_) parts.push_back(part.get());
+    std::ranges::sort(parts, {}, &PartRecord::digest);
+    auto next = left.begin();
+    for (const PartRecord* const part : parts) {
+      next = std::lower_bound(next, left.end(), part->digest);
+      if (next == left.end()) break;
+      if (*next != part->digest) continue;
+      ++next;
       found_.lost_bytes += part->bytes;
     }
     found_.lost_bytes = std::min(found_.lost_bytes, found_.total_bytes - found_.shared_bytes);

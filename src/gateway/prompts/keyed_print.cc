@@ -2,17 +2,33 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "gateway/prompts/keyed_print.h"
 
-#include <array>
 #include <bit>
 #include <cstring>
 
 namespace afterimage {
 namespace {
 
-std::uint64_t word_at(const std::byte* bytes) {
-  std::uint64_t word = 0;
+template <typename Word>
+std::uint64_t load(const void* bytes) {
+  Word word = 0;
   std::memcpy(&word, bytes, sizeof word);
   return word;
+}
+std::uint64_t word_at(const void* bytes) { return load<std::uint64_t>(bytes); }
+
+/// The last bytes behind the whole words of a text, without a loop or a call: loads may overlap.
+std::uint64_t tail_of(std::string_view text) {
+  const std::size_t size = text.size();
+  const std::size_t left = size % 8;
+  if (left == 0) return 0;
+  const char* const end = text.data() + size;
+  if (size > 8) return word_at(end - 8) >> (8 * (8 - left));
+  const char* const begin = end - left;
+  if (left >= 4) {
+    return load<std::uint32_t>(begin) | (load<std::uint32_t>(end - 4) << (8 * (left - 4)));
+  }
+  if (left == 1) return load<std::uint8_t>(begin);
+  return load<std::uint16_t>(begin) | (load<std::uint8_t>(end - 1) << (8 * (left - 1)));
 }
 
 /// SipHash with one round a word and three at the end.
@@ -64,13 +80,9 @@ PrintKey::PrintKey(const Secret& secret)
 std::uint64_t PrintKey::print(std::string_view text) const {
   SipState state(low_, high_);
   const std::uint64_t size = text.size();
-  while (text.size() >= 8) {
-    state.add(word_at(reinterpret_cast<const std::byte*>(text.data())));
-    text.remove_prefix(8);
-  }
-  std::array<std::byte, 8> last{};
-  if (!text.empty()) std::memcpy(last.data(), text.data(), text.size());
-  state.add(word_at(last.data()) | (size << 56U));
+  const char* const whole = text.data() + (size & ~std::uint64_t{7});
+  for (const char* at = text.data(); at != whole; at += 8) state.add(word_at(at));
+  state.add(tail_of(text) | (size << 56U));
   return state.finish();
 }
 

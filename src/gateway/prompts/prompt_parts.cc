@@ -16,6 +16,8 @@ constexpr auto kFields = std::to_array<std::string_view>(
      "continue_final_message", "mm_processor_kwargs", "reasoning_effort", "tool_choice",
      "function_call", "parallel_tool_calls"});
 constexpr std::size_t kOfBody = 8;  // the rest stand with the tools
+constexpr auto kPrompts = std::to_array<std::string_view>({"prompt", "input"});
+constexpr std::string_view kOfMessages = "/messages/";
 
 /// The values of an object or array of canonical JSON, as they are written.
 class Members {
@@ -76,9 +78,13 @@ class Pieces {
   explicit Pieces(const ApiRequest& request) : request_(request) {}
 
   std::vector<PartPiece> run() && {
+    pieces_.reserve(2 + 3 * request_.scope.messages.size());
     add(PartPiece::Kind::kName, {.kind = PartKind::kModel}, request_.model);
-    for (std::uint32_t i = 0; i < kOfBody; ++i) add_field(i);
-    for (const std::string_view list : {"/prompt", "/input"}) add_prompt(list);
+    find_fields();
+    for (std::uint32_t i = 0; i < kOfBody; ++i) {
+      if (fields_.at(i) != nullptr) add_parameter(i, *fields_.at(i));
+    }
+    for (std::size_t i = 0; i < kPrompts.size(); ++i) add_prompt(i);
     add_tools();
     for (std::size_t i = 0; i < request_.scope.messages.size(); ++i) add_message(i);
     return std::move(pieces_);
@@ -90,8 +96,24 @@ class Pieces {
   void add(Kind kind, PartPlace part, std::string_view text) {
     pieces_.push_back({.kind = kind, .part = part, .text = text});
   }
-  [[nodiscard]] const std::string* other(const std::string& pointer) const {
-    const auto found = request_.scope.other.find(pointer);
+  /// Most requests have few fields, and none of these: one look at each.
+  void find_fields() {
+    for (const auto& [pointer, value] : request_.scope.other) {
+      if (!pointer.starts_with('/')) continue;
+      const std::string_view name = std::string_view(pointer).substr(1);
+      if (pointer.starts_with(kOfMessages)) {
+        has_fields_of_messages_ = true;
+      } else if (const auto* field = std::ranges::find(kFields, name);
+                 field < kFields.begin() + kOfBody) {
+        fields_.at(static_cast<std::size_t>(field - kFields.begin())) = &value;
+      } else if (const auto* prompt = std::ranges::find(kPrompts, name); prompt != kPrompts.end()) {
+        prompts_.at(static_cast<std::size_t>(prompt - kPrompts.begin())) = &value;
+      }
+    }
+  }
+  [[nodiscard]] const std::string* fields_of_message(std::size_t index) const {
+    if (!has_fields_of_messages_) return nullptr;
+    const auto found = request_.scope.other.find(std::string(kOfMessages) + std::to_string(index));
     return found == request_.scope.other.end() ? nullptr : &found->second;
   }
   void add_parameter(std::uint32_t index, std::string_view value) {
@@ -99,15 +121,10 @@ class Pieces {
     add(Kind::kName, part, kFields[index]);
     add(Kind::kText, part, value);
   }
-  void add_field(std::uint32_t index) {
-    const auto* const value = other("/" + std::string(kFields[index]));
-    if (value != nullptr) add_parameter(index, *value);
-  }
-  void add_prompt(std::string_view list) {
-    const auto* const value = other(std::string(list));
-    if (value == nullptr) return;
-    add(Kind::kName, {.kind = PartKind::kPrompt}, list.substr(1));
-    add(Kind::kText, {.kind = PartKind::kPrompt}, *value);
+  void add_prompt(std::size_t index) {
+    if (prompts_.at(index) == nullptr) return;
+    add(Kind::kName, {.kind = PartKind::kPrompt}, kPrompts.at(index));
+    add(Kind::kText, {.kind = PartKind::kPrompt}, *prompts_.at(index));
   }
 
   /// Servers leave the tools out where none is to be called.
@@ -148,7 +165,7 @@ class Pieces {
     const ScopeMessage& message = request_.scope.messages[index];
     const PartPlace part = place_of(message, index);
     add(Kind::kName, part, to_string(message.role));
-    const auto* const rest = other("/messages/" + std::to_string(index));
+    const auto* const rest = fields_of_message(index);
     if (rest != nullptr) add(Kind::kFields, part, *rest);
     for (const auto& one : message.parts) {
       if (const auto* text = std::get_if<std::string>(&one)) {
@@ -166,6 +183,10 @@ class Pieces {
   }
 
   const ApiRequest& request_;
+  // Of Scope::other; nullptr: it has none.
+  std::array<const std::string*, kOfBody> fields_{};
+  std::array<const std::string*, kPrompts.size()> prompts_{};
+  bool has_fields_of_messages_ = false;
   bool starts_ = true;  // only system messages so far
   std::size_t media_ = 0;
   std::vector<PartPiece> pieces_;

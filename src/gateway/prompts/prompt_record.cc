@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "foundation/json/json_text.h"
@@ -96,12 +96,44 @@ std::uint64_t prefix_of(const ChainKey& key) {
   return prefix;
 }
 
+/// The parts of an earlier prompt. In the next turn of a conversation they stand where they stood, so that
+/// a table is made only once one does not.
+class KnownParts {
+ public:
+  using Part = std::shared_ptr<const PartRecord>;
+
+  explicit KnownParts(const PromptRecord* earlier) {
+    if (earlier != nullptr) parts_ = earlier->parts;
+  }
+  /// One with this digest. `place`: of the new part in its prompt. nullptr: there is none.
+  [[nodiscard]] Part find(std::uint64_t digest, std::size_t place) {
+    const std::size_t expected = place + shift_;
+    if (expected < parts_.size() && parts_[expected]->digest == digest) return parts_[expected];
+    if (table_.empty() && expected >= parts_.size()) return nullptr;  // all of them were found
+    make_table();
+    const auto found = std::ranges::lower_bound(table_, digest, {}, &Entry::first);
+    if (found == table_.end() || found->first != digest) return nullptr;
+    shift_ = found->second - place;
+    return parts_[found->second];
+  }
+
+ private:
+  using Entry = std::pair<std::uint64_t, std::size_t>;  // digest, index
+
+  void make_table() {
+    if (!table_.empty()) return;
+    for (std::size_t i = 0; i < parts_.size(); ++i) table_.emplace_back(parts_[i]->digest, i);
+    std::ranges::sort(table_);
+  }
+
+  std::span<const Part> parts_;
+  std::size_t shift_ = 0;  // of the earlier prompt's places; may wrap around
+  std::vector<Entry> table_;
+};
+
 class Recording {
  public:
-  Recording(const PrintKey& key, const PromptRecord* earlier) : key_(key) {
-    if (earlier == nullptr) return;
-    for (const auto& part : earlier->parts) known_.emplace(part->digest, part);
-  }
+  Recording(const PrintKey& key, const PromptRecord* earlier) : key_(key), known_(earlier) {}
 
   void add(const PartPiece& piece) {
     const bool is_media = piece.kind == PartPiece::Kind::kMedia;
@@ -188,9 +220,10 @@ class Recording {
     }
     item.digest =
         key_.print(key_.print(item.name, item.options), item.has_content ? 1 : key_.print(address));
-    if (const auto known = known_.find(item.digest); known != known_.end()) {
-      waiting_.push_back(known->second->place == item.place ? known->second
-                                                            : placed(item, *known->second));
+    // Behind its message, which has not ended yet.
+    const std::size_t place = parts_.size() + 1 + waiting_.size();
+    if (auto known = known_.find(item.digest, place); known != nullptr) {
+      waiting_.push_back(known->place == item.place ? std::move(known) : placed(item, *known));
       return;
     }
     measure(item, media);
@@ -215,12 +248,12 @@ class Recording {
         key_.print(key_.print(static_cast<std::uint64_t>(part_.place.kind), part_.others),
                    key_.print(part_.text, part_.media)),
         key_.print(part_.reasoning, part_.calls));
-    const auto known = known_.find(part_.digest);
-    if (known != known_.end() && known->second->place == part_.place) {
-      parts_.push_back(known->second);
+    auto known = known_.find(part_.digest, parts_.size());
+    if (known != nullptr && known->place == part_.place) {
+      parts_.push_back(std::move(known));
     } else {
-      if (known != known_.end()) {
-        part_.words = known->second->words;
+      if (known != nullptr) {
+        part_.words = known->words;
       } else {
         print_words();
       }
@@ -231,18 +264,20 @@ class Recording {
   }
   void print_words() {
     std::size_t left = kPrintedBytes;
+    words_.clear();
     for (const std::string_view text : texts_) {
-      append_words(part_.words, text.substr(0, left), key_);
+      append_words(words_, text.substr(0, left), key_);
       left -= std::min(left, text.size());
     }
-    part_.words.shrink_to_fit();
+    part_.words.assign(words_.begin(), words_.end());
   }
 
   const PrintKey& key_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<const PartRecord>> known_;  // by digest
-  PartRecord part_;                                                             // that has begun
+  KnownParts known_;
+  PartRecord part_;  // that has begun
   bool open_ = false;
   std::vector<std::string_view> texts_;                     // of it
+  std::vector<WordPrint> words_;                            // of it, with room to grow
   std::vector<std::shared_ptr<const PartRecord>> waiting_;  // its media
   std::vector<std::shared_ptr<const PartRecord>> parts_;
 };

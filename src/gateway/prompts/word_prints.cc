@@ -15,14 +15,55 @@ constexpr std::size_t kLongestWord = 200;
 constexpr std::size_t kLongestForeign = 48;
 constexpr std::size_t kLongestPrint = 255;
 
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
-constexpr bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
-constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
-bool is_letter(char c) { return is_upper(c) || is_lower(c); }
-bool is_word(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
-bool is_foreign(char c) { return (static_cast<unsigned char>(c) & 0x80U) != 0; }
-bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
-bool is_ascii_word(char c) { return is_word(c) && !is_foreign(c); }
+/// What a byte is.
+enum Class : unsigned char {
+  kDigit = 1,
+  kUpper = 2,
+  kLower = 4,
+  kHex = 8,
+  kUnderscore = 16,
+  kForeign = 32,  // beyond ASCII
+  kJoin = 64,     // may stand between two pieces of a word
+};
+constexpr unsigned kLetter = kUpper | kLower;
+constexpr unsigned kWord = kDigit | kLetter | kUnderscore;
+constexpr auto kClasses = [] {
+  std::array<unsigned char, 256> classes{};
+  for (unsigned i = 0; i < classes.size(); ++i) {
+    const auto c = static_cast<char>(i);
+    unsigned is = i >= 0x80 ? kForeign : 0;
+    if (c >= '0' && c <= '9') is |= kDigit | kHex;
+    if (c >= 'A' && c <= 'Z') is |= kUpper | (c <= 'F' ? static_cast<unsigned>(kHex) : 0U);
+    if (c >= 'a' && c <= 'z') is |= kLower | (c <= 'f' ? static_cast<unsigned>(kHex) : 0U);
+    if (c == '_') is |= kUnderscore;
+    if (std::string_view("-.+:/").contains(c)) is |= kJoin;
+    classes[i] = static_cast<unsigned char>(is);
+  }
+  return classes;
+}();
+constexpr unsigned class_of(char c) { return kClasses[static_cast<unsigned char>(c)]; }
+
+constexpr bool is_digit(char c) { return (class_of(c) & kDigit) != 0; }
+constexpr bool is_upper(char c) { return (class_of(c) & kUpper) != 0; }
+bool is_letter(char c) { return (class_of(c) & kLetter) != 0; }
+bool is_word(char c) { return (class_of(c) & kWord) != 0; }
+bool is_foreign(char c) { return (class_of(c) & kForeign) != 0; }
+bool is_hex(char c) { return (class_of(c) & kHex) != 0; }
+
+/// The word that a text begins with, and what was seen of it on the way.
+struct ScannedWord {
+  std::size_t size = 0;
+  unsigned any = 0;     // classes that one of its bytes has
+  unsigned all = 0xFF;  // classes that all of its bytes have
+
+  [[nodiscard]] bool has(unsigned classes) const { return (any & classes) != 0; }
+  [[nodiscard]] bool is_only(unsigned classes) const { return (all & classes) != 0; }
+  void add(unsigned classes) {
+    ++size;
+    any |= classes;
+    all &= classes;
+  }
+};
 
 bool all(std::string_view text, auto is) { return !text.empty() && std::ranges::all_of(text, is); }
 
@@ -137,18 +178,17 @@ bool is_prefixed_id(std::string_view word) {
   return all(word.substr(0, mark), is_letter) && tail.size() >= 8 && has_digit(tail);
 }
 
-bool is_hash(std::string_view word) {
-  if (word.size() < 16 || !has_digit(word)) return false;
-  if (all(word, is_hex)) return true;
-  return std::ranges::any_of(word, is_upper) && std::ranges::any_of(word, is_lower);
+bool is_hash(const ScannedWord& word) {
+  return word.size >= 16 && (word.is_only(kHex) || (word.has(kUpper) && word.has(kLower)));
 }
 
 /// 12, 3.14, 29th, 40ms.
 bool is_number(std::string_view word) {
-  const std::size_t end = word.find_first_not_of("0123456789.");
-  if (end == 0) return false;
-  return end == std::string_view::npos ||
-         (word.size() - end <= 2 && all(word.substr(end), is_letter));
+  const auto* const rest =
+      std::ranges::find_if_not(word, [](char c) { return is_digit(c) || c == '.'; });
+  const auto unit = static_cast<std::size_t>(word.end() - rest);
+  return unit < word.size() && unit <= 2 &&
+         std::ranges::all_of(word.substr(word.size() - unit), is_letter);
 }
 
 /// One of its pieces has letters and digits.
@@ -164,19 +204,23 @@ bool is_mixed(std::string_view word) {
   return false;
 }
 
-WordShape shape_with_digits(std::string_view word) {
-  if (is_date(word)) return WordShape::kDate;
-  if (is_time(word)) return WordShape::kTime;
-  if (all(word, is_digit)) return is_unix_time(word) ? WordShape::kUnixTime : WordShape::kNumber;
-  if (is_number(word)) return WordShape::kNumber;
-  if (is_uuid(word) || is_prefixed_id(word)) return WordShape::kId;
-  if (is_hash(word)) return WordShape::kHash;
-  return is_mixed(word) ? WordShape::kNonce : WordShape::kText;
+WordShape shape_with_digits(std::string_view word, const ScannedWord& read) {
+  const bool is_joined = read.has(kJoin);
+  const bool is_whole = read.is_only(kDigit);
+  if ((is_joined || is_whole) && is_date(word)) return WordShape::kDate;
+  if (is_joined && is_time(word)) return WordShape::kTime;
+  if (is_whole) return is_unix_time(word) ? WordShape::kUnixTime : WordShape::kNumber;
+  if (is_digit(word[0]) && is_number(word)) return WordShape::kNumber;
+  const bool has_pieces = is_joined || read.has(kUnderscore);
+  if (has_pieces && (is_uuid(word) || is_prefixed_id(word))) return WordShape::kId;
+  if (is_hash(read)) return WordShape::kHash;
+  const bool is_nonce = has_pieces ? is_mixed(word) : read.has(kLetter);
+  return is_nonce ? WordShape::kNonce : WordShape::kText;
 }
 
-WordShape shape_of(std::string_view word) {
+WordShape shape_of(std::string_view word, const ScannedWord& read) {
   if (word.empty()) return WordShape::kPunctuation;
-  if (has_digit(word)) return shape_with_digits(word);
+  if (read.has(kDigit)) return shape_with_digits(word, read);
   if (is_calendar(word)) return WordShape::kCalendar;
   return is_clock(word) ? WordShape::kClock : WordShape::kText;
 }
@@ -193,36 +237,43 @@ bool joins(std::string_view text, std::size_t at) {
 }
 
 /// Of "2026-11-29T14:05" the first ten: the time changes more often than the date.
-bool ends_date(std::string_view word, std::string_view rest) {
-  return word.size() == 10 && rest.size() > 1 && rest[0] == 'T' && is_digit(rest[1]) &&
-         is_date(word);
+bool begins_with_date_and_time(std::string_view text) {
+  return text.size() > 11 && text[10] == 'T' && is_digit(text[11]) && is_digit(text[0]) &&
+         is_date(text.substr(0, 10));
 }
 
-std::size_t word_length(std::string_view text) {
-  std::size_t end = 0;
+ScannedWord scan_word(std::string_view text) {
+  ScannedWord word;
   if (!text.empty() && is_foreign(text[0])) {
-    while (end < std::min(text.size(), kLongestForeign) && is_foreign(text[end])) ++end;
-    return end;
+    const std::size_t most = std::min(text.size(), kLongestForeign);
+    while (word.size < most && is_foreign(text[word.size])) word.add(kForeign);
+    return word;
   }
-  while (end < std::min(text.size(), kLongestWord) &&
-         (is_ascii_word(text[end]) || joins(text, end))) {
-    if (ends_date(text.substr(0, end), text.substr(end))) break;
-    ++end;
+  const std::size_t most =
+      begins_with_date_and_time(text) ? 10 : std::min(text.size(), kLongestWord);
+  while (word.size < most) {
+    const unsigned classes = class_of(text[word.size]);
+    if ((classes & kWord) == 0 && ((classes & kJoin) == 0 || !joins(text, word.size))) break;
+    word.add(classes);
   }
-  return end;
+  return word;
 }
 
 std::size_t gap_length(std::string_view text, std::size_t most) {
+  most = std::min(text.size(), most);
   std::size_t end = 0;
-  while (end < std::min(text.size(), most) && !is_word(text[end]) && !is_foreign(text[end])) ++end;
+  while (end < most && (class_of(text[end]) & (kWord | kForeign)) == 0) ++end;
   return end;
 }
 
-std::uint16_t print_of_word(std::string_view word, const PrintKey& key) {
+/// Of a word that has this print.
+std::uint16_t hidden_word(std::string_view word, const ScannedWord& read, std::uint64_t print,
+                          const PrintKey& key) {
+  const auto hidden = static_cast<std::uint16_t>(print);
+  if (!read.is_only(kDigit)) return hidden;
   std::uint64_t value = 0;
-  const auto read = std::from_chars(word.data(), word.data() + word.size(), value);
-  const bool is_whole = read.ec == std::errc() && read.ptr == word.data() + word.size();
-  return is_whole && !word.empty() ? key.hide(value) : static_cast<std::uint16_t>(key.print(word));
+  const auto number = std::from_chars(word.data(), word.data() + word.size(), value);
+  return number.ec == std::errc() ? key.hide(value) : hidden;
 }
 
 }  // namespace
@@ -230,14 +281,19 @@ std::uint16_t print_of_word(std::string_view word, const PrintKey& key) {
 void append_words(std::vector<WordPrint>& out, std::string_view text, const PrintKey& key) {
   text = text.substr(0, kPrintedBytes);
   while (!text.empty()) {
-    const std::size_t word = word_length(text);
-    const std::size_t all = word + gap_length(text.substr(word), kLongestPrint - word);
-    const std::string_view shown = text.substr(0, word);
-    out.push_back({.digest = static_cast<std::uint32_t>(key.print(text.substr(0, all))),
-                   .word = print_of_word(shown, key),
-                   .length = static_cast<std::uint8_t>(all),
-                   .shape = shape_of(shown)});
-    text.remove_prefix(all);
+    const ScannedWord read = scan_word(text);
+    const std::string_view word = text.substr(0, read.size);
+    const std::size_t gap = gap_length(text.substr(read.size), kLongestPrint - read.size);
+    const std::uint64_t print = key.print(word);
+    // Most words stand before one space.
+    const bool is_spaced = gap == 1 && text[read.size] == ' ';
+    const std::uint64_t all =
+        is_spaced ? print >> 32U : key.print(print, key.print(text.substr(read.size, gap)));
+    out.push_back({.digest = static_cast<std::uint32_t>(all),
+                   .word = hidden_word(word, read, print, key),
+                   .length = static_cast<std::uint8_t>(read.size + gap),
+                   .shape = shape_of(word, read)});
+    text.remove_prefix(read.size + gap);
   }
 }
 
