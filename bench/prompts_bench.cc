@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // What does a miss cost that is compared with the tenant's earlier prompts? By the length of the prompt, and with as
-// many earlier ones as 16 MiB hold: the next turn of a conversation, and a prompt whose first line has changed.
+// many earlier ones as 16 MiB hold: the next turn of a conversation, a prompt whose first line has changed, and
+// prompts that share nothing, each kept in the place of the oldest.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -57,8 +59,40 @@ void BM_ChainAlone(benchmark::State& state) {
 void BM_NextTurn(benchmark::State& state) { compare(state, "1"); }
 void BM_ChangedFirstLine(benchmark::State& state) { compare(state, "2"); }
 
+/// Words of letters and digits, other ones each time.
+void renew(std::string& text, std::uint64_t& chance) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (i % 16 == 0) chance = chance * 6364136223846793005U + 1442695040888963407U;
+    const auto digit = static_cast<char>(chance >> (4 * (i % 16)) & 0xFU);
+    text[i] = i % 16 == 15 ? ' ' : static_cast<char>(digit < 10 ? '0' + digit : 'W' + digit);
+  }
+}
+
+void BM_OfOthers(benchmark::State& state) {
+  PromptHistory history(16_MiB, Secret{std::byte{1}});
+  ApiRequest request = turn(16, "1", 1, "?");
+  request.scope.messages.erase(request.scope.messages.begin(), request.scope.messages.end() - 1);
+  request.question.resize(static_cast<std::size_t>(state.range(0)));
+  std::uint64_t chance = 1;
+  const auto miss = [&] {
+    renew(request.question, chance);
+    const auto made = history.compare_with_closest("a", request, content_chain(request), {});
+    history.add("a", made.now);
+    history.counted("a", made.now, 100);
+  };
+  std::size_t before = 0;
+  do {
+    before = history.size();
+    for (int i = 0; i < 100; ++i) miss();
+  } while (history.size() > before);
+  for (auto _ : state) miss();
+  state.counters["kept"] = static_cast<double>(history.size());
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+
 BENCHMARK(BM_ChainAlone)->RangeMultiplier(8)->Range(1 << 10, 1 << 19);
 BENCHMARK(BM_NextTurn)->RangeMultiplier(8)->Range(1 << 10, 1 << 19);
+BENCHMARK(BM_OfOthers)->RangeMultiplier(8)->Range(1 << 9, 1 << 15);
 BENCHMARK(BM_ChangedFirstLine)->RangeMultiplier(8)->Range(1 << 10, 1 << 19);
 
 }  // namespace

@@ -11,26 +11,28 @@
 namespace afterimage {
 namespace {
 
-constexpr std::uint64_t kNode = 48;       // of an index
+constexpr std::uint64_t kNode = 48;       // of a table
 constexpr std::uint64_t kOverhead = 256;  // of a prompt
 constexpr std::uint64_t kId = 64;         // of an answer's id
 constexpr std::size_t kIdsOfAPrompt = 256;
 
-/// What a prompt is found by when its beginning has changed.
-std::vector<std::uint64_t> anchors_of(const PromptRecord& prompt) {
-  std::vector<std::uint64_t> messages;
-  std::vector<std::uint64_t> before;
-  for (const auto& part : prompt.parts) {
-    const PartKind kind = part->place.kind;
-    if ((kind == PartKind::kMessages || kind == PartKind::kPrompt) && messages.empty()) {
-      messages.push_back(part->digest);
-    }
-    if (kind == PartKind::kSystem || (kind == PartKind::kTools && part->place.index == 0)) {
-      before.push_back(part->digest);
-    }
+bool is_anchor(const PartRecord& part) {
+  const PartKind kind = part.place.kind;
+  return kind == PartKind::kSystem || (kind == PartKind::kTools && part.place.index == 0);
+}
+
+/// What a prompt is found by when its beginning has changed: its first message, which says the most, then
+/// its system prompt and its first tool. Until `visit` returns true.
+void find_anchor(const PromptRecord& prompt, const auto& visit) {
+  const auto first = std::ranges::find_if(prompt.parts, [](const auto& part) {
+    return part->place.kind == PartKind::kMessages || part->place.kind == PartKind::kPrompt;
+  });
+  if (first != prompt.parts.end() && visit((*first)->digest)) return;
+  // They stand before it.
+  for (const auto& part :
+       std::ranges::subrange(prompt.parts.begin(), first) | std::views::reverse) {
+    if (is_anchor(*part) && visit(part->digest)) return;
   }
-  std::ranges::copy(std::views::reverse(before), std::back_inserter(messages));
-  return messages;
 }
 
 Bytes charge_of(const PromptRecord& prompt) {
@@ -53,7 +55,7 @@ std::size_t PromptHistory::shared_links(const Held& held, const std::vector<std:
   return static_cast<std::size_t>(end - links.begin());
 }
 
-std::optional<PromptHistory::Kept> PromptHistory::find_by_links(
+std::optional<PromptHistory::Seen> PromptHistory::find_by_links(
     const std::string& tenant, const std::vector<std::uint64_t>& links,
     const PromptOrigin& origin) const {
   const MutexLock lock(mutex_);
@@ -61,29 +63,27 @@ std::optional<PromptHistory::Kept> PromptHistory::find_by_links(
   if (found == tenants_.end()) return std::nullopt;
   const Held& held = found->second;
   if (const std::size_t shared = shared_links(held, links); shared > 0) {
-    return held.by_age.at(held.by_link.at(links[shared - 1]));
+    return held.by_age.at(held.by_link.find(links[shared - 1])).seen;
   }
-  const auto same = held.by_conversation.find(print_of(origin.conversation));
-  if (!origin.conversation.empty() && same != held.by_conversation.end()) {
-    return held.by_age.at(same->second);
+  if (!origin.conversation.empty()) {
+    const Order same = held.by_conversation.find(print_of(origin.conversation));
+    if (same != 0) return held.by_age.at(same).seen;
   }
-  const Kept& last = held.by_age.rbegin()->second;
+  const Seen& last = held.by_age.rbegin()->second.seen;
   return last.prompt->origin.operation == origin.operation ? std::optional(last) : std::nullopt;
 }
 
-std::vector<PromptHistory::Kept> PromptHistory::find_by_parts(const std::string& tenant,
-                                                              const PromptRecord& prompt) const {
+std::optional<PromptHistory::Seen> PromptHistory::find_by_parts(const std::string& tenant,
+                                                                const PromptRecord& prompt) const {
   const MutexLock lock(mutex_);
-  std::vector<Kept> kept;
   const auto found = tenants_.find(tenant);
-  if (found == tenants_.end()) return kept;
-  for (const std::uint64_t digest : anchors_of(prompt)) {
-    const auto known = found->second.by_part.find(digest);
-    if (known == found->second.by_part.end()) continue;
-    kept.push_back(found->second.by_age.at(known->second));
-    break;  // the first message says more than the system prompt
-  }
-  return kept;
+  if (found == tenants_.end()) return std::nullopt;
+  Order known = 0;
+  find_anchor(prompt, [&](std::uint64_t digest) {
+    known = found->second.by_part.find(digest);
+    return known != 0;
+  });
+  return known == 0 ? std::nullopt : std::optional(found->second.by_age.at(known).seen);
 }
 
 PromptHistory::Comparison PromptHistory::compare_with_closest(const std::string& tenant,
@@ -95,17 +95,16 @@ PromptHistory::Comparison PromptHistory::compare_with_closest(const std::string&
   Comparison made;
   made.now = recorder_.record(request, std::move(links), std::move(origin),
                               closest.has_value() ? closest->prompt.get() : nullptr);
-  std::vector<Kept> candidates = find_by_parts(tenant, *made.now);
-  if (closest.has_value()) candidates.insert(candidates.begin(), *std::move(closest));
+  const auto resembling = find_by_parts(tenant, *made.now);
   std::optional<PromptDivergence> best;
-  for (const Kept& candidate : candidates) {
-    if (candidate.prompt == made.earlier) continue;
-    const PromptDivergence divergence = compare(*made.now, *candidate.prompt);
+  for (const std::optional<Seen>* const candidate : {&std::as_const(closest), &resembling}) {
+    if (!candidate->has_value() || (*candidate)->prompt == made.earlier) continue;
+    const PromptDivergence divergence = compare(*made.now, *(*candidate)->prompt);
     if (best.has_value() && !is_closer(divergence, *best)) continue;
     best = divergence;
-    made.earlier = candidate.prompt;
-    made.server = candidate.server;
-    made.earlier_tokens = candidate.tokens;
+    made.earlier = (*candidate)->prompt;
+    made.server = (*candidate)->server;
+    made.earlier_tokens = (*candidate)->tokens;
   }
   made.report = first_report(best.value_or(PromptDivergence{.total_bytes = made.now->bytes}));
   return made;
@@ -122,7 +121,7 @@ std::optional<PromptReport> PromptHistory::compare_with_response(const std::stri
     if (held == tenants_.end()) return std::nullopt;
     const auto named = held->second.by_id.find(recorder_.key().print(id));
     if (named == held->second.by_id.end()) return std::nullopt;
-    earlier = held->second.by_age.at(named->second.prompt).prompt;
+    earlier = held->second.by_age.at(named->second.prompt).seen.prompt;
     bytes = named->second.bytes;
   }
   PromptDivergence divergence = compare(now, *earlier);
@@ -136,9 +135,9 @@ void PromptHistory::add(const std::string& tenant, const Shared& prompt,
                         const PromptServer& server) {
   if (!is_enabled() || prompt->links.empty()) return;
   const MutexLock lock(mutex_);
-  const auto held = tenants_.try_emplace(tenant).first;
-  if (held->second.by_age.empty()) by_size_.emplace(0, tenant);
-  insert(held, {.prompt = prompt, .server = server, .ids = {}});
+  const auto held = tenants_.try_emplace(tenant, recorder_.key().print(1, 0)).first;
+  if (held->second.by_age.empty()) by_size_.insert({.bytes = 0, .tenant = &held->first});
+  insert(held, {.seen = {.prompt = prompt, .server = server}, .ids = {}});
   trim_to_capacity();
 }
 
@@ -146,37 +145,42 @@ void PromptHistory::counted(const std::string& tenant, const Shared& prompt, std
   const MutexLock lock(mutex_);
   const auto held = tenants_.find(tenant);
   if (held == tenants_.end() || prompt->links.empty()) return;
-  const auto known = held->second.by_link.find(prompt->links.back());
-  if (known == held->second.by_link.end()) return;
-  Kept& kept = held->second.by_age.at(known->second);
-  if (kept.prompt == prompt) kept.tokens = tokens;
+  const Order known = held->second.by_link.find(prompt->links.back());
+  if (known == 0) return;
+  Seen& seen = held->second.by_age.at(known).seen;
+  if (seen.prompt == prompt) seen.tokens = tokens;
 }
 
 void PromptHistory::charge(Tenants::iterator tenant, Bytes more, Bytes less) {
-  by_size_.erase({tenant->second.bytes.value(), tenant->first});
-  tenant->second.bytes = tenant->second.bytes + more - less;
+  Held& held = tenant->second;
+  auto node = by_size_.extract({.bytes = held.bytes.value(), .tenant = &tenant->first});
+  held.bytes = held.bytes + more - less;
   bytes_ = bytes_ + more - less;
-  by_size_.emplace(tenant->second.bytes.value(), tenant->first);
+  node.value().bytes = held.bytes.value();
+  by_size_.insert(std::move(node));
 }
 
 void PromptHistory::insert(Tenants::iterator tenant, Kept kept) {
   Held& held = tenant->second;
-  const Shared prompt = kept.prompt;
+  const Shared prompt = kept.seen.prompt;
   const Order order = ++last_;
   const std::size_t shared = shared_links(held, prompt->links);
-  const Order before = shared == 0 ? 0 : held.by_link.at(prompt->links[shared - 1]);
+  const Order before = shared == 0 ? 0 : held.by_link.find(prompt->links[shared - 1]);
   Bytes more = charge_of(*prompt);
   for (const auto& part : prompt->parts) {
-    if (++held.uses[part.get()] == 1) more = more + part->size();
+    if (++part->uses == 1) more = more + part->size();
   }
-  for (const std::uint64_t link : prompt->links) held.by_link[link] = order;
-  for (const std::uint64_t part : anchors_of(*prompt)) held.by_part[part] = order;
+  for (const std::uint64_t link : prompt->links) held.by_link.set(link, order);
+  find_anchor(*prompt, [&](std::uint64_t part) {
+    held.by_part.set(part, order);
+    return false;
+  });
   const std::string& conversation = prompt->origin.conversation;
-  if (!conversation.empty()) held.by_conversation[print_of(conversation)] = order;
+  if (!conversation.empty()) held.by_conversation.set(print_of(conversation), order);
   charge(tenant, more, Bytes(0));
   // The next turn of a conversation takes the place of the one before it.
-  const bool is_next = before != 0 && held.by_age.at(before).prompt->links.size() == shared;
-  held.by_age.emplace(order, std::move(kept));
+  const bool is_next = before != 0 && held.by_age.at(before).seen.prompt->links.size() == shared;
+  held.by_age.emplace_hint(held.by_age.end(), order, std::move(kept));
   if (is_next) take_place_of(tenant, before, order);
 }
 
@@ -197,24 +201,21 @@ void PromptHistory::take_place_of(Tenants::iterator tenant, Order before, Order 
 void PromptHistory::remove(Tenants::iterator tenant, Order order) {
   Held& held = tenant->second;
   const auto kept = held.by_age.find(order);
-  const Shared prompt = kept->second.prompt;
-  const auto forget = [order](Index& index, std::uint64_t key) {
-    const auto found = index.find(key);
-    if (found != index.end() && found->second == order) index.erase(found);
-  };
-  for (const std::uint64_t link : prompt->links) forget(held.by_link, link);
-  for (const std::uint64_t part : anchors_of(*prompt)) forget(held.by_part, part);
-  forget(held.by_conversation, print_of(prompt->origin.conversation));
+  const Shared prompt = kept->second.seen.prompt;
+  for (const std::uint64_t link : prompt->links) held.by_link.erase(link, order);
+  find_anchor(*prompt, [&](std::uint64_t part) {
+    held.by_part.erase(part, order);
+    return false;
+  });
+  const std::string& conversation = prompt->origin.conversation;
+  if (!conversation.empty()) held.by_conversation.erase(print_of(conversation), order);
   Bytes less = charge_of(*prompt);
   for (const std::uint64_t id : kept->second.ids) {
     held.by_id.erase(id);
     less = less + Bytes(kId);
   }
   for (const auto& part : prompt->parts) {
-    const auto use = held.uses.find(part.get());
-    if (--use->second > 0) continue;
-    held.uses.erase(use);
-    less = less + part->size();
+    if (--part->uses == 0) less = less + part->size();
   }
   held.by_age.erase(kept);
   charge(tenant, Bytes(0), less);
@@ -222,7 +223,7 @@ void PromptHistory::remove(Tenants::iterator tenant, Order order) {
 
 void PromptHistory::trim_to_capacity() {
   while (bytes_ > capacity_) {
-    const auto largest = tenants_.find(by_size_.rbegin()->second);
+    const auto largest = tenants_.find(*by_size_.rbegin()->tenant);
     remove(largest, largest->second.by_age.begin()->first);
     drop_if_empty(largest);
   }
@@ -230,7 +231,7 @@ void PromptHistory::trim_to_capacity() {
 
 void PromptHistory::drop_if_empty(Tenants::iterator tenant) {
   if (!tenant->second.by_age.empty()) return;
-  by_size_.erase({tenant->second.bytes.value(), tenant->first});
+  by_size_.erase({.bytes = tenant->second.bytes.value(), .tenant = &tenant->first});
   tenants_.erase(tenant);
 }
 
@@ -240,11 +241,11 @@ void PromptHistory::name(const std::string& tenant, std::string_view id, const S
   const MutexLock lock(mutex_);
   const auto held = tenants_.find(tenant);
   if (held == tenants_.end() || prompt->links.empty()) return;
-  const auto known = held->second.by_link.find(prompt->links.back());
-  if (known == held->second.by_link.end()) return;
-  const Named named{.prompt = known->second, .bytes = prompt->bytes};
+  const Order known = held->second.by_link.find(prompt->links.back());
+  if (known == 0) return;
+  const Named named{.prompt = known, .bytes = prompt->bytes};
   if (!held->second.by_id.emplace(print, named).second) return;
-  held->second.by_age.at(known->second).ids.push_back(print);
+  held->second.by_age.at(known).ids.push_back(print);
   charge(held, Bytes(kId), Bytes(0));
   trim_to_capacity();
 }
@@ -283,17 +284,24 @@ void PromptHistory::check_invariants() const {
   const MutexLock lock(mutex_);
   std::uint64_t all = 0;
   for (const auto& [tenant, held] : tenants_) {
-    AFI_CHECK(!held.by_age.empty() && by_size_.contains({held.bytes.value(), tenant}));
+    AFI_CHECK(!held.by_age.empty() &&
+              by_size_.contains({.bytes = held.bytes.value(), .tenant = &tenant}));
     std::uint64_t bytes = kId * held.by_id.size();
-    for (const auto& [part, uses] : held.uses) bytes += part->size().value();
+    std::unordered_map<const PartRecord*, std::uint32_t> uses;
     for (const auto& [order, kept] : held.by_age) {
-      bytes += charge_of(*kept.prompt).value();
-      for (const std::uint64_t link : kept.prompt->links) {
-        AFI_CHECK(held.by_link.at(link) >= order);
-      }
+      const PromptRecord& prompt = *kept.seen.prompt;
+      bytes += charge_of(prompt).value();
+      for (const std::uint64_t link : prompt.links) AFI_CHECK(held.by_link.find(link) >= order);
+      for (const auto& part : prompt.parts) ++uses[part.get()];
     }
-    for (const Index* index : {&held.by_link, &held.by_part, &held.by_conversation}) {
-      for (const auto& [key, order] : *index) AFI_CHECK(held.by_age.contains(order));
+    for (const auto& [part, times] : uses) {
+      AFI_CHECK(part->uses == times);
+      bytes += part->size().value();
+    }
+    for (const PrintTable* table : {&held.by_link, &held.by_part, &held.by_conversation}) {
+      table->check_invariants();
+      table->for_each(
+          [&](std::uint64_t /*print*/, Order order) { AFI_CHECK(held.by_age.contains(order)); });
     }
     for (const auto& [id, named] : held.by_id) AFI_CHECK(held.by_age.contains(named.prompt));
     AFI_CHECK(held.bytes == Bytes(bytes));

@@ -20,6 +20,7 @@
 #include "afterimage/units.h"
 #include "foundation/platform/mutex.h"
 #include "gateway/prompts/content_chain.h"
+#include "gateway/prompts/print_table.h"
 #include "gateway/prompts/prompt_record.h"
 #include "gateway/prompts/prompt_report.h"
 
@@ -79,36 +80,48 @@ class PromptHistory {
   void check_invariants() const;
 
  private:
-  using Order = std::uint64_t;  // of age
-  using Index = std::unordered_map<std::uint64_t, Order>;
+  using Order = std::uint64_t;  // of age, from 1 on
   struct Named {
     Order prompt;
     std::uint64_t bytes;  // a later turn took its place, which begins with so many bytes of it
   };
-  struct Kept {
+  /// A prompt that a server has read.
+  struct Seen {
     Shared prompt;
     PromptServer server;
-    std::uint64_t tokens = 0;        // 0: unknown
+    std::uint64_t tokens = 0;  // 0: unknown
+  };
+  struct Kept {
+    Seen seen;
     std::vector<std::uint64_t> ids;  // of its answers
   };
   struct Held {
+    explicit Held(std::uint64_t secret)
+        : by_link(secret), by_part(secret), by_conversation(secret) {}
+
     std::map<Order, Kept> by_age;
-    Index by_link;          // the newest prompt with that link
-    Index by_part;          // the newest with that system prompt, first message or first tool
-    Index by_conversation;  // the newest
+    PrintTable by_link;          // the newest prompt with that link
+    PrintTable by_part;          // the newest with that system prompt, first message or first tool
+    PrintTable by_conversation;  // the newest
     std::unordered_map<std::uint64_t, Named> by_id;
-    std::unordered_map<const PartRecord*, std::uint32_t> uses;
     Bytes bytes{0};
   };
   using Tenants = std::map<std::string, Held, std::less<>>;
+  struct HeldBytes {
+    std::uint64_t bytes = 0;
+    const std::string* tenant = nullptr;  // its key in tenants_
+    bool operator<(const HeldBytes& other) const {
+      return bytes != other.bytes ? bytes < other.bytes : *tenant < *other.tenant;
+    }
+  };
 
   [[nodiscard]] static std::size_t shared_links(const Held& held,
                                                 const std::vector<std::uint64_t>& links);
-  [[nodiscard]] std::optional<Kept> find_by_links(const std::string& tenant,
+  [[nodiscard]] std::optional<Seen> find_by_links(const std::string& tenant,
                                                   const std::vector<std::uint64_t>& links,
                                                   const PromptOrigin& origin) const;
-  [[nodiscard]] std::vector<Kept> find_by_parts(const std::string& tenant,
-                                                const PromptRecord& prompt) const;
+  [[nodiscard]] std::optional<Seen> find_by_parts(const std::string& tenant,
+                                                  const PromptRecord& prompt) const;
   [[nodiscard]] std::uint64_t print_of(const std::string& conversation) const {
     return recorder_.key().print(conversation);
   }
@@ -123,7 +136,7 @@ class PromptHistory {
   const Bytes capacity_;
   mutable Mutex mutex_;
   Tenants tenants_ AFI_GUARDED_BY(mutex_);
-  std::set<std::pair<std::uint64_t, std::string>> by_size_ AFI_GUARDED_BY(mutex_);
+  std::set<HeldBytes> by_size_ AFI_GUARDED_BY(mutex_);
   Order last_ AFI_GUARDED_BY(mutex_) = 0;
   Bytes bytes_ AFI_GUARDED_BY(mutex_){0};
 };

@@ -42,6 +42,8 @@ struct PartRecord {
   std::uint32_t height = 0;
   bool has_content = false;      // media with bytes, not by address
   std::vector<WordPrint> words;  // of its text
+  /// How many prompts of the tenant's history have it. The history's lock guards it.
+  mutable std::uint32_t uses = 0;
 
   [[nodiscard]] Bytes size() const;
 };
