@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <string>
+#include <span>
+#include <string_view>
 
 #include "afterimage/question.h"
 #include "caches/answers/eligibility.h"
@@ -58,14 +59,10 @@ constexpr auto kBeginsTimePart = [] {
   return begins;
 }();
 
-bool has_time_part(std::string_view text) {
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (!kBeginsTimePart[static_cast<unsigned char>(text[at])]) continue;
-    const std::string_view rest = text.substr(at);
-    const auto begins = [&](std::string_view part) { return rest.starts_with(part); };
-    if (std::ranges::any_of(kTimeParts, begins)) return true;
-  }
-  return false;
+bool begins_with_time_part(std::string_view text) {
+  if (!kBeginsTimePart[static_cast<unsigned char>(text.front())]) return false;
+  return std::ranges::any_of(kTimeParts,
+                             [&](std::string_view part) { return text.starts_with(part); });
 }
 
 /// The phrases that begin with a byte: from `begin` to before `end`.
@@ -83,6 +80,18 @@ constexpr auto kTimeWordsByFirst = [] {
   }
   return ranges;
 }();
+
+/// By the first byte of a phrase, its second bytes: a bit each for their last six bits.
+constexpr auto kSecondsOfTimeWords = [] {
+  std::array<std::uint64_t, 256> seconds{};
+  for (const std::string_view word : kTimeWords) {
+    seconds[static_cast<unsigned char>(word[0])] |= std::uint64_t{1}
+                                                    << (static_cast<unsigned char>(word[1]) & 63U);
+  }
+  return seconds;
+}();
+constexpr std::size_t kLongestTimeWord =
+    std::ranges::max(kTimeWords, {}, &std::string_view::size).size();
 
 /// What each byte is in spaced text: letters in lower case, digits, apostrophes and what is beyond
 /// ASCII as they are; 0: it parts words.
@@ -104,41 +113,47 @@ struct WordByte {
   std::size_t bytes = 1;
 };
 WordByte word_byte(std::string_view text) {
-  if (text.starts_with("\xE2\x80") && text.size() > 2) {  // U+2000 to U+203F
+  const char first = text.front();
+  if (first == '\xE2' && text.starts_with("\xE2\x80") && text.size() > 2) {  // U+2000 to U+203F
     return {.value = text[2] == '\x99' ? '\'' : '\0', .bytes = 3};
   }
-  for (const std::string_view mark : {"\u00A0", "¿", "¡", "«", "»"}) {
-    if (text.starts_with(mark)) return {.value = '\0', .bytes = mark.size()};
-  }
-  return {.value = kWordBytes[static_cast<unsigned char>(text.front())], .bytes = 1};
-}
-
-/// Lower case, with one space between words and after the last.
-std::string spaced(std::string_view text) {
-  std::string words;
-  words.resize_and_overwrite(text.size() + 1, [&](char* out, std::size_t /*size*/) {
-    std::size_t size = 0;
-    for (std::size_t at = 0; at < text.size();) {
-      const bool is_plain = !ascii::is_beyond(text[at]);
-      const WordByte read = is_plain ? WordByte{kWordBytes[static_cast<unsigned char>(text[at])], 1}
-                                     : word_byte(text.substr(at));
-      at += read.bytes;
-      const char word = read.value;
-      if (word != '\0') {
-        out[size++] = word;
-      } else if (size > 0 && out[size - 1] != ' ') {
-        out[size++] = ' ';
-      }
+  if (first == '\xC2') {
+    for (const std::string_view mark : {"\u00A0", "¿", "¡", "«", "»"}) {
+      if (text.starts_with(mark)) return {.value = '\0', .bytes = mark.size()};
     }
-    out[size++] = ' ';
-    return size;
-  });
-  return words;
+  }
+  return {.value = kWordBytes[static_cast<unsigned char>(first)], .bytes = 1};
 }
 
-/// Whether the text begins with one of the phrases.
-bool begins_with_time(std::string_view words) {
-  const TimeWordRange range = kTimeWordsByFirst[static_cast<unsigned char>(words.front())];
+/// Lower case, with one space between words and after the last, as far as `out` has room.
+std::string_view spaced(std::string_view text, std::span<char> out) {
+  std::size_t size = 0;
+  for (std::size_t at = 0; at < text.size() && size < out.size();) {
+    const WordByte read = word_byte(text.substr(at));
+    at += read.bytes;
+    if (read.value != '\0') {
+      out[size++] = read.value;
+    } else if (size > 0 && out[size - 1] != ' ') {
+      out[size++] = ' ';
+    }
+  }
+  if (size < out.size()) out[size++] = ' ';
+  return {out.data(), size};
+}
+
+/// Whether a text that begins with a word begins with one of the phrases.
+bool begins_with_time_word(std::string_view text) {
+  const auto first = static_cast<unsigned char>(kWordBytes[static_cast<unsigned char>(text[0])]);
+  const bool is_plain = text.size() > 1 && !ascii::is_beyond(text[0]) && !ascii::is_beyond(text[1]);
+  if (is_plain) {
+    const char second = kWordBytes[static_cast<unsigned char>(text[1])];
+    const auto place = static_cast<unsigned char>(second == '\0' ? ' ' : second) & 63U;
+    if ((kSecondsOfTimeWords[first] >> place & 1U) == 0) return false;
+  }
+  const TimeWordRange range = kTimeWordsByFirst[first];
+  if (range.begin == range.end) return false;
+  std::array<char, kLongestTimeWord> beginning{};
+  const std::string_view words = spaced(text, beginning);
   for (std::size_t i = range.begin; i < range.end; ++i) {
     if (words.starts_with(kTimeWords[i])) return true;
   }
@@ -153,13 +168,28 @@ std::string_view to_string(ReuseLimit limit) {
 }
 
 bool depends_on_time(std::string_view question) {
-  if (has_time_part(question)) return true;
-  const std::string words = spaced(question);
-  // One pass over the question's words, however many phrases there are.
-  std::string_view rest = words;
-  while (!rest.empty()) {
-    if (begins_with_time(rest)) return true;
-    rest.remove_prefix(rest.find(' ') + 1);
+  const auto is_plain_word = [](char c) {
+    return !ascii::is_beyond(c) && kWordBytes[static_cast<unsigned char>(c)] != '\0';
+  };
+  // One pass, however many phrases there are.
+  bool is_in_word = false;
+  while (!question.empty()) {
+    if (is_plain_word(question.front())) {
+      if (!is_in_word && begins_with_time_word(question)) return true;
+      is_in_word = true;
+      const auto* const end = std::ranges::find_if_not(question, is_plain_word);
+      question.remove_prefix(static_cast<std::size_t>(end - question.begin()));
+      continue;
+    }
+    WordByte read;
+    if (ascii::is_beyond(question.front())) {
+      if (begins_with_time_part(question)) return true;
+      read = word_byte(question);
+    }
+    const bool is_word = read.value != '\0';
+    if (is_word && !is_in_word && begins_with_time_word(question)) return true;
+    is_in_word = is_word;
+    question.remove_prefix(read.bytes);
   }
   return false;
 }
