@@ -3,6 +3,7 @@
 #include "caches/language/question_words.h"
 
 #include <cstdint>
+#include <cstring>
 
 #include "caches/language/english.h"
 
@@ -60,9 +61,29 @@ constexpr auto kKinds = [] {
   return kinds;
 }();
 
+/// 0: none of these eight bytes has a kind, as most have none.
+std::uint64_t may_have_kinds(std::uint64_t eight) {
+  constexpr std::uint64_t kOnes = 0x0101010101010101U;
+  constexpr std::uint64_t kHighs = 0x8080808080808080U;
+  const auto is = [&](unsigned char c) {
+    const std::uint64_t differs = eight ^ (kOnes * c);
+    return (differs - kOnes) & ~differs;
+  };
+  return (eight | (eight - kOnes * 0x20U) | is('\'') | is('"') | is('`') | is(0x7F)) & kHighs;
+}
+
 unsigned kinds_in(std::string_view text) {
   unsigned kinds = 0;
-  for (const char c : text) kinds |= kKinds[static_cast<unsigned char>(c)];
+  const auto look_at = [&](std::string_view few) {
+    for (const char c : few) kinds |= kKinds[static_cast<unsigned char>(c)];
+  };
+  while (text.size() >= 8) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, text.data(), sizeof eight);
+    if (may_have_kinds(eight) != 0) look_at(text.substr(0, 8));
+    text.remove_prefix(8);
+  }
+  look_at(text);
   return kinds;
 }
 
@@ -185,16 +206,20 @@ std::string joined(std::span<const Word> words) {
   std::size_t size = 0;
   for (const Word& word : words) size += word.gap.size() + word.core.size() + word.tail.size();
   std::string text;
-  // libstdc++ 12 passes the capacity instead of the size.
-  text.resize_and_overwrite(size, [&](char* out, std::size_t /*capacity*/) {
-    for (const Word& word : words) {
-      for (const std::string_view part : {word.gap, word.core, word.tail}) {
-        out = std::ranges::copy(part, out).out;
+  text.reserve(size);
+  // Most words stand behind each other in the text that they are of, and are copied at once.
+  std::string_view run;
+  for (const Word& word : words) {
+    for (const std::string_view part : {word.gap, word.core, word.tail}) {
+      if (part.data() == run.data() + run.size()) {
+        run = {run.data(), run.size() + part.size()};
+      } else if (!part.empty()) {
+        text.append(run);
+        run = part;
       }
     }
-    return size;
-  });
-  return text;
+  }
+  return text.append(run);
 }
 
 }  // namespace afterimage
