@@ -209,20 +209,32 @@ void Counts::compared_prompt(const PromptReport& report, std::uint64_t decision)
   add(prompt_tokens_[3], report.lost_by_server());
   if (report.reason != PromptReason::kDiverges) return;
   const PromptDivergence& at = report.divergence;
-  metrics_
-      .counter("afterimage_prefix_divergence_total",
-               "Requests whose prompt differs from the closest earlier one before something that "
-               "both have",
-               {{"part", std::string(to_string(at.part->kind))},
-                {"looks", std::string(to_string(at.looks))}})
-      .add();
+  const MutexLock lock(mutex_);
+  auto known = divergences_.find({at.part->kind, at.looks});
+  if (known == divergences_.end()) {
+    known = divergences_
+                .emplace(std::pair(at.part->kind, at.looks),
+                         metrics_.counter("afterimage_prefix_divergence_total",
+                                          "Requests whose prompt differs from the closest earlier "
+                                          "one before something that both have",
+                                          {{"part", std::string(to_string(at.part->kind))},
+                                           {"looks", std::string(to_string(at.looks))}}))
+                .first;
+  }
+  known->second.add();
 }
 
 void Counts::upstream_answered(unsigned status) {
-  metrics_
-      .counter("afterimage_upstream_requests_total",
-               "Responses of the upstream or engine, by status", {{"code", std::to_string(status)}})
-      .add();
+  const MutexLock lock(mutex_);
+  auto known = answered_.find(status);
+  if (known == answered_.end()) {
+    known = answered_
+                .emplace(status, metrics_.counter("afterimage_upstream_requests_total",
+                                                  "Responses of the upstream or engine, by status",
+                                                  {{"code", std::to_string(status)}}))
+                .first;
+  }
+  known->second.add();
 }
 
 void Counts::upstream_failed(std::string_view kind) {

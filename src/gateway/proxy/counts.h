@@ -138,6 +138,8 @@ class Counts {
   std::map<std::string, TenantCounts, std::less<>> tenants_ AFI_GUARDED_BY(mutex_);
   using SeriesKey = std::tuple<std::string, Outcome, unsigned>;  // operation, outcome, status
   std::map<SeriesKey, MetricCounter, std::less<>> series_ AFI_GUARDED_BY(mutex_);
+  std::map<unsigned, MetricCounter> answered_ AFI_GUARDED_BY(mutex_);  // by the upstream's status
+  std::map<std::pair<PartKind, Looks>, MetricCounter> divergences_ AFI_GUARDED_BY(mutex_);
 };
 
 }  // namespace afterimage

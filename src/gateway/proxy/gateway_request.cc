@@ -240,17 +240,19 @@ Result<std::optional<std::string>> GatewayRequest::translated_body() {
 }
 
 Result<std::optional<std::string>> GatewayRequest::chat_body(const Stabilising& may) {
-  const FileLookup files = [this, find = gateway_.files_of(asked_.tenant)](std::string_view id) {
-    auto file = find(id);
-    if (file.has_value()) {
-      asked_.texts.push_back({sha256(std::as_bytes(std::span(*file->bytes)))});
-    }
-    return file;
+  const auto files = [this]() -> FileLookup {
+    return [this, find = gateway_.files_of(asked_.tenant)](std::string_view id) {
+      auto file = find(id);
+      if (file.has_value()) {
+        asked_.texts.push_back({sha256(std::as_bytes(std::span(*file->bytes)))});
+      }
+      return file;
+    };
   };
   if (translation_ != nullptr) {
     return translation_->request(
         *request_.body,
-        {.tenant = asked_.tenant.id, .files = files, .keeps_billing_lines = !may.billing_lines});
+        {.tenant = asked_.tenant.id, .files = files(), .keeps_billing_lines = !may.billing_lines});
   }
   std::optional<std::string> chat;
   if (asked_.operation != ApiOperation::kChat) return chat;
@@ -259,8 +261,9 @@ Result<std::optional<std::string>> GatewayRequest::chat_body(const Stabilising& 
     left_out_ = std::move(without->left_out);
     chat = std::move(without->body);
   }
-  if (!gateway_.files().is_enabled()) return chat;
-  AFI_TRY(auto with_files, with_uploaded_files(chat.has_value() ? *chat : *request_.body, files));
+  const std::string& body = chat.has_value() ? *chat : *request_.body;
+  if (!gateway_.files().is_enabled() || !names_stored_content(body)) return chat;
+  AFI_TRY(auto with_files, with_uploaded_files(body, files()));
   return with_files.has_value() ? std::move(with_files) : std::move(chat);
 }
 

@@ -215,6 +215,7 @@ std::string GatewayRequest::cache_salt() const {
   const std::string_view clients = asked_.api == nullptr ? "" : cache_salt_of(*asked_.api);
   const bool is_anonymous = asked_.tenant.id == "anonymous" && asked_.directives.name_space.empty();
   if (is_anonymous && clients.empty()) return {};
+  if (clients.empty()) return gateway_.spaces().cache_salt(asked_.tenant.cache_namespace);
   return derived_cache_salt(gateway_.parts().root, asked_.tenant.cache_namespace, clients);
 }
 

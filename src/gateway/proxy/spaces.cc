@@ -3,6 +3,7 @@
 #include "gateway/proxy/spaces.h"
 
 #include "afterimage/question.h"
+#include "gateway/proxy/cache_salt.h"
 
 namespace afterimage {
 namespace {
@@ -30,6 +31,18 @@ Result<std::shared_ptr<const TenantSpace>> Spaces::of(const ModelIdentity& model
   if (spaces_.size() >= kKept) spaces_.clear();
   spaces_.emplace(std::move(key), space);
   return space;
+}
+
+std::string Spaces::cache_salt(const TenantId& tenant) {
+  {
+    const MutexLock lock(mutex_);
+    if (const auto it = salts_.find(tenant.text()); it != salts_.end()) return it->second;
+  }
+  std::string salt = derived_cache_salt(root_, tenant, "");
+  const MutexLock lock(mutex_);
+  if (salts_.size() >= kKept) salts_.clear();
+  salts_.emplace(tenant.text(), salt);
+  return salt;
 }
 
 }  // namespace afterimage

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,7 +22,7 @@ struct TenantSpace {
   NamespaceId answers;  // answer_space()
 };
 
-/// A cache of tenants' namespaces: making one takes several hashes.
+/// A cache of tenants' namespaces, and of their salts: making one takes several hashes.
 /// Threads  Any.
 class Spaces {
  public:
@@ -30,12 +31,15 @@ class Spaces {
   [[nodiscard]] Result<std::shared_ptr<const TenantSpace>> of(const ModelIdentity& model,
                                                               const TenantId& tenant,
                                                               const std::string& tenant_name);
+  /// Of prompts whose client sends no `cache_salt`: gateway/proxy/cache_salt.h.
+  [[nodiscard]] std::string cache_salt(const TenantId& tenant);
 
  private:
   const Secret root_;
   Mutex mutex_;
   using Key = std::array<std::string, 3>;  // model, tenant, its name
   std::map<Key, std::shared_ptr<const TenantSpace>> spaces_ AFI_GUARDED_BY(mutex_);
+  std::map<std::string, std::string, std::less<>> salts_ AFI_GUARDED_BY(mutex_);  // by tenant
 };
 
 }  // namespace afterimage
