@@ -156,13 +156,23 @@ Awaitable<std::optional<HttpRefusal>> Connection::read_head(const HttpLimits& li
 
 std::optional<HttpRefusal> Connection::check_head() {
   const auto& head = parser_->get();
-  const std::size_t hosts = head.count(http::field::host);
+  std::size_t hosts = 0;
+  std::size_t lengths = 0;
+  std::size_t codings = 0;
+  std::string_view coding;
+  for (const auto& field : head) {
+    hosts += field.name() == http::field::host ? 1 : 0;
+    lengths += field.name() == http::field::content_length ? 1 : 0;
+    if (field.name() != http::field::transfer_encoding) continue;
+    ++codings;
+    coding = std::string_view(field.value());
+  }
   if (hosts > 1 || (hosts == 0 && head.version() >= 11)) {
     ++server_->malformed;
     return HttpRefusal{.status = 400, .why = "exactly one Host header is needed"};
   }
   // RFC 9112 6.3 lets a server take equal ones for one; others on the way may not.
-  if (head.count(http::field::content_length) > 1) {
+  if (lengths > 1) {
     ++server_->malformed;
     return HttpRefusal{.status = 400, .why = "at most one Content-Length header is allowed"};
   }
@@ -170,8 +180,6 @@ std::optional<HttpRefusal> Connection::check_head() {
     ++server_->malformed;
     return HttpRefusal{.status = 400, .why = "the request target must be a path in visible ASCII"};
   }
-  const std::size_t codings = head.count(http::field::transfer_encoding);
-  const std::string_view coding(head[http::field::transfer_encoding]);
   if (codings > 1 || (codings == 1 && !same_header(coding, "chunked"))) {
     ++server_->malformed;
     return HttpRefusal{.status = 501, .why = "the only supported Transfer-Encoding is chunked"};
