@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kKept = 64;
 constexpr std::string_view kMark = "_tokens\":";
-constexpr std::string_view kLlamaMark = "\"cache_n\":";
+constexpr std::string_view kLlamaMark = "_n\":";  // of "cache_n"
 constexpr std::uint64_t kMost = 1'000'000'000;
 
 /// nullopt: it is no count, or may go on in the next piece.
@@ -37,18 +37,23 @@ void UsageScan::feed(std::string_view bytes) {
 }
 
 void UsageScan::scan(std::string_view bytes) {
-  for (std::size_t at = bytes.find(kMark); at != std::string_view::npos;
-       at = bytes.find(kMark, at + 1)) {
+  std::optional<std::size_t> timing;  // the last one
+  for (std::size_t at = bytes.find('_'); at != std::string_view::npos;
+       at = bytes.find('_', at + 1)) {
     const std::string_view before = bytes.substr(0, at);
-    const auto count = count_in(bytes.substr(at + kMark.size(), kKept));
+    const std::string_view name = bytes.substr(at);
+    if (name.starts_with(kLlamaMark) && before.ends_with("\"cache")) timing = at;
+    if (!name.starts_with(kMark)) continue;
+    const auto count = count_in(name.substr(kMark.size(), kKept));
     if (!count.has_value()) continue;
     if (before.ends_with("\"prompt") || before.ends_with("\"input")) prompt_ = count;
     if (before.ends_with("\"completion") || before.ends_with("\"output")) output_ = count;
     if (before.ends_with("\"cached")) cached_ = count;
   }
-  const std::size_t timing = bytes.rfind(kLlamaMark);
-  if (timing == std::string_view::npos) return;
-  if (const auto count = count_in(bytes.substr(timing + kLlamaMark.size(), kKept))) cached_ = count;
+  if (!timing.has_value()) return;
+  if (const auto count = count_in(bytes.substr(*timing + kLlamaMark.size(), kKept))) {
+    cached_ = count;
+  }
 }
 
 }  // namespace afterimage
