@@ -15,14 +15,6 @@ std::uint64_t less(std::uint64_t from, std::uint64_t what) { return from - std::
 /// What an estimate of tokens by bytes may be wrong by, and a block.
 std::uint64_t tolerance(std::uint64_t tokens) { return kBlockTokens + tokens / 8; }
 
-/// The template writes them behind the system prompt, which changed.
-void lose_tools(PromptReport& report) {
-  PromptDivergence& at = report.divergence;
-  at.shared_bytes -= at.tools_bytes;
-  at.lost_bytes += std::exchange(at.tools_bytes, 0);
-  if (report.reason == PromptReason::kKept && at.loses()) report.reason = PromptReason::kDiverges;
-}
-
 std::uint64_t share_of(std::uint64_t tokens, std::uint64_t bytes, std::uint64_t all_bytes) {
   const double share = static_cast<double>(bytes) / static_cast<double>(all_bytes);
   return static_cast<std::uint64_t>(std::llround(share * static_cast<double>(tokens)));
@@ -68,6 +60,11 @@ std::optional<std::uint64_t> PromptReport::lost_by_server() const {
   return lost <= tolerance(*shared) ? 0 : lost;
 }
 
+bool PromptReport::reused_more() const {
+  const auto shared = shared_tokens();
+  return shared.has_value() && usage.cached_tokens > *shared + tolerance(*shared);
+}
+
 Blame PromptReport::blame() const {
   switch (reason) {
     case PromptReason::kKept:
@@ -93,12 +90,22 @@ PromptReport first_report(const PromptDivergence& divergence) {
   return report;
 }
 
+PromptReport without_tools(PromptReport report) {
+  PromptDivergence& at = report.divergence;
+  at.shared_bytes -= at.tools_bytes;
+  at.lost_bytes += std::exchange(at.tools_bytes, 0);
+  if (report.reason == PromptReason::kKept && at.loses()) report.reason = PromptReason::kDiverges;
+  return report;
+}
+
 PromptReport with_usage(PromptReport report, const ServerFacts& facts) {
   report.usage = facts.usage;
   report.earlier = facts.earlier;
   const bool is_same_cache = !facts.has_restarted && !facts.is_other_replica;
   const bool has_tools = report.divergence.tools_bytes > 0;
-  if (has_tools && is_same_cache && report.lost_by_server() > 0U) lose_tools(report);
+  if (has_tools && is_same_cache && report.lost_by_server() > 0U) {
+    report = without_tools(std::move(report));
+  }
   const std::uint64_t by_server = report.lost_by_server().value_or(0);
   const std::uint64_t by_prompt = report.lost_by_prompt().value_or(0);
   if (by_server > 0 && by_server >= by_prompt) {

@@ -70,6 +70,8 @@ struct PromptReport {
   /// That the server computed again although the prompt begins with them as an earlier one did. nullopt:
   /// it does not say what it reuses.
   [[nodiscard]] std::optional<std::uint64_t> lost_by_server() const;
+  /// The server had much more of the prompt than it shares with the earlier one.
+  [[nodiscard]] bool reused_more() const;
   [[nodiscard]] Blame blame() const;
 };
 
@@ -78,6 +80,8 @@ inline constexpr std::uint64_t kBlockTokens = 64;
 
 /// Before the server has said anything.
 [[nodiscard]] PromptReport first_report(const PromptDivergence& divergence);
+/// The template writes the tools behind the system prompt, which changed: they are lost with it.
+[[nodiscard]] PromptReport without_tools(PromptReport report);
 /// The server's word on the prompt: `report` with it, and with another reason where the server reused more
 /// or less than the prompts share. Tools count as
 /// lost with a system prompt that changed if the server computed them again.

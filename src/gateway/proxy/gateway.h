@@ -23,6 +23,7 @@
 #include "gateway/draws/draws.h"
 #include "gateway/files/file_store.h"
 #include "gateway/prompts/prompt_history.h"
+#include "gateway/prompts/template_order.h"
 #include "gateway/protocol/translation.h"
 #include "gateway/proxy/answer_history.h"
 #include "gateway/proxy/backend.h"
@@ -110,6 +111,7 @@ class Gateway {
   [[nodiscard]] Decisions& decisions() { return decisions_; }
   [[nodiscard]] AnswerHistory& history() { return history_; }
   [[nodiscard]] PromptHistory& prompts() { return prompts_; }
+  [[nodiscard]] TemplateOrder& template_order() { return template_order_; }
   /// Forgets the texts that are kept of these tenants' prompts.
   void forget_examples(const std::function<bool(std::string_view tenant_id)>& chosen);
   /// How often the model's server could not be reached: it may have been started again, with an empty cache.
@@ -162,6 +164,7 @@ class Gateway {
   Decisions decisions_;
   AnswerHistory history_;
   PromptHistory prompts_;
+  TemplateOrder template_order_;
   std::atomic<std::uint64_t> server_starts_ = 0;
   Draws draws_;
   SharedResponses responses_;

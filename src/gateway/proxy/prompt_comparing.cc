@@ -38,6 +38,7 @@ void PromptComparing::compare_locked() {
       asked_.tenant.id, *asked_.api, *asked_.chain->get(),
       {.operation = asked_.api->operation, .conversation = conversation_of(asked_)});
   PromptReport& report = made_->report;
+  report = gateway_.template_order().in_order(std::move(report), asked_.api->model);
   if (made_->earlier != nullptr) report.earlier.bytes = made_->earlier->bytes;
   if (report.reason != PromptReason::kDiverges || !keeps_text()) return;
   auto text = example_of(*asked_.api, report.divergence);
@@ -83,14 +84,15 @@ void PromptComparing::ended(const SharedResponse& response) {
   compare_locked();
   const PromptServer& before = made_->server;
   const PromptServer server = server_of(response, gateway_);
+  const PromptReport first = made_->report;
   made_->report = with_usage(
-      std::move(made_->report),
-      {.usage = {.prompt_tokens = usage.prompt_tokens,
-                 .cached_tokens = tells ? usage.cached_tokens : std::nullopt},
-       .earlier = {.bytes = made_->earlier == nullptr ? 0 : made_->earlier->bytes,
-                   .tokens = made_->earlier_tokens},
-       .is_other_replica = before.server != server.server,
-       .has_restarted = before.server == server.server && before.starts != server.starts});
+      first, {.usage = {.prompt_tokens = usage.prompt_tokens,
+                        .cached_tokens = tells ? usage.cached_tokens : std::nullopt},
+              .earlier = {.bytes = made_->earlier == nullptr ? 0 : made_->earlier->bytes,
+                          .tokens = made_->earlier_tokens},
+              .is_other_replica = before.server != server.server,
+              .has_restarted = before.server == server.server && before.starts != server.starts});
+  gateway_.template_order().learn(first, made_->report, asked_.api->model);
   if (!keeps_text()) made_->report.example = nullptr;  // they were reloaded
   taken_locked(response);
   if (usage.prompt_tokens.has_value()) {

@@ -257,6 +257,22 @@ TEST(PromptComparing, AQuestionThatWasNeverSeenSaysHowItsPromptDiffers) {
   EXPECT_THAT(last["why"], HasSubstr("not seen this question before; its prompt differs"));
 }
 
+// Of a stream the header leaves before the server counts.
+TEST(PromptComparing, AStreamSaysThatToolsAreLostOnceAServerHasShownIt) {
+  Running running;
+  const auto with_tools = [](const std::string& stamp, const std::string& more = "") {
+    return agent(stamp, "One?",
+                 R"(,"tools":[{"type":"function","function":{"name":"a","description":")" +
+                     std::string(8000, 't') + "\"}}]" + more);
+  };
+  running.model.answers(reuses(0));
+  running.chat(with_tools("17"));
+  EXPECT_THAT(running.chat(with_tools("18")).header(kHeader), HasSubstr("shared=8/12"));
+  running.model.answers(Model::chat);
+  EXPECT_THAT(running.chat(with_tools("19", R"(,"stream":true)")).header(kHeader),
+              HasSubstr("shared=8/12"));
+}
+
 TEST(PromptComparing, AFailedRequestIsNotComparedWith) {
   Running running;
   running.model.answers([](const HttpRequest&, const Responder& responder) {
