@@ -392,8 +392,10 @@ class PrefixPage(unittest.TestCase):
         self.assertEqual(cause["lost_tokens"], g.metric("afterimage_prompt_tokens_total", kind="lost_by_prompt"))
         self.assertRegex(row[3], r"^put what changes to the end of the prompt; .* \(the last one at system@6\)It is 10:15:03\. You are")
         self.assertEqual(w.each("#cause-rows mark", "(mark) => mark.textContent"), ["10:15:03."])
-        w.click("#decision-rows button")
-        w.wait(lambda: w.all("[data-name=prefix]"), "the explanation of a decision")
+        self.assertEqual(cause["decision"], 4)
+        w.click("#cause-rows button")  # "the last one at system@6"
+        w.wait(lambda: w.all("[data-name=prefix]"), "the explanation of the last decision")
+        self.assertIn("Question 3?", w.text("#sheet-body"))
         (said,) = w.each("[data-name=prefix]", "(one) => one.textContent")
         self.assertRegex(said, r"^6 of [\d,]+ bytes as in the closest earlier prompt · differs at system@6: time$")
         w.screenshot(SHOTS / "prefix.png")

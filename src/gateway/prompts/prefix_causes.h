@@ -43,6 +43,8 @@ class PrefixCauses {
   };
   /// Of a request whose response is complete. Nothing, if nothing was lost.
   void add(const PromptReport& report, std::uint64_t decision);
+  /// The decision of a request that was added without one has this id.
+  void recorded(const PromptReport& report, std::uint64_t decision);
   /// The most tokens first, then the most requests.
   [[nodiscard]] std::vector<Cost> list() const;
   /// Forgets the examples of these tenants.

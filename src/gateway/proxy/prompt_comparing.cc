@@ -106,7 +106,9 @@ void PromptComparing::ended(const SharedResponse& response) {
 void PromptComparing::recorded(std::uint64_t decision) {
   const MutexLock lock(mutex_);
   decision_ = decision;
-  if (has_ended_) gateway_.decisions().set_prompt(decision_, made_->report);
+  if (!has_ended_) return;
+  gateway_.decisions().set_prompt(decision_, made_->report);
+  gateway_.counts().prefix_causes().recorded(made_->report, decision_);
 }
 
 void PromptComparing::keep() {

@@ -183,6 +183,7 @@ TEST(PromptComparing, AnExampleIsTheTextAtThePlaceThatChanged) {
   EXPECT_EQ(example["tenant"], "anonymous");
   const json stats = running.admin("GET", "/admin/api/stats");
   EXPECT_EQ(stats["requests"]["prefix_causes"][0]["example"], example);
+  EXPECT_EQ(stats["requests"]["prefix_causes"][0]["decision"], 2);
   EXPECT_EQ(running.admin("POST", "/admin/api/explain",
                           R"({"body":)" + agent("19", "Two?") + "}")["prefix"]["example"]["before"],
             "Request ");
