@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string_view>
 
@@ -26,6 +27,18 @@ class ApiEvent {
     if (!json_.has_value()) json_ = reader_.read(data_);
     return *json_;
   }
+  /// Whether it was seen, without parsing it, that end() is neither kFinished nor kFailed.
+  [[nodiscard]] bool surely_goes_on() const {
+    if (name_ == "error" || data_.contains(R"("error")") || data_.contains("\\u")) return false;
+    constexpr std::string_view kReason = R"("finish_reason")";
+    for (std::size_t at = data_.find(kReason); at != std::string_view::npos;) {
+      const std::size_t value = data_.find_first_not_of(" :", at + kReason.size());
+      if (value == std::string_view::npos || !data_.substr(value).starts_with("null")) return false;
+      at = data_.find(kReason, value);
+    }
+    return true;
+  }
+  [[nodiscard]] bool is_parsed() const { return json_.has_value(); }
   /// What it says of the end of the answer.
   enum class End : unsigned char {
     kNothing,

@@ -204,6 +204,8 @@ void SharedResponse::hear(ApiEvent event) {
 
 void SharedResponse::hear_end(ApiEvent& event) {
   if (!must_say_end() || has_ended_ || early_done_.has_value()) return;
+  // Most events of a stream that nobody records.
+  if (awaits_end_ && !event.is_parsed() && !event.is_done() && event.surely_goes_on()) return;
   const ApiEvent::End end = event.end();
   if (event.is_done() && awaits_end_) early_done_ = stream_->whole();
   // Servers that never say a finish reason end with [DONE].
