@@ -16,6 +16,8 @@
 namespace afterimage {
 namespace {
 
+constexpr std::size_t kUsualLink = 512;  // bytes that are hashed for one
+
 std::size_t block_size(std::size_t offset) {
   constexpr std::size_t kFine = 64UL * 1024;
   constexpr std::size_t kMedium = 1024UL * 1024;
@@ -24,6 +26,12 @@ std::size_t block_size(std::size_t offset) {
 
 class ChainBuilder {
  public:
+  /// `links`: about how many there will be.
+  explicit ChainBuilder(std::size_t links) {
+    next_.reserve(kUsualLink);
+    chain_.links.reserve(links);
+  }
+
   /// Adds to the next link.
   void mix(char type, std::string_view bytes) {
     const std::uint64_t size = bytes.size();
@@ -114,7 +122,7 @@ void mix_name(ChainBuilder& chain, const PartPiece& piece, const ApiRequest& req
 }  // namespace
 
 ContentChain content_chain(const ApiRequest& request) {
-  ChainBuilder chain;
+  ChainBuilder chain(2 + request.scope.messages.size() + request.question.size() / block_size(0));
   bool has_tools = false;
   for (const PartPiece& piece : prompt_pieces(request)) {
     if (piece.part.kind == PartKind::kTools && !std::exchange(has_tools, true)) chain.mix('T', {});

@@ -275,6 +275,8 @@ class Comparing {
 
   /// Parts that both have behind the place where they part.
   void count_common() {
+    const bool has_rest = now_.size() > 1 || earlier_.size() > 1;
+    if (!has_rest && now_.front()->digest != earlier_.front()->digest) return limit_loss();
     std::vector<std::uint64_t> left;
     left.reserve(earlier_.size());
     for (const auto& part : earlier_) left.push_back(part->digest);
@@ -291,6 +293,9 @@ class Comparing {
       ++next;
       found_.lost_bytes += part->bytes;
     }
+    limit_loss();
+  }
+  void limit_loss() {
     found_.lost_bytes = std::min(found_.lost_bytes, found_.total_bytes - found_.shared_bytes);
   }
 

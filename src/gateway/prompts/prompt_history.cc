@@ -131,13 +131,13 @@ std::optional<PromptReport> PromptHistory::compare_with_response(const std::stri
   return first_report(divergence);
 }
 
-void PromptHistory::add(const std::string& tenant, const Shared& prompt,
-                        const PromptServer& server) {
+void PromptHistory::add(const std::string& tenant, const Shared& prompt, const PromptServer& server,
+                        std::uint64_t tokens) {
   if (!is_enabled() || prompt->links.empty()) return;
   const MutexLock lock(mutex_);
   const auto held = tenants_.try_emplace(tenant, recorder_.key().print(1, 0)).first;
   if (held->second.by_age.empty()) by_size_.insert({.bytes = 0, .tenant = &held->first});
-  insert(held, {.seen = {.prompt = prompt, .server = server}, .ids = {}});
+  insert(held, {.seen = {.prompt = prompt, .server = server, .tokens = tokens}, .ids = {}});
   trim_to_capacity();
 }
 

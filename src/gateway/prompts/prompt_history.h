@@ -66,8 +66,9 @@ class PromptHistory {
                                                                   const PromptRecord& now,
                                                                   std::string_view id) const;
 
-  /// A server has read the prompt.
-  void add(const std::string& tenant, const Shared& prompt, const PromptServer& server = {});
+  /// A server has read the prompt. `tokens`: as it counted them; 0: it has not said so yet.
+  void add(const std::string& tenant, const Shared& prompt, const PromptServer& server = {},
+           std::uint64_t tokens = 0);
   /// The server has said how many tokens a prompt has that was added.
   void counted(const std::string& tenant, const Shared& prompt, std::uint64_t tokens);
   /// The answer to a prompt that was added has this id, as its client sees it.

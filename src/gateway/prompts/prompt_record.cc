@@ -15,6 +15,7 @@ namespace afterimage {
 namespace {
 
 constexpr std::size_t kPointers = 2 * sizeof(void*);
+constexpr std::size_t kUsualWord = 6;  // bytes, with a space
 
 /// As JSON whose members have an order, so that two ways to write the same are one.
 void append_sorted(std::string& out, const JsonValue& value) {
@@ -133,7 +134,10 @@ class KnownParts {
 
 class Recording {
  public:
-  Recording(const PrintKey& key, const PromptRecord* earlier) : key_(key), known_(earlier) {}
+  Recording(const PrintKey& key, const PromptRecord* earlier, std::size_t pieces)
+      : key_(key), known_(earlier) {
+    parts_.reserve(pieces / 2 + 1);  // most have a name and a text
+  }
 
   void add(const PartPiece& piece) {
     const bool is_media = piece.kind == PartPiece::Kind::kMedia;
@@ -265,6 +269,7 @@ class Recording {
   void print_words() {
     std::size_t left = kPrintedBytes;
     words_.clear();
+    words_.reserve(std::min<std::size_t>(part_.text_bytes, kPrintedBytes) / kUsualWord + 1);
     for (const std::string_view text : texts_) {
       append_words(words_, text.substr(0, left), key_);
       left -= std::min(left, text.size());
@@ -304,8 +309,9 @@ std::shared_ptr<const PromptRecord> PromptRecorder::record(const ApiRequest& req
                                                            std::vector<std::uint64_t> links,
                                                            PromptOrigin origin,
                                                            const PromptRecord* earlier) const {
-  Recording recording(key_, earlier);
-  for (const PartPiece& piece : prompt_pieces(request)) recording.add(piece);
+  const std::vector<PartPiece> pieces = prompt_pieces(request);
+  Recording recording(key_, earlier, pieces.size());
+  for (const PartPiece& piece : pieces) recording.add(piece);
   auto record = std::make_shared<PromptRecord>();
   record->origin = std::move(origin);
   record->links = std::move(links);

@@ -201,7 +201,7 @@ void Counts::stabilised(std::string_view change, std::size_t parts) {
 void Counts::compared_prompt(const PromptReport& report, std::uint64_t decision) {
   prefix_causes_.add(report, decision);
   const auto add = [](MetricCounter& counter, const std::optional<std::uint64_t>& tokens) {
-    counter.add(static_cast<double>(tokens.value_or(0)));
+    if (tokens.value_or(0) > 0) counter.add(static_cast<double>(*tokens));
   };
   add(prompt_tokens_[0], report.shared_tokens());
   add(prompt_tokens_[1], report.usage.cached_tokens);

@@ -61,19 +61,25 @@ std::optional<PromptReport> PromptComparing::report() {
   if (!applies()) return std::nullopt;
   const MutexLock lock(mutex_);
   compare_locked();
+  is_told_ = has_ended_;
   return made_->report;
 }
 
-void PromptComparing::taken_locked(const SharedResponse& response) {
+void PromptComparing::taken_locked(const SharedResponse& response,
+                                   std::optional<std::uint64_t> tokens) {
   compare_locked();
-  if (std::exchange(taken_, true)) return;
-  gateway_.prompts().add(asked_.tenant.id, made_->now, server_of(response, gateway_));
+  PromptHistory& prompts = gateway_.prompts();
+  if (!std::exchange(taken_, true)) {
+    prompts.add(asked_.tenant.id, made_->now, server_of(response, gateway_), tokens.value_or(0));
+  } else if (tokens.has_value()) {
+    prompts.counted(asked_.tenant.id, made_->now, *tokens);
+  }
 }
 
 void PromptComparing::taken(const SharedResponse& response) {
   if (!applies() || response.status() != 200) return;
   const MutexLock lock(mutex_);
-  taken_locked(response);
+  taken_locked(response, std::nullopt);
 }
 
 void PromptComparing::ended(const SharedResponse& response) {
@@ -94,10 +100,7 @@ void PromptComparing::ended(const SharedResponse& response) {
               .has_restarted = before.server == server.server && before.starts != server.starts});
   gateway_.template_order().learn(first, made_->report, asked_.api->model);
   if (!keeps_text()) made_->report.example = nullptr;  // they were reloaded
-  taken_locked(response);
-  if (usage.prompt_tokens.has_value()) {
-    gateway_.prompts().counted(asked_.tenant.id, made_->now, *usage.prompt_tokens);
-  }
+  taken_locked(response, usage.prompt_tokens);
   has_ended_ = true;
   gateway_.counts().compared_prompt(made_->report, decision_);
   if (decision_ != 0) gateway_.decisions().set_prompt(decision_, made_->report);
@@ -107,7 +110,7 @@ void PromptComparing::recorded(std::uint64_t decision) {
   const MutexLock lock(mutex_);
   decision_ = decision;
   if (!has_ended_) return;
-  gateway_.decisions().set_prompt(decision_, made_->report);
+  if (!is_told_) gateway_.decisions().set_prompt(decision_, made_->report);
   gateway_.counts().prefix_causes().recorded(made_->report, decision_);
 }
 

@@ -49,7 +49,9 @@ class PromptComparing {
   void compare_locked() AFI_REQUIRES(mutex_);
   /// Not of a tenant whose hits are hidden.
   [[nodiscard]] bool keeps_text() const;
-  void taken_locked(const SharedResponse& response) AFI_REQUIRES(mutex_);
+  /// `tokens`: of the prompt, if the server has said so.
+  void taken_locked(const SharedResponse& response, std::optional<std::uint64_t> tokens)
+      AFI_REQUIRES(mutex_);
 
   Gateway& gateway_;
   const RequestSubject& asked_;
@@ -57,6 +59,7 @@ class PromptComparing {
   std::optional<PromptHistory::Comparison> made_ AFI_GUARDED_BY(mutex_);
   std::uint64_t decision_ AFI_GUARDED_BY(mutex_) = 0;  // its id; 0: not recorded yet
   bool has_ended_ AFI_GUARDED_BY(mutex_) = false;
+  bool is_told_ AFI_GUARDED_BY(mutex_) = false;  // who records the decision has the last report
   bool taken_ AFI_GUARDED_BY(mutex_) = false;
 };
 
