@@ -499,8 +499,10 @@ void GatewayRequest::record_decision() {
                                            {"remedy", remedy(decision_.reason)}});
   }
   const bool logged = config_->settings.log.requests && gateway_.parts().log.wants(LogLevel::kInfo);
-  // After a hit only the log and the trace still read it; what is stored needs other decisions.
-  const bool is_last_use = found_.has_value() && !logged && !spans_.is_traced();
+  // Once there is nothing to come of the backend only the log and the trace still read it.
+  const bool is_over = found_.has_value() || (subscriber_ != nullptr &&
+                                              response().state() == SharedResponse::State::kWhole);
+  const bool is_last_use = is_over && !logged && !spans_.is_traced();
   prompt_.recorded(storing_.record(is_last_use ? std::move(decision_) : decision_));
   if (logged) log_decision();
 }
