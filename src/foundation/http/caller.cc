@@ -108,8 +108,10 @@ struct Wire {
 };
 
 std::string server_of(const Url& url) {
-  const bool v6 = url.host.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", v6 ? "[" : "", url.host, v6 ? "]" : "", url.port);
+  const bool v6 = url.host.contains(':');
+  std::string server(v6 ? "[" : "");
+  server.reserve(url.host.size() + url.port.size() + 3);
+  return std::move(server.append(url.host).append(v6 ? "]:" : ":").append(url.port));
 }
 
 std::string host_header(const Url& url) {
