@@ -122,10 +122,12 @@ class KeptText(GatewayTestCase):
     def test_no_text_of_a_request_that_says_no_store_is_kept(self):
         self.assert_keeps_nothing({}, Cache_Control="no-store")
 
-    def test_stored_answers_keep_their_questions_and_no_more(self):
+    def test_stored_answers_keep_their_questions_and_no_more_until_they_are_erased(self):
         gateway = self.gateway_with({})
         self.ask(gateway, "/v1/chat/completions", False)
         self.assertEqual(set(self.found(gateway)), {"question"})
+        self.assertEqual(gateway.admin("POST", "/admin/api/erase", {"tenant": "anonymous"}).status, 200)
+        self.assertEqual(self.found(gateway), {})
 
     def test_keep_text_keeps_what_stands_around_the_place_that_changed_until_it_is_erased(self):
         gateway = self.gateway_with({"answers": {"enabled": False}, "explain": {"keep_text": True}})

@@ -7,6 +7,21 @@
 #include <utility>
 
 namespace afterimage {
+namespace {
+
+void forget_texts_of(Decision& decision) {
+  decision.question = {};
+  decision.answered = nullptr;
+  for (MatchStep& step : decision.match_levels) step.candidate = {};
+  if (decision.similar.has_value()) {
+    decision.similar->candidate = {};
+    decision.similar->vetoes = {};
+    decision.similar->verifier_error = {};
+  }
+  if (decision.prompt.has_value()) decision.prompt->example = nullptr;
+}
+
+}  // namespace
 
 std::string_view to_string(Outcome outcome) {
   constexpr std::array<std::string_view, kOutcomes> kNames{"hit",    "joined",  "miss",
@@ -36,6 +51,13 @@ void Decisions::set_stored(std::uint64_t id, StoreResult stored) {
 void Decisions::set_prompt(std::uint64_t id, const PromptReport& prompt) {
   const MutexLock lock(mutex_);
   if (Decision* const kept = find_kept(id)) kept->prompt = prompt;
+}
+
+void Decisions::forget_texts(const std::function<bool(const Decision&)>& chosen) {
+  const MutexLock lock(mutex_);
+  for (Decision& kept : kept_) {
+    if (chosen(kept)) forget_texts_of(kept);
+  }
 }
 
 void Decisions::forget_examples(const std::function<bool(std::string_view)>& chosen) {

@@ -111,6 +111,9 @@ class Decisions {
   void set_stored(std::uint64_t id, StoreResult stored);
   /// The server has said how much of the prompt it reused.
   void set_prompt(std::uint64_t id, const PromptReport& prompt);
+  /// Forgets the texts of these requests: questions, and what they were compared with. Their answers can no
+  /// longer be reported as wrong.
+  void forget_texts(const std::function<bool(const Decision&)>& chosen);
   /// Forgets the examples of these tenants' prompts.
   void forget_examples(const std::function<bool(std::string_view tenant_id)>& chosen);
   /// The newest `limit` of those whose id is above `after`, the oldest first.

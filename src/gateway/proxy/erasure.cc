@@ -40,6 +40,25 @@ bool is_owned_by(std::string_view id, std::string_view owner, const TenancySetti
          });
 }
 
+/// The same of a tenant's name, as decisions have it.
+bool is_named_or_in(std::string_view name, std::string_view owner, const TenancySettings& tenancy) {
+  return name == owner || std::ranges::any_of(tenancy.tenants, [&](const TenantSettings& tenant) {
+           return tenant.name == name && tenant.group == owner;
+         });
+}
+
+/// Decisions do not know the tags of a request: it may have any.
+bool may_be_about(const Decision& decision, const EraseTarget& target,
+                  const TenancySettings& tenancy) {
+  if (target.tenant.has_value()) return is_named_or_in(decision.tenant, *target.tenant, tenancy);
+  if (target.model.has_value()) return decision.model == *target.model;
+  if (target.made_before.has_value()) return decision.at < WallTime(*target.made_before);
+  if (!target.media.has_value()) return true;
+  const std::string digest = target.media->hex();
+  return std::ranges::any_of(decision.media,
+                             [&](const DecidedMedia& item) { return item.digest == digest; });
+}
+
 void erase_stored(Gateway& gateway, const EraseTarget& target, GatewayEraseReport& report) {
   const std::shared_ptr<const ConfigSnapshot> config = gateway.config();
   if (target.media.has_value()) {
@@ -54,7 +73,10 @@ void erase_stored(Gateway& gateway, const EraseTarget& target, GatewayEraseRepor
     gateway.prompts().erase_tenants(chosen);
     gateway.forget_examples(chosen);
   }
-  // Nothing says which media, model or tag an example belongs to.
+  gateway.decisions().forget_texts([&](const Decision& decision) {
+    return may_be_about(decision, target, config->settings.tenancy);
+  });
+  // Nothing says which media, model or tag the example of a cause belongs to.
   if (!target.tenant.has_value()) gateway.forget_examples([](std::string_view) { return true; });
 }
 

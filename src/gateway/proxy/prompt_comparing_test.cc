@@ -214,6 +214,45 @@ TEST(PromptComparing, ErasingATenantErasesItsExamplesOnly) {
   EXPECT_EQ(examples_of(running), 0U) << "nothing says which tags an example has";
 }
 
+/// The questions that the last decisions show.
+std::string questions_of(Running& running) {
+  const json decisions = running.admin("GET", "/admin/api/decisions");
+  std::string questions;
+  for (const json& decision : decisions["decisions"]) {
+    questions += decision["question"].get<std::string>() + ";";
+  }
+  return questions;
+}
+
+// The last thousand questions were left in memory, and on the page.
+TEST(PromptComparing, AnErasureErasesTheQuestionsOfDecisions) {
+  Running running(
+      "[[tenancy.tenants]]\nname = \"acme\"\ngroup = \"g\"\nkey_sha256 = "
+      "[\"ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb\"]\n"
+      "[[tenancy.tenants]]\nname = \"zeta\"\nkey_sha256 = "
+      "[\"3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d\"]\n");
+  const auto ask = [&](const std::string& key, const std::string& question) {
+    return running.chat(agent("17", question), "Authorization: Bearer " + key + "\r\n")
+        .header("X-Request-Id");
+  };
+  const std::string first = ask("a", "One?");
+  ask("a", "one");  // it is served One?'s answer, if words may differ so much
+  const std::string second = ask("b", "Two?");
+  running.admin("POST", "/admin/api/erase", R"({"tenant":"g"})");
+  EXPECT_EQ(questions_of(running), ";;Two?;");
+  const json details = running.admin("GET", "/admin/api/decisions/2");
+  EXPECT_THAT(details.dump(), Not(HasSubstr("One"))) << details;
+  const auto wrong = [&](const std::string& id) {
+    return running.admin("POST", "/admin/api/wrong", R"({"request_id":")" + id + "\"}");
+  };
+  EXPECT_TRUE(wrong(first).contains("error")) << "its answer is erased";
+  EXPECT_TRUE(wrong(second).contains("erased"));
+  running.admin("POST", "/admin/api/erase", R"({"model":"another"})");
+  EXPECT_EQ(questions_of(running), ";;Two?;");
+  running.admin("POST", "/admin/api/erase", R"({"model":"m"})");
+  EXPECT_EQ(questions_of(running), ";;;");
+}
+
 TEST(PromptComparing, WhenKeepTextIsTurnedOffExamplesAreForgotten) {
   Running running(kKeeps);
   running.chat(agent("17", "One?"));
