@@ -6,11 +6,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 
 #include "bindings.h"
+#include "foundation/platform/parallel_for.h"
 #include "storage/memory/checksum.h"
 #include "storage/memory/packed_tensors.h"
 
@@ -99,6 +101,32 @@ class PyTier {
       std::ranges::copy((*entry)->bytes, target.begin());
       return true;
     });
+  }
+
+  std::vector<bool> get_into_all(const std::vector<nb::bytes>& names,
+                                 const nb::ndarray<nb::c_contig, nb::device::cpu>& into,
+                                 const std::vector<std::size_t>& offsets, std::size_t bytes) {
+    const TierPtr store = open();
+    if (offsets.size() != names.size()) {
+      raise(ErrorCode::kInvalidArgument, "expected as many offsets as keys");
+    }
+    std::vector<TierKey> keys;
+    for (const nb::bytes& name : names) keys.push_back(key_of(name));
+    const std::span<std::byte> target(static_cast<std::byte*>(into.data()), into.nbytes());
+    for (const std::size_t offset : offsets) {
+      if (offset > target.size() || bytes > target.size() - offset) {
+        raise(ErrorCode::kInvalidArgument,
+              "expected the buffer to have " + std::to_string(bytes) + " bytes at offset " +
+                  std::to_string(offset) + ", it has " + std::to_string(target.size()) + " in all");
+      }
+    }
+    std::vector<char> found(keys.size());
+    without_gil([&] {
+      parallel_for(store->readers, TierStore::kReaders, keys.size(), [&](std::size_t i) {
+        found[i] = store->read_into(keys[i], target.subspan(offsets[i], bytes)) ? 1 : 0;
+      });
+    });
+    return {found.begin(), found.end()};
   }
 
   bool may_contain(const nb::bytes& name) const { return open()->tier->may_contain(key_of(name)); }
@@ -246,6 +274,15 @@ void bind_tier(nb::module_& module) {
            "Like get, into a writable, C-contiguous buffer of exactly the entry's size. False: a "
            "miss, and\n"
            "the buffer is unchanged.")
+      .def("get_into_all", &PyTier::get_into_all, nb::arg("keys"), nb::arg("buffer").noconvert(),
+           nb::arg("offsets"), nb::arg("size"),
+           nb::sig("def get_into_all(self, keys: collections.abc.Sequence[bytes], buffer: object, "
+                   "offsets: collections.abc.Sequence[int], size: int) -> list[bool]"),
+           "Reads entries of `size` bytes each into parts of one writable, C-contiguous buffer, "
+           "several at a time;\n"
+           "returns when none of them is being read. False: a miss, or an entry of another size; "
+           "its part of\n"
+           "the buffer may have been changed.")
       .def("may_contain", &PyTier::may_contain, nb::arg("key"),
            "A hint without I/O. False: a get would miss.")
       .def("holds", &PyTier::holds, nb::arg("key"),
@@ -270,6 +307,22 @@ void bind_tier(nb::module_& module) {
 }
 
 }  // namespace
+
+bool TierStore::read_into(const TierKey& key, std::span<std::byte> target) {
+  // The nearest tier, if it is a disk whose entries are not encrypted: a copy less.
+  const TierStore& nearest = stacked.empty() ? *this : *stacked.front();
+  DiskTier* const direct = nearest.tier == nearest.disk.get() ? nearest.disk.get() : nullptr;
+  if (direct != nullptr) {
+    const auto found = direct->read_into(key, target, memory);
+    if (found.has_value() && *found) return true;
+    if (tier == disk.get()) return false;
+  }
+  const auto entry = tier->get(key, memory);
+  if (!entry.has_value() || !entry->has_value()) return false;
+  if ((*entry)->bytes.size() != target.size()) return false;
+  std::ranges::copy((*entry)->bytes, target.begin());
+  return true;
+}
 
 Duration checked_seconds(double seconds, const char* what) {
   constexpr double kMost = 3.2e9;  // a century

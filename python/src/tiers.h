@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "afterimage/tier.h"
 #include "caches/invalidation/invalidation_log.h"
 #include "foundation/platform/files.h"
+#include "foundation/platform/workers.h"
 #include "storage/encryption/encrypted_cell.h"
 #include "storage/encryption/encrypted_files.h"
 #include "storage/memory/file_cell.h"
@@ -50,6 +52,11 @@ struct TierStore {
   /// Kinds of caches that record their invalidations in this disk's folder: one of each at a time.
   std::mutex mutex;
   std::set<std::string, std::less<>> recorded;
+  Workers readers{kReaders - 1, 1024};  // of several entries at once, beside the calling thread
+
+  static constexpr unsigned kReaders = 4;
+  /// An entry of exactly the target's size. False: a miss; the target may have been changed.
+  bool read_into(const TierKey& key, std::span<std::byte> target);
 };
 using TierPtr = std::shared_ptr<TierStore>;
 

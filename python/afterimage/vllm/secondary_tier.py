@@ -111,7 +111,6 @@ class SecondaryTier(SecondaryTierManager):
             log.warning("Afterimage keeps no KV blocks below host memory (%s): %s. vLLM runs without that; correct it and start again.", name, reason)
         self._asking: set[bytes] = set()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="afterimage-kv")
-        self._readers = ThreadPoolExecutor(threads, thread_name_prefix="afterimage-kv-read")
         self._finished: SimpleQueue[Any] = SimpleQueue()
         self._running: set[Future[None]] = set()
         self._storing: set[bytes] = set()
@@ -192,9 +191,8 @@ class SecondaryTier(SecondaryTierManager):
         """
         began, loaded = time.monotonic(), []
         try:
-            reads = [self._readers.submit(tier.get_into, key, self._block(block)) for key, block in zip(keys, blocks, strict=True)]
-            wait(reads)
-            loaded = [name for name, read in zip(names, reads, strict=True) if read.exception() is None and read.result()]
+            found = tier.get_into_all(keys, self._blocks, [block * self._row for block in blocks], self._row)
+            loaded = [name for name, one in zip(names, found, strict=True) if one]
         finally:
             whole = len(loaded) == len(keys)
             self._finish(job, began, len(loaded), whole=whole, successful_keys=None if whole else loaded)
@@ -224,7 +222,6 @@ class SecondaryTier(SecondaryTierManager):
 
     def shutdown(self) -> None:
         self._threads.shutdown(wait=True)
-        self._readers.shutdown(wait=True)
         if self._own_view:  # vLLM closes the memory behind it
             self._blocks.release()
         if self._below is not None:

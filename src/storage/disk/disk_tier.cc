@@ -102,6 +102,8 @@ struct DiskTier::State {
     ++stats.failures;
     degraded_reason = error.message;
   }
+  template <typename Found>
+  Result<Found> counted(bool there, const std::function<Result<Found>()>& read);
   /// Updates the breaker after a write, a sync or an erase.
   Result<void> record_write(const Result<void>& done) {
     const MutexLock lock(mutex);
@@ -176,27 +178,39 @@ Result<void> DiskTier::put_pieces(const TierKey& key, const EntryMeta& meta, Byt
   return {};
 }
 
-Result<std::optional<TierEntry>> DiskTier::get(const TierKey& key, MemoryBudget& room) {
-  // A miss does no I/O, so it must not be the probe of an open breaker.
-  const bool there = may_contain(key);
+/// `Found`: converts to whether there is an entry; its default is a miss.
+template <typename Found>
+Result<Found> DiskTier::State::counted(bool there, const std::function<Result<Found>()>& read) {
   {
-    const MutexLock lock(state_->mutex);
-    if (!there || !AFI_GUARD("tier.rest", state_->reads.try_acquire(state_->clock.now()))) {
-      ++state_->stats.misses;
-      return std::nullopt;
+    const MutexLock lock(mutex);
+    // A miss does no I/O, so it must not be the probe of an open breaker.
+    if (!there || !AFI_GUARD("tier.rest", reads.try_acquire(clock.now()))) {
+      ++stats.misses;
+      return Found();
     }
   }
-  auto found = state_->log->read(key, room);
-  const MutexLock lock(state_->mutex);
+  Result<Found> found = read();
+  const MutexLock lock(mutex);
   if (!found && found.error().code == ErrorCode::kNoSpace) return found;
-  if (!found) state_->failed(state_->reads, found.error());
-  if (found) state_->reads.succeeded(state_->clock.now());  // even if the entry was damaged
+  if (!found) failed(reads, found.error());
+  if (found) reads.succeeded(clock.now());  // even if the entry was damaged
   if (!found || !*found) {
-    ++state_->stats.misses;
-    return std::nullopt;
+    ++stats.misses;
+    return Found();
   }
-  ++state_->stats.hits;
+  ++stats.hits;
   return found;
+}
+
+Result<std::optional<TierEntry>> DiskTier::get(const TierKey& key, MemoryBudget& room) {
+  return state_->counted<std::optional<TierEntry>>(may_contain(key),
+                                                   [&] { return state_->log->read(key, room); });
+}
+
+Result<bool> DiskTier::read_into(const TierKey& key, std::span<std::byte> target,
+                                 MemoryBudget& room) {
+  return state_->counted<bool>(may_contain(key),
+                               [&] { return state_->log->read_into(key, target, room); });
 }
 
 Result<void> DiskTier::erase(const TierKey& key) {

@@ -140,6 +140,56 @@ TEST_F(DiskTierOnDisk, PutsSurviveARestartAndErasedEntriesDoNot) {
   EXPECT_EQ(tier->stats().damaged, 0U);
 }
 
+TEST_F(DiskTierOnDisk, ReadsEntriesOfAllSizesIntoTheirTarget) {
+  DiskTierOptions roomy = options(64_MiB);
+  roomy.log.segment_bytes = 8_MiB;
+  const auto tier = DiskTier::open(folder.path(), roomy, memory, clock).value();
+  const std::size_t piece = 256 << 10;
+  const std::vector<std::size_t> sizes{0,     1,         4'096 - 128,     4'096,         100'000,
+                                       piece, piece - 1, piece - 128 + 1, 2 * piece + 1, 3'000'000};
+  for (const bool written : {false, true}) {
+    for (std::uint64_t n = 0; n < sizes.size(); ++n) {
+      const EntryMeta meta{.tensors = {{DType::kU8, Shape{sizes[n]}}}, .labels = {EntryLabel(n)}};
+      if (!written) ASSERT_TRUE(tier->put(tier_key(n), meta, tier_bytes(n, sizes[n])).has_value());
+      std::vector<std::byte> target(sizes[n] + 2, std::byte{7});
+      const auto inside = std::span(target).subspan(1, sizes[n]);
+      EXPECT_TRUE(tier->read_into(tier_key(n), inside, memory).value()) << sizes[n];
+      EXPECT_TRUE(std::ranges::equal(inside, tier_bytes(n, sizes[n]))) << sizes[n];
+      EXPECT_EQ(target.front(), std::byte{7});
+      EXPECT_EQ(target.back(), std::byte{7});
+      EXPECT_FALSE(tier->read_into(tier_key(n), target, memory).value()) << "another size";
+    }
+    ASSERT_TRUE(tier->flush().has_value());
+  }
+  EXPECT_FALSE(tier->read_into(tier_key(99), {}, memory).value());
+  EXPECT_EQ(tier->stats().damaged, 0U);
+  EXPECT_EQ(tier->stats().failures, 0U);
+}
+
+TEST_F(DiskTierOnDisk, ADamagedEntryIsNotReadIntoATarget) {
+  for (const std::uint64_t at : {kDiskBlock + 20, kDiskBlock + 300, 55 * kDiskBlock}) {
+    TemporaryFolder here;
+    constexpr std::size_t kBytes = 300'000;
+    {
+      const auto tier = DiskTier::open(here.path(), options(), memory, clock).value();
+      ASSERT_TRUE(tier->put(tier_key(1), {}, tier_bytes(1, kBytes)).has_value());
+    }
+    const auto tier = DiskTier::open(here.path(), options(), memory, clock).value();
+    {
+      std::fstream file(here.file("segment-0000000000000001.afi"),
+                        std::ios::in | std::ios::out | std::ios::binary);
+      file.seekg(static_cast<std::streamoff>(at));
+      const char byte = static_cast<char>(file.get() ^ 1);
+      file.seekp(static_cast<std::streamoff>(at));
+      file.put(byte);
+    }
+    std::vector<std::byte> target(kBytes);
+    EXPECT_FALSE(tier->read_into(tier_key(1), target, memory).value()) << at;
+    EXPECT_EQ(tier->stats().damaged, 1U) << at;
+    EXPECT_FALSE(tier->may_contain(tier_key(1))) << at;
+  }
+}
+
 TEST_F(DiskTierOnDisk, OnlyItsOwnerMayReadIt) {
   fill();
   for (const auto& file : std::filesystem::directory_iterator(folder.path())) {

@@ -66,19 +66,9 @@ Result<std::optional<TierEntry>> SegmentLog::read(const TierKey& key, MemoryBudg
     AFI_TRY([[maybe_unused]] const bool in_time, state_->write_out(state_->options.read_timeout));
     if (is_pending(key)) return std::nullopt;  // an older value must not be served instead
   }
-  FooterEntry place;
-  DiskId epoch;
-  std::shared_ptr<BlockFile> file;
-  {
-    const MutexLock lock(state_->index_mutex);
-    const auto it = state_->index.find(key);
-    if (it == state_->index.end()) return std::nullopt;
-    Segment& segment = *(*it)->segment;
-    segment.last_use = ++state_->uses;
-    place = (*it)->place;
-    epoch = segment.identity.epoch;
-    file = segment.file;
-  }
+  const auto found = state_->locate(key);
+  if (!found.has_value()) return std::nullopt;
+  const auto& [place, epoch, file] = *found;
   const std::size_t size = std::size_t{place.blocks} * kDiskBlock;
   const std::uint64_t offset = std::uint64_t{place.block} * kDiskBlock;
   AFI_TRY(const std::shared_ptr<AlignedBytes> memory, state_->read_buffers->take(size, room));
@@ -95,6 +85,86 @@ Result<std::optional<TierEntry>> SegmentLog::read(const TierKey& key, MemoryBudg
     ++state_->stats.damaged;
   }
   return std::nullopt;
+}
+
+std::optional<SegmentLog::State::Located> SegmentLog::State::locate(const TierKey& key) {
+  const MutexLock lock(index_mutex);
+  const auto it = index.find(key);
+  if (it == index.end()) return std::nullopt;
+  Segment& segment = *(*it)->segment;
+  segment.last_use = ++uses;
+  return Located{.place = (*it)->place, .epoch = segment.identity.epoch, .file = segment.file};
+}
+
+Result<bool> SegmentLog::read_into(const TierKey& key, std::span<std::byte> target,
+                                   MemoryBudget& room) {
+  if (!is_pending(key)) {
+    const auto found = state_->locate(key);
+    if (!found.has_value()) return false;
+    AFI_TRY(const bool intact, state_->read_pieces(*found, target, room));
+    if (intact) return true;
+  }
+  // It says what is wrong with the record, or finds the entry in memory.
+  AFI_TRY(const auto entry, read(key, room));
+  if (!entry.has_value() || entry->bytes.size() != target.size()) return false;
+  std::ranges::copy(entry->bytes, target.begin());
+  return true;
+}
+
+/// While one piece is verified and copied, the next is read. False: not an intact record of the
+/// target's size.
+Result<bool> SegmentLog::State::read_pieces(const Located& found, std::span<std::byte> target,
+                                            MemoryBudget& room) {
+  struct Piece {
+    std::shared_ptr<AlignedBytes> memory;
+    std::unique_ptr<Transfer> transfer;
+    std::size_t size = 0;
+  };
+  const std::size_t all = std::size_t{found.place.blocks} * kDiskBlock;
+  if (target.size() > all) return false;
+  const std::uint64_t begin = std::uint64_t{found.place.block} * kDiskBlock;
+  // Of equal size: a last one of a few blocks would cost as much time as the others.
+  const std::size_t many = std::max<std::size_t>(1, all / kPieceBytes);
+  const std::size_t each = (found.place.blocks + many - 1) / many * kDiskBlock;
+  std::array<Piece, 2> pieces;
+  std::size_t asked = 0;
+  const auto ask = [&](Piece& piece) -> Result<void> {
+    piece.size = std::min(each, all - asked);
+    if (piece.size == 0) return {};
+    if (piece.memory == nullptr) {
+      AFI_TRY(piece.memory, read_buffers->take(each, room));
+    }
+    piece.transfer = found.file->read(begin + asked, piece.memory, piece.size);
+    asked += piece.size;
+    return {};
+  };
+  for (Piece& piece : pieces) AFI_TRY_VOID(ask(piece));
+  std::optional<RecordHeader> header;
+  std::size_t header_bytes = 0;
+  RunningChecksum sum;
+  std::size_t at = 0;  // of the record
+  for (std::size_t i = 0; at < all; ++i) {
+    Piece& piece = pieces[i % pieces.size()];
+    AFI_TRY(const std::size_t got, piece.transfer->wait(options.read_timeout));
+    if (got < piece.size) return false;
+    const auto bytes = std::as_const(*piece.memory).bytes().first(piece.size);
+    if (!header.has_value()) {
+      auto checked = check_record_header(bytes, found.place, found.epoch);
+      if (!checked.has_value() || checked->value_bytes != target.size()) return false;
+      header_bytes = record_header_bytes(checked->meta);
+      header = *std::move(checked);
+    }
+    const std::size_t first = std::max(at, header_bytes);
+    const std::size_t end = std::min(at + piece.size, header_bytes + target.size());
+    if (first < end) {
+      const auto part = bytes.subspan(first - at, end - first);
+      sum.add(part);
+      std::ranges::copy(part, target.begin() + static_cast<std::ptrdiff_t>(first - header_bytes));
+    }
+    at += piece.size;
+    AFI_TRY_VOID(ask(piece));
+  }
+  return AFI_GUARD("value.checksum", sum.value() == header->value_checksum);
 }
 
 /// Copies an entry out of the batches in which it waits. nullopt: not all of it is there any more,

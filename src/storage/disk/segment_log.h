@@ -77,6 +77,10 @@ class SegmentLog {
   }
   /// kUnavailable, kCancelled: the device failed or was too slow; the entry stays.
   Result<std::optional<TierEntry>> read(const TierKey& key, MemoryBudget& room);
+  /// read() of an entry of exactly the target's size into it: piece by piece, so that the bytes are
+  /// verified and copied while they are in the processor's cache. False: a miss, or an entry of another
+  /// size; the target may have been changed.
+  Result<bool> read_into(const TierKey& key, std::span<std::byte> target, MemoryBudget& room);
   /// Whether there was an entry.
   Result<bool> erase(const TierKey& key);
   /// Reads the header of each entry and erases those that the filter matches, with one sync for all.

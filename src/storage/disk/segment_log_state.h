@@ -100,6 +100,16 @@ struct SegmentLog::State {
     std::shared_ptr<BlockFile> file;
   };
   [[nodiscard]] std::vector<LiveEntry> live_entries() const;
+  /// Where a written entry lies.
+  struct Located {
+    FooterEntry place;
+    DiskId epoch;
+    std::shared_ptr<BlockFile> file;
+  };
+  [[nodiscard]] std::optional<Located> locate(const TierKey& key);
+  /// About the size of a piece that stays in a core's cache while it is verified and copied.
+  static constexpr std::size_t kPieceBytes = std::size_t{256} << 10U;
+  Result<bool> read_pieces(const Located& found, std::span<std::byte> target, MemoryBudget& room);
   Result<std::optional<TierEntry>> read_pending(const TierKey& key, MemoryBudget& room)
       AFI_EXCLUDES(writer_mutex);
   Result<EntryCount> erase_all(std::span<const TierKey> keys);

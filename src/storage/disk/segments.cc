@@ -137,18 +137,31 @@ std::optional<std::uint64_t> segment_number(const std::string& name) {
   return id;
 }
 
+Result<RecordHeader> check_record_header(std::span<const std::byte> block, const FooterEntry& place,
+                                         const DiskId& epoch) {
+  AFI_TRY(RecordHeader header, decode_record_header(block));
+  const auto other = [](const char* what) {
+    return fail(ErrorCode::kCorruption, std::string("a record of another ") + what);
+  };
+  if (!AFI_GUARD("record.epoch", header.epoch == epoch)) return other("segment");
+  if (!AFI_GUARD("record.place", header.offset == std::uint64_t{place.block} * kDiskBlock)) {
+    return other("place");
+  }
+  if (!header.key) return fail(ErrorCode::kNotFound, "the record is erased");
+  if (!AFI_GUARD("record.key", header.key == place.key)) return other("key");
+  if (!AFI_GUARD("record.sequence", header.sequence == place.sequence)) return other("write");
+  if (!AFI_GUARD("record.blocks", header.blocks == place.blocks)) return other("size");
+  return header;
+}
+
 CheckedRecord check_record(std::span<const std::byte> bytes, const FooterEntry& place,
                            const DiskId& epoch) {
-  auto header = decode_record_header(bytes);
-  if (!header || !AFI_GUARD("record.epoch", header->epoch == epoch) ||
-      !AFI_GUARD("record.place", header->offset == std::uint64_t{place.block} * kDiskBlock)) {
-    return {.state = RecordState::kDamaged};
+  auto header = check_record_header(bytes, place, epoch);
+  if (!header.has_value()) {
+    const bool erased = header.error().code == ErrorCode::kNotFound;
+    return {.state = erased ? RecordState::kErased : RecordState::kDamaged};
   }
-  if (!header->key) return {.state = RecordState::kErased};
-  if (!AFI_GUARD("record.key", header->key == place.key) ||
-      !AFI_GUARD("record.sequence", header->sequence == place.sequence) ||
-      !AFI_GUARD("record.blocks", header->blocks == place.blocks) ||
-      !AFI_GUARD("record.whole", bytes.size() == std::size_t{place.blocks} * kDiskBlock)) {
+  if (!AFI_GUARD("record.whole", bytes.size() == std::size_t{place.blocks} * kDiskBlock)) {
     return {.state = RecordState::kDamaged};
   }
   const auto value = bytes.subspan(record_header_bytes(header->meta), header->value_bytes);

@@ -103,6 +103,10 @@ struct CheckedRecord {
 /// Compares everything: header, epoch, place, sequence, the whole key, and the value's checksum.
 CheckedRecord check_record(std::span<const std::byte> bytes, const FooterEntry& place,
                            const DiskId& epoch);
+/// The same but for the value: the header that the record's first block has. An error of code
+/// kNotFound: the record is erased; kCorruption: it is another one's, or damaged.
+Result<RecordHeader> check_record_header(std::span<const std::byte> block, const FooterEntry& place,
+                                         const DiskId& epoch);
 
 /// Reads `size` bytes and waits for them.
 Result<std::span<const std::byte>> read_blocks(BlockFile& file, std::uint64_t offset,
