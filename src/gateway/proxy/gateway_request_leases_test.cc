@@ -145,6 +145,7 @@ TEST_F(AnswerLeases, LooksAgainAfterTheClaimSucceeded) {
 }
 
 TEST_F(AnswerLeases, RequestsThatAskTheSameAtOneGatewayLookUpAndClaimOnce) {
+  world.tier.knows_nothing = true;
   std::atomic<bool> goes_on = false;
   world.turns.before_claim = [&] { until([&] { return goes_on.load(); }); };
   SharingGateway one(world);

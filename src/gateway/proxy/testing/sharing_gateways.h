@@ -112,12 +112,13 @@ class SteppedTier final : public Tier {
   Result<void> erase(const TierKey& key) override { return kept_.erase(key); }
   Result<void> flush() override { return kept_.flush(); }
   [[nodiscard]] bool may_contain(const TierKey& key) const override {
-    return kept_.may_contain(key);
+    return knows_nothing || kept_.may_contain(key);
   }
   [[nodiscard]] TierStats stats() const override { return kept_.stats(); }
 
   std::function<void()> before_put;
   std::atomic<int> gets = 0;
+  std::atomic<bool> knows_nothing = false;  // until it is asked, as a tier of servers
 
  private:
   HostTier kept_;
