@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// A network that is farther away: forwards connections to a port of this machine, and delays what passes
-// by half a round trip each way, however much is on its way at the same time.
+// A network that is farther away: forwards connections to a port of this machine, and delays what
+// passes by half a round trip each way, however much is on its way at the same time.
 //
 //   delay_proxy MICROSECONDS PORT
 //

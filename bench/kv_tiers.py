@@ -179,9 +179,10 @@ def measure(title: str, place: Path, size: int, rounds: int) -> bool:
         cpu = {side: statistics.median(turn[side][1] for turn in turns) / gigabytes for side in turns[0]}
         ratio = statistics.median(turn["theirs"][0] / turn["ours"][0] for turn in turns)
         well &= ratio >= GOALS[what]
+        short = "" if ratio >= GOALS[what] else f"  <- falls short of {GOALS[what]}"
         print(
             f"{f'{what}, {size / (1 << 20):g} MiB, {title}':26}{wall['ours']:8.2f}{wall['theirs']:8.2f}{ratio:7.2f}x{wall['bare']:8.2f}"
-            f"{wall['ours'] / wall['bare']:7.2f}x{cpu['ours']:9.2f}{cpu['theirs']:7.2f}{'' if ratio >= GOALS[what] else f'  <- falls short of {GOALS[what]}'}",
+            f"{wall['ours'] / wall['bare']:7.2f}x{cpu['ours']:9.2f}{cpu['theirs']:7.2f}{short}",
             flush=True,
         )
     return well

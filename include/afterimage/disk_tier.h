@@ -83,7 +83,8 @@ class DiskTier final : public Tier {
   }
   Result<void> put_pieces(const TierKey& key, const EntryMeta& meta, BytePieces pieces) override;
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override;
-  /// get() of an entry of exactly the target's size, into it, with a copy less. False: a miss, or an entry of another size; the target may have been changed.
+  /// get() of an entry of exactly the target's size, into it, with a copy less. False: a miss, or an
+  /// entry of another size; the target may have been changed.
   Result<bool> read_into(const TierKey& key, std::span<std::byte> target, MemoryBudget& room);
   Result<void> erase(const TierKey& key) override;
   Result<EntryCount> erase_matching(const EntryFilter& filter) override;

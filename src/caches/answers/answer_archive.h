@@ -148,8 +148,8 @@ class AnswerArchive {
   [[nodiscard]] std::optional<AnswerLookup> restore_uncached(const Question& question,
                                                              const LookupRules& rules = {},
                                                              const AnswerQuota& quota = {});
-  /// As restore(), ignoring cached negative look-ups, after a claim up to rules.serve. `before`: taken
-  /// before the claim.
+  /// As restore(), ignoring cached negative look-ups, after a claim up to rules.serve. `before` was
+  /// taken before the claim.
   [[nodiscard]] std::optional<AnswerLookup> restore_claimed(Question& question,
                                                             const LookupRules& rules,
                                                             const AnswerQuota& quota,
@@ -158,8 +158,8 @@ class AnswerArchive {
   /// Whether claim() can return anything but kUnavailable.
   [[nodiscard]] bool has_leases() const { return dependencies_.turns != nullptr; }
   /// The lease to generate the answer to this exact text. Questions whose answers are not
-  /// interchangeable differ in `form` and have separate leases. Also kUnavailable while this process
-  /// has no lease to serve answers, because it would wait in vain. Does network I/O.
+  /// interchangeable differ in `form` and have separate leases. Also kUnavailable while this
+  /// process has no lease to serve answers, because it would wait in vain. Does network I/O.
   [[nodiscard]] LeaseService::Claim claim(const Question& question, std::string_view form);
   /// The same, and asks in the same round trip for what restore_claimed() reads up to this match
   /// level, for this thread, while the claim lives: LeaseService::Prefetched.
