@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "afterimage/reuse.h"
+#include "runtime/engine_api/token_sampler.h"
 #include "runtime/reuse/plan.h"
 
 namespace afterimage {
@@ -197,6 +198,17 @@ Result<Served> compute_or_restart(Plan& plan, const ServeContext& context,
   return served;
 }
 
+/// Of an engine that says its context: whether the prompt and an answer fit it. Known before the media
+/// are encoded, which may take a minute, and before a prefix is waited for.
+Result<void> check_length(const Sequence& prompt, const Engine& engine,
+                          const GenerateOptions& options) {
+  const Tokenizer* const tokenizer = engine.tokenizer();
+  if (tokenizer == nullptr) return {};
+  AFI_TRY([[maybe_unused]] const TokenCount limit,
+          answer_limit(prompt, options.max_tokens, tokenizer->context()));
+  return {};
+}
+
 /// The match levels below the answer. `prepared` is filled, unless the request was prepared before; it outlives
 /// the plan, which refers to it.
 Result<Served> plan_and_compute(Plan& plan, std::optional<PreparedRequest>& prepared,
@@ -208,6 +220,7 @@ Result<Served> plan_and_compute(Plan& plan, std::optional<PreparedRequest>& prep
     AFI_TRY(prepared, engine.prepare_answer(*identity.request, identity.prints.contents));
   }
   const Sequence& prompt = prepared->prompt;
+  AFI_TRY_VOID(check_length(prompt, engine, options));
   if (engine.kv_layout() != nullptr) {
     AFI_TRY_VOID(plan.add_prefix(prompt, *engine.kv_layout(), stop));
     // An answer that no other run can give could not be compared with an exact one.
@@ -342,6 +355,7 @@ Result<Served> serve_without_reuse(const Request& request, const Engine& engine,
   // Nothing is looked up, so the media need no identity: engines do not compute with it.
   const std::vector<ContentDigest> unidentified(media.size());
   AFI_TRY(const PreparedRequest prepared, engine.prepare_answer(request, unidentified));
+  AFI_TRY_VOID(check_length(prepared.prompt, engine, options));
   std::vector<EncoderOutput> outputs;
   std::vector<TensorViews> embeddings;
   for (const MediaItem* item : media) {

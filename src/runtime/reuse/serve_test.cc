@@ -18,6 +18,7 @@
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
 #include "testing/tiny_engine.h"
+#include "testing/tokenizing_engine.h"
 
 namespace afterimage {
 namespace {
@@ -91,6 +92,39 @@ TEST(Serve, APictureThatKvCoversIsAUseOfItsAgent) {
   const EncoderCacheStats stats = f.reuse->stats().encoder;
   EXPECT_EQ(stats.covered, 3U);
   EXPECT_EQ(stats.hits, 0U);
+}
+
+/// With a context of 77 tokens; counts what is encoded.
+class ShortEngine final : public testing::ForwardingEngine {
+ public:
+  using ForwardingEngine::ForwardingEngine;
+  const Tokenizer* tokenizer() const override { return &tokenizer_; }
+  Result<EncoderOutput> encode(const MediaItem& item) const override {
+    ++encoded;
+    return ForwardingEngine::encode(item);
+  }
+  [[nodiscard]] Result<std::shared_ptr<const SplitMedia>> split(
+      const MediaItem& item) const override {
+    ++encoded;
+    return ForwardingEngine::split(item);
+  }
+  mutable std::atomic<int> encoded = 0;
+
+ private:
+  testing::ByteTokenizer tokenizer_;
+};
+
+TEST(Serve, APromptThatDoesNotFitIsRefusedBeforeItsPicturesAreEncoded) {
+  const Fixture f;
+  const ShortEngine engine(*f.engine);
+  const Request request = f.conversation(1, 9);
+  const auto served = serve(request, engine, *f.reuse, f.options);
+  ASSERT_FALSE(served.has_value());
+  EXPECT_EQ(served.error().code, ErrorCode::kLimitExceeded) << served.error().message;
+  const auto cold = serve_without_reuse(request, engine, f.clock, f.options);
+  ASSERT_FALSE(cold.has_value());
+  EXPECT_EQ(cold.error().code, ErrorCode::kLimitExceeded);
+  EXPECT_EQ(engine.encoded, 0);
 }
 
 // Seed 004 B6: the same question again was a miss. B14: the only state stood past the last place
