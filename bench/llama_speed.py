@@ -76,7 +76,7 @@ class Measurement:
     def decode(self):
         """Seconds for a token after the first one, of one chat."""
         steps = [[] for _ in self.servers]
-        for index in range(1 if self.quick else 5):
+        for index in range(1 if self.quick else 15):
             request = body(chat(self.prompt(60)), 96)
             for side in self.in_turns(index):
                 first, whole, said = self.servers[side].ask(request)

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
@@ -16,8 +18,23 @@ constexpr std::size_t index_of(TokenId token) { return static_cast<std::size_t>(
 }  // namespace
 
 TokenId most_likely(std::span<const float> logits) {
-  // max_element returns the first of equal elements: the lowest token id.
-  return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
+  // A chat waits for this between two tokens, and there are up to 262,144 logits: several maxima side
+  // by side, so that none waits for the one before it.
+  using Floats = float __attribute__((vector_size(32)));
+  constexpr std::size_t kLanes = sizeof(Floats) / sizeof(float);
+  const std::size_t whole = logits.size() / kLanes * kLanes;
+  Floats most = Floats{} - std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < whole; i += kLanes) {
+    Floats some;
+    std::memcpy(&some, logits.data() + i, sizeof some);
+    most = some > most ? some : most;
+  }
+  float highest = -std::numeric_limits<float>::infinity();
+  for (std::size_t lane = 0; lane < kLanes; ++lane) highest = std::max(highest, most[lane]);
+  for (const float logit : logits.subspan(whole)) highest = std::max(highest, logit);
+  // The first of equal elements: the lowest token id. None is found if none is a number.
+  const auto found = std::ranges::find(logits, highest);
+  return static_cast<TokenId>(found == logits.end() ? 0 : found - logits.begin());
 }
 
 Result<TokenCount> answer_limit(const Sequence& prompt, TokenCount most, TokenCount context) {

@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
+#include <limits>
 #include <set>
+#include <vector>
 
 namespace afterimage {
 namespace {
@@ -29,6 +32,19 @@ std::set<int> drawn(SamplingOptions options, const Sequence& prompt = prompt_of(
 TEST(TokenSampler, IsGreedyByDefaultAndTakesTheLowestId) {
   const SamplingOptions greedy;
   EXPECT_EQ(TokenSampler(greedy, prompt_of({TokenId(1)})).next(kLogits), TokenId(1));
+}
+
+TEST(MostLikely, IsTheFirstOfTheHighestWhereverItIs) {
+  for (std::size_t size = 1; size < 40; ++size) {
+    for (std::size_t at = 0; at < size; ++at) {
+      std::vector<float> logits(size, -2);
+      logits[at] = logits[size - 1] = -1;
+      EXPECT_EQ(most_likely(logits), static_cast<TokenId>(at)) << size;
+    }
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(most_likely(std::vector<float>(20, -infinity)), TokenId(0));
+  EXPECT_EQ(most_likely(std::vector<float>(20, std::nanf(""))), TokenId(0));
 }
 
 TEST(TokenSampler, DrawsFromWhatIsLeft) {
