@@ -171,6 +171,16 @@ class Product : public ggml::cpu::tensor_traits {
     }
   }
 
+  /// Weight rows of an item. With few columns a thread reads weights that lie together, because the
+  /// kernels fetch those that follow: they must not be another thread's.
+  static std::size_t step_of(std::size_t rows, std::size_t columns, std::size_t threads) {
+    constexpr std::size_t kTile = 32;
+    constexpr std::size_t kFewColumns = 8;
+    constexpr std::size_t kItemsPerThread = 8;
+    if (columns > kFewColumns) return kTile;
+    return std::max<std::size_t>(1, rows / (kTile * kItemsPerThread * threads)) * kTile;
+  }
+
   static void multiply(const LlamaKernels& kernels, const ggml_compute_params& params,
                        ggml_tensor* op, const std::byte* packed, std::byte* scratch) {
     const ggml_tensor* const weights = op->src[0];
@@ -178,10 +188,10 @@ class Product : public ggml::cpu::tensor_traits {
     const std::size_t count = size(rows->ne[1]);
     const std::size_t outputs = size(weights->ne[1]);
     const std::size_t matrices = size(rows->ne[2]) * size(rows->ne[3]);
-    constexpr std::size_t kStep = 32;           // weight rows of an item
     constexpr std::size_t kFewestColumns = 96;  // that are worth unpacking weights again
     constexpr std::size_t kItemsPerThread = 4;
-    const std::size_t steps = (outputs + kStep - 1) / kStep;
+    const std::size_t step = step_of(outputs * matrices, count, size(params.nth));
+    const std::size_t steps = (outputs + step - 1) / step;
     std::size_t parts = 1;
     while (steps * matrices * parts < kItemsPerThread * size(params.nth) &&
            count / (parts + 1) >= kFewestColumns) {
@@ -189,7 +199,7 @@ class Product : public ggml::cpu::tensor_traits {
     }
     Items items(params, steps * matrices * parts);
     while (const auto item = items.next()) {
-      const std::size_t row = *item % steps * kStep;
+      const std::size_t row = *item % steps * step;
       const std::size_t part = *item / steps % parts;
       const std::size_t matrix = *item / steps / parts;
       const std::size_t i2 = matrix % size(rows->ne[2]);
@@ -202,7 +212,7 @@ class Product : public ggml::cpu::tensor_traits {
                       i3 / (size(rows->ne[3]) / size(weights->ne[3]))),
            .row_bytes = weights->nb[1],
            .inner = size(weights->ne[0])},
-          std::min(kStep, outputs - row),
+          std::min(step, outputs - row),
           {.packed = packed + (matrix * count + begin) * packed_row(op),
            .packed_bytes = packed_row(op),
            .count = end - begin,
