@@ -323,7 +323,7 @@ TEST(SharedAnswers, AClaimLooksUpTheFormsUnderWhichAnAnswerIsStored) {
   for (const TierKey& key : turns.looked_up) EXPECT_TRUE(world.tier.may_contain(key));
 }
 
-// What was looked up with a claim is older than the look-up.
+// A claim brings an answer that was read before; an erasure in between must hide it.
 TEST(SharedAnswers, WhatWasErasedSinceTheClaimIsNotServed) {
   for (const bool refreshes : {false, true}) {
     Two two;

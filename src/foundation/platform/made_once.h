@@ -9,8 +9,8 @@
 
 namespace afterimage {
 
-/// What is made when it is first asked for, and not again. Unlike std::call_once(), which makes a system call
-/// to wake those who wait even where nobody does.
+/// A value that the first caller makes and all later ones share. std::call_once() would make a system call
+/// each time it ends, even where nobody waits.
 ///
 /// Threads  Any: who asks while it is made waits. If making it throws, the next who asks makes it.
 template <typename T>

@@ -20,7 +20,7 @@
 
 namespace afterimage {
 
-/// What is done with leases that are still held.
+/// What we ask Redis to do with leases that we still hold.
 enum class LeaseUpdate : unsigned char { kRenew, kRelease };
 
 struct RedisLeases::State {
