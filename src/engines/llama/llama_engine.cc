@@ -48,7 +48,7 @@ std::vector<KvKind> memories_of(const ModelFacts& facts) {
 }
 
 /// Learns the layout of the model's sequence state by running a few tokens through it.
-Result<SequenceRows> learn_memories(const LoadedModel& model, bool exact) {
+Result<SequenceRows> learn_memories(const LoadedModel& model) {
   const ModelFacts& facts = model.facts();
   const bool slides = facts.window.value() > 1;
   if (slides && (facts.uses_mrope || facts.architecture == "llama4")) {
@@ -68,8 +68,9 @@ Result<SequenceRows> learn_memories(const LoadedModel& model, bool exact) {
   if (joined != *written) {
     return fail(ErrorCode::kUnsupported, "its state is not what the library's interface writes");
   }
-  return SequenceRows::learn(*written, TokenCount(kFewTokens.size()), memories_of(facts),
-                             slides ? facts.window - TokenCount(1) : TokenCount(0), exact);
+  SequenceRows::Window window{.cells = facts.window_cells, .period = facts.window_period};
+  if (slides) window.tokens = facts.window - TokenCount(1);
+  return SequenceRows::learn(*written, TokenCount(kFewTokens.size()), memories_of(facts), window);
 }
 
 /// How keys turn, if images' KV can be used at other positions.
@@ -298,7 +299,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
   AFI_TRY(state->identity, identity_of(state->options, *state->model, exact));
   state->lanes = std::make_unique<Lanes>(state->options.lanes);
   state->tokenizer = std::make_unique<LlamaTokenizer>(*state->model);
-  auto memories = learn_memories(*state->model, exact);
+  auto memories = learn_memories(*state->model);
   if (memories.has_value()) {
     state->kv = *std::move(memories);
     auto rotation = learn_rotation(*state->model, *state->kv);

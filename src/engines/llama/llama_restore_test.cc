@@ -455,6 +455,39 @@ TEST(LlamaRestore, AnotherProcessOnTheSameDiskEncodesNothingAndAnswersTheSame) {
   }
 }
 
+// Windows see 32 tokens, and have 768 cells: chats of 2,300 tokens write each several times. A lane
+// that is restored begins at another cell than the run that wrote its rows.
+TEST(LlamaRestore, AWindowIsResumedAfterItsCellsWereWrittenAgain) {
+  LlamaOptions options = demo_options("sliding");
+  options.mmproj.clear();
+  options.context = TokenCount(4'096);
+  const auto engine = load(options);
+  const Serving serving;
+  std::vector<Request> chats(2);
+  for (std::size_t chat = 0; chat < chats.size(); ++chat) {
+    chats[chat].id = RequestId("chat-" + std::to_string(chat));
+  }
+  for (int turn = 0; turn < 5; ++turn) {
+    for (std::size_t chat = 0; chat < chats.size(); ++chat) {
+      std::string text = "chat " + std::to_string(chat);
+      for (int i = 0; i < 130 + 10 * turn; ++i) {
+        text += " word" + std::to_string(i * (turn + 1) % 97);
+      }
+      Request& request = chats[chat];
+      request.messages.push_back({.role = Role::kUser, .parts = {text}});
+      const Served served = serve(request, *engine, *serving.reuse, serving.options).value();
+      const Served cold =
+          serve_without_reuse(request, *engine, serving.clock, serving.options).value();
+      EXPECT_EQ(difference(cold.completion, served.completion), "") << turn;
+      EXPECT_EQ(served.completion.resumed_from > TokenCount(0), turn > 0) << turn;
+      request.messages.push_back({.role = Role::kAssistant, .parts = {served.completion.text}});
+      if (turn == 4) {
+        EXPECT_GT(cold.completion.prefilled, TokenCount(2'200));
+      }
+    }
+  }
+}
+
 // More threads than lanes, some requests resumed and some not, sharing one cache.
 TEST(LlamaRestore, ConcurrentRequestsGetTheSameAnswersAsAlone) {
   for (const std::string name : {"plain", "sliding", "hybrid"}) {

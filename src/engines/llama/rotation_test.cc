@@ -34,7 +34,7 @@ WrittenMemory memory() {
 
 SequenceRows rows_of(const WrittenMemory& of) {
   return SequenceRows::learn(WrittenSequence({of}).bytes(), TokenCount(3), testing::kinds_of({of}),
-                             TokenCount(of.kind == KvKind::kSliding ? 5 : 0), false)
+                             {.tokens = TokenCount(of.kind == KvKind::kSliding ? 5 : 0)})
       .value();
 }
 
@@ -116,7 +116,7 @@ TEST(LlamaRotation, OtherTypesOfKeysAreRefused) {
   const std::size_t at = 4 + 4 + 4 + 4 + 3 * (4 + 4 + 12 + 4) + 4 + 4;
   const std::int32_t q8_0 = 8;
   std::memcpy(written.data() + at, &q8_0, sizeof q8_0);
-  const auto rows = SequenceRows::learn(written, TokenCount(3), testing::kinds_of({of}), {}, false);
+  const auto rows = SequenceRows::learn(written, TokenCount(3), testing::kinds_of({of}), {});
   ASSERT_TRUE(rows.has_value());
   const auto found = rotation_of(facts(Kind::kInterleaved), *rows);
   ASSERT_FALSE(found.has_value());

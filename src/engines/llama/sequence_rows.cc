@@ -63,10 +63,9 @@ Result<Position> position_behind(const std::byte* row, const std::byte* own) {
 }  // namespace
 
 Result<SequenceRows> SequenceRows::learn(std::span<const std::byte> written, TokenCount tokens,
-                                         std::span<const KvKind> kinds, TokenCount window,
-                                         bool in_place) {
+                                         std::span<const KvKind> kinds, const Window& window) {
   SequenceRows rows;
-  rows.in_place_ = in_place;
+  rows.window_ = window;
   AFI_TRY(rows.format_, StateFormat::learn(written, tokens, kinds));
   for (const StateSection& section : rows.format_.sections) {
     LayerGroup& group = rows.layout_.groups.emplace_back(LayerGroup{.kind = section.kind});
@@ -78,7 +77,7 @@ Result<SequenceRows> SequenceRows::learn(std::span<const std::byte> written, Tok
     }
     group.layers = static_cast<std::uint32_t>(section.key_rows.size());
     group.row_bytes = Bytes(sizeof(Position) + section.row_bytes());
-    if (section.kind == KvKind::kSliding) group.window = window;
+    if (section.kind == KvKind::kSliding) group.window = window.tokens;
   }
   AFI_TRY_VOID(check_layout(rows.layout_));
   return rows;
@@ -224,8 +223,8 @@ StateOutline SequenceRows::outline(const KvSlice& slice) const {
     section.skip = sizeof(Position);
     section.stride = row_size(group).value();
     section.cells = static_cast<std::uint32_t>(rows_at(group, slice.end));
-    if (group.kind == KvKind::kSliding && in_place_) {
-      section.empty = slice.end.value() - section.cells;
+    if (group.kind == KvKind::kSliding) {
+      section.empty = (slice.end.value() - section.cells) % window_.period.value();
     }
     for (const KvRows& piece : rows_to_restore(slice, layout_, i)) {
       if (!piece.bytes.empty()) section.pieces.push_back(piece.bytes);
@@ -241,7 +240,8 @@ StateOutline SequenceRows::zeros(TokenCount cells) const {
     if (section.kind == KvKind::kRecurrent) {
       rows.pieces.push_back(sample_state_);  // the library resets it for a new sequence
     } else {
-      rows.empty = cells.value();
+      const bool slides = section.kind == KvKind::kSliding;
+      rows.empty = (slides ? std::min(cells, window_.cells) : cells).value();
       rows.stride = section.row_bytes();
     }
   }

@@ -24,14 +24,19 @@ namespace afterimage {
 /// Threads  Values; const calls from any thread.
 class SequenceRows {
  public:
+  /// Where sliding layers keep their rows.
+  struct Window {
+    TokenCount tokens{};  // that a layer sees before the current one; 0: there are no such layers
+    TokenCount cells{};   // of a sequence; those of tokens that no layer sees are used again
+    /// Rows are restored to the cells that they had in the run that wrote them, modulo this, behind
+    /// empty cells, so that sums run in the same order. 1: to any.
+    TokenCount period{1};
+  };
+
   /// Learns the format from `written`, a sequence of `tokens` tokens at positions 0, 1, … written
-  /// by a model with the memories `kinds`. `window`: how many tokens a sliding layer sees before
-  /// the current one. `in_place`: sliding rows are restored to the cells they had in the run that
-  /// wrote them, behind empty cells, so that sums run in the same order. kUnsupported: an unknown
-  /// format.
+  /// by a model with the memories `kinds`. kUnsupported: an unknown format.
   static Result<SequenceRows> learn(std::span<const std::byte> written, TokenCount tokens,
-                                    std::span<const KvKind> kinds, TokenCount window,
-                                    bool in_place);
+                                    std::span<const KvKind> kinds, const Window& window);
 
   [[nodiscard]] const KvLayout& layout() const { return layout_; }
   [[nodiscard]] bool has_only_full_groups() const;  // no windows, no states
@@ -67,7 +72,7 @@ class SequenceRows {
   [[nodiscard]] Result<std::vector<std::int32_t>> positions(const KvSlice& slice) const;
   /// `slice` for LoadedModel::restore(). Refers to its bytes and to this object.
   [[nodiscard]] StateOutline outline(const KvSlice& slice) const;
-  /// The same of a sequence whose first `cells` tokens are zeros.
+  /// The same of a sequence whose first `cells` tokens are zeros, as far as there are cells for them.
   [[nodiscard]] StateOutline zeros(TokenCount cells) const;
   /// Copies rows to the places that the model has for them.
   [[nodiscard]] Result<void> fill(const StateOutline& outline, StatePlaces places) const {
@@ -77,7 +82,7 @@ class SequenceRows {
  private:
   StateFormat format_;
   KvLayout layout_;  // groups[i] is format_.sections[i]
-  bool in_place_ = false;
+  Window window_;
   std::vector<std::byte> sample_state_;  // a recurrent section written by the library; may be empty
 };
 

@@ -26,6 +26,7 @@ using testing::WrittenMemory;
 using testing::WrittenSequence;
 
 constexpr std::int32_t kWindow = 5;
+constexpr std::uint32_t kCells = 20;
 const std::size_t kModels = written_models(3, kWindow).size();
 constexpr std::size_t kFullAlone = 1;
 constexpr std::size_t kSlidingAlone = 7;
@@ -37,10 +38,11 @@ std::vector<WrittenMemory> memories_of(std::size_t model, std::int32_t tokens) {
   return written_models(tokens, kWindow)[model].second;
 }
 
-SequenceRows learned(std::size_t model, bool in_place = false) {
+SequenceRows learned(std::size_t model, TokenCount period = TokenCount(1)) {
   const auto memories = memories_of(model, 3);
-  return SequenceRows::learn(WrittenSequence(memories).bytes(), TokenCount(3), kinds_of(memories),
-                             TokenCount(kWindow), in_place)
+  return SequenceRows::learn(
+             WrittenSequence(memories).bytes(), TokenCount(3), kinds_of(memories),
+             {.tokens = TokenCount(kWindow), .cells = TokenCount(kCells), .period = period})
       .value();
 }
 
@@ -125,9 +127,9 @@ TEST(SequenceRows, LayoutHasTheSizesOfRowsAndStates) {
 
 TEST(SequenceRows, RejectsAnEmptyWindow) {
   const auto memories = memories_of(kSlidingAlone, 3);
-  EXPECT_FALSE(SequenceRows::learn(WrittenSequence(memories).bytes(), TokenCount(3),
-                                   kinds_of(memories), TokenCount(0), false)
-                   .has_value());
+  EXPECT_FALSE(
+      SequenceRows::learn(WrittenSequence(memories).bytes(), TokenCount(3), kinds_of(memories), {})
+          .has_value());
 }
 
 TEST(SequenceRows, RestoresExactlyWhatWasCaptured) {
@@ -220,12 +222,21 @@ TEST(SequenceRows, RejectsAWindowWithAMissingCell) {
   }
 }
 
-TEST(SequenceRows, InPlaceRestorePutsAWindowBehindZeroedCells) {
-  for (const std::int32_t tokens : {3, kWindow, kWindow + 1, 30}) {
+TEST(SequenceRows, AWindowIsRestoredBehindZeroedCells) {
+  for (const auto& [tokens, period] : {std::pair{3, 100},
+                                       {kWindow, 100},
+                                       {kWindow + 1, 100},
+                                       {30, 100},
+                                       {30, 8},
+                                       {29, 8},
+                                       {30, 1}}) {
     const auto memories = memories_of(kFullAndSliding, tokens);
-    const SequenceRows kv = learned(kFullAndSliding, /*in_place=*/true);
+    const SequenceRows kv =
+        learned(kFullAndSliding, TokenCount(static_cast<std::uint32_t>(period)));
     const Captured captured(kv, memories, tokens);
-    // The same with window cells at their original positions, behind zeroed cells.
+    const std::int32_t unseen = std::max(0, tokens - kWindow);
+    // Cells of sliding layers begin with this token: the first is in its own cell, modulo the period.
+    const std::int32_t first = unseen - unseen % period;
     const StateFormat format =
         StateFormat::learn(WrittenSequence(memories_of(kFullAndSliding, 3)).bytes(), TokenCount(3),
                            kinds_of(memories))
@@ -235,19 +246,29 @@ TEST(SequenceRows, InPlaceRestorePutsAWindowBehindZeroedCells) {
     ASSERT_TRUE(read.has_value()) << to_string(read.error());
     for (std::size_t i = 0; i < 2; ++i) {
       const StateSection& section = format.sections[i];
-      ASSERT_EQ((*read)[i].cells, static_cast<std::uint32_t>(tokens));
+      const std::int32_t begin = i == 1 ? first : 0;
+      ASSERT_EQ((*read)[i].cells, static_cast<std::uint32_t>(tokens - begin));
       WrittenBytes row(section.row_bytes());
-      for (std::int32_t token = 0; token < tokens; ++token) {
-        const auto cell = static_cast<std::uint32_t>(token);
+      for (std::int32_t token = begin; token < tokens; ++token) {
+        const auto cell = static_cast<std::uint32_t>(token - begin);
         (*read)[i].copy_rows(section, cell, cell + 1, row, row.size());
         WrittenBytes expected = memories[i].row(token);
-        if (i == 1 && token < tokens - kWindow) {
+        if (i == 1 && token < unseen) {
           std::fill(expected.begin() + 4, expected.end(), std::byte{0});
         }
         EXPECT_EQ(row, expected) << "group " << i << ", token " << token << " of " << tokens;
       }
     }
   }
+}
+
+// After logits that are not numbers; the library would refuse more cells than there are.
+TEST(SequenceRows, ZerosFillTheCellsThatALayerHas) {
+  const SequenceRows kv = learned(kFullAndSliding);
+  const StateOutline outline = kv.zeros(TokenCount(3 * kCells));
+  EXPECT_EQ(outline.sections[0].empty, 3 * kCells);
+  EXPECT_EQ(outline.sections[1].empty, kCells);
+  EXPECT_EQ(kv.zeros(TokenCount(3)).sections[1].empty, 3U);
 }
 
 TEST(SequenceRows, RestoresRowsFromAnyPieces) {

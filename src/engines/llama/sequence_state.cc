@@ -388,9 +388,15 @@ void write_cell_metadata(const StateSection& section, const SectionRows& rows, O
     to.put(std::span(place + kPosition, section.cell_meta_bytes - kPosition));
     to.put<std::int32_t>(0);
   };
+  const auto empty = static_cast<std::int32_t>(rows.empty);
+  std::int32_t first = empty;  // position of the first row
+  if (!rows.pieces.empty()) {
+    std::memcpy(&first, rows.pieces.front().data() + rows.skip, sizeof first);
+  }
   std::vector<std::byte> empty_cell(section.cell_meta_bytes);
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(rows.empty); ++i) {
-    std::memcpy(empty_cell.data(), &i, sizeof i);
+  for (std::int32_t i = 0; i < empty; ++i) {
+    const std::int32_t position = std::max(0, first - empty + i);
+    std::memcpy(empty_cell.data(), &position, sizeof position);
     put_cell(empty_cell.data());
   }
   for_each_piece(rows, [&](std::size_t /*first*/, const std::byte* row, std::size_t count) {

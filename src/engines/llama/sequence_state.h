@@ -94,7 +94,7 @@ struct SectionRows {
   std::vector<std::span<const std::byte>> pieces;  // each: whole rows of `stride` bytes
   std::size_t stride = 0;  // the first `skip` bytes of a row are not the library's
   std::size_t skip = 0;
-  std::uint32_t empty = 0;  // zeroed cells before those, at positions 0, 1, …; never attended to
+  std::uint32_t empty = 0;  // zeroed cells of the positions before those; never attended to
 };
 
 /// A state for llama.cpp's restore call, without the keys and values, which are copied only once:

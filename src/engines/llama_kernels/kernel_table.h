@@ -69,7 +69,7 @@ struct AttentionRow {
 /// Keys are attended to in blocks of this many, and gathered in chunks. Both are part of the order
 /// of the sums.
 inline constexpr std::size_t kKeyBlock = 64;
-inline constexpr std::size_t kKeyChunk = 512;
+inline constexpr std::size_t kKeyChunk = 256;
 
 /// Matrix products and attention, compiled once per instruction set.
 ///

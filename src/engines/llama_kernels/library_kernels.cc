@@ -440,6 +440,8 @@ class Attention : public ggml::cpu::tensor_traits {
     }
 
     static constexpr std::size_t kRowsTogether = 96;
+    // The keys that these rows see, from the beginning of a chunk on, fit into a ring.
+    static_assert(kKeyOrderPeriod == kKeyChunk && kFewestSpareCells >= kKeyChunk + kRowsTogether);
     static constexpr std::size_t kMostSaved = 32 << 20;
     std::size_t tokens, heads, key_heads, sequences, key_width, value_width, keys;
     std::size_t group;            // heads that read the same keys
@@ -524,16 +526,37 @@ class Attention : public ggml::cpu::tensor_traits {
                              : ggml_get_type_traits(cache->type)->to_float};
   }
 
-  static void fill(const ggml_tensor* op, const Task& task, const Shape& shape, Rows& rows) {
+  static const std::uint16_t* mask_of(const ggml_tensor* op, std::size_t token,
+                                      std::size_t sequence) {
     const ggml_tensor* const mask = op->src[3];
+    if (mask == nullptr) return nullptr;
+    return reinterpret_cast<const std::uint16_t*>(at(mask, token, 0, sequence % size(mask->ne[3])));
+  }
+
+  /// The chunk with the oldest key that the first token of a task sees. Keys of a sliding window may
+  /// lie in a ring: chunks are gathered from this one on, so that they are in the order of their
+  /// keys' positions wherever the ring begins.
+  static std::size_t oldest_chunk(const ggml_tensor* op, const Task& task, const Shape& shape) {
+    constexpr std::uint16_t kUnseen = 0xfc00;  // -infinity
+    const std::uint16_t* const mask = mask_of(op, task.first, task.sequence);
+    if (mask == nullptr) return 0;
+    std::size_t first = 0;
+    while (first < shape.keys && mask[first] == kUnseen) ++first;
+    if (first == 0) {
+      std::size_t behind_gap = shape.keys;
+      while (behind_gap > 0 && mask[behind_gap - 1] != kUnseen) --behind_gap;
+      first = behind_gap;
+    }
+    return first % shape.keys / kKeyChunk;
+  }
+
+  static void fill(const ggml_tensor* op, const Task& task, const Shape& shape, Rows& rows) {
     std::size_t i = 0;
     for (std::size_t token = task.first; token < task.end; ++token) {
       for (std::size_t h = 0; h < shape.group; ++h, ++i) {
         const std::size_t head = task.key_head * shape.group + h;
         rows[i].query = reinterpret_cast<const float*>(at(op->src[0], token, head, task.sequence));
-        rows[i].mask = mask == nullptr ? nullptr
-                                       : reinterpret_cast<const std::uint16_t*>(
-                                             at(mask, token, 0, task.sequence % size(mask->ne[3])));
+        rows[i].mask = mask_of(op, token, task.sequence);
         rows[i].slope = slope_of(op, head, shape.heads);
       }
     }
@@ -561,9 +584,11 @@ class Attention : public ggml::cpu::tensor_traits {
       const CacheRows keys = cache_of(op->src[1], task, shape);
       const CacheRows values = cache_of(op->src[2], task, shape);
       const std::size_t count = task.rows(shape);
+      const std::size_t oldest = oldest_chunk(op, task, shape);
       total.clear(count);
       fill(op, task, shape, chunk);
-      for (std::size_t begin = 0; begin < shape.keys; begin += kKeyChunk) {
+      for (std::size_t c = 0; c < shape.chunks; ++c) {
+        const std::size_t begin = (oldest + c) % shape.chunks * kKeyChunk;
         chunk.clear(count);
         kernels.attend(rule_of(op), keys, values, begin, std::min(shape.keys, begin + kKeyChunk),
                        chunk.data(), count, rest);
@@ -597,10 +622,11 @@ class Attention : public ggml::cpu::tensor_traits {
     Rows total(scratch, shape);
     for (std::size_t i = 0; i < shape.tasks(); ++i) {
       const Task task(i, shape);
+      const std::size_t oldest = oldest_chunk(op, task, shape);
       for (std::size_t r = size(params.ith); r < task.rows(shape); r += size(params.nth)) {
         total.clear(1);
         for (std::size_t c = 0; c < shape.chunks; ++c) {
-          Rows chunk(saved + (i * shape.chunks + c) * bytes, shape);
+          Rows chunk(saved + (i * shape.chunks + (oldest + c) % shape.chunks) * bytes, shape);
           kernels.merge(&total[0], &chunk[r], shape.padded_values());
         }
         write(kernels, op, task, shape, r, total[0]);

@@ -11,7 +11,13 @@ namespace afterimage {
 
 /// Of all tables: results of models that were computed with another one are not mixed with these.
 /// Increment it with every change to an order of sums or to what is rounded.
-inline constexpr const char* kOrderOfSums = "1";
+inline constexpr const char* kOrderOfSums = "2";
+
+/// Keys of a sliding window may lie in a ring of cells, anywhere in it: attention follows their
+/// positions, if each lies in the cell of its position modulo kKeyOrderPeriod, the ring has a
+/// multiple of that many cells, and at least kFewestSpareCells more than the window.
+inline constexpr std::uint32_t kKeyOrderPeriod = 256;
+inline constexpr std::uint32_t kFewestSpareCells = 512;
 
 /// Lets llama.cpp's CPU backend compute matrix products and attention with our kernels, whose
 /// results don't depend on the batch: for all models of the process, from the next graph on.

@@ -195,6 +195,76 @@ TEST_F(LibraryKernels, AttentionOfATokenIsTheSameInEveryBatch) {
   }
 }
 
+/// Rows of all positions, as a ring of `cells` has them when `end` of them were written, the first
+/// of all to cell `first`.
+ggml_tensor* in_ring(ggml_context* context, ggml_tensor* all, std::int64_t cells,
+                     std::int64_t first, std::int64_t end) {
+  ggml_tensor* const ring = ggml_new_tensor_3d(context, all->type, kWidth, cells, all->ne[2]);
+  std::memset(ring->data, 0, ggml_nbytes(ring));
+  for (std::int64_t head = 0; head < all->ne[2]; ++head) {
+    for (std::int64_t position = 0; position < end; ++position) {
+      const auto from = static_cast<std::size_t>(head) * all->nb[2] +
+                        static_cast<std::size_t>(position) * all->nb[1];
+      const auto to = static_cast<std::size_t>(head) * ring->nb[2] +
+                      static_cast<std::size_t>((first + position) % cells) * ring->nb[1];
+      std::memcpy(static_cast<char*>(ring->data) + to, static_cast<char*>(all->data) + from,
+                  all->nb[1]);
+    }
+  }
+  return ring;
+}
+
+/// Attention of tokens [first, first + count) of kKeys to the 200 keys before each and its own. No
+/// ring: every key has a cell of its own.
+Build window_attention(std::int64_t first, std::int64_t count, std::int64_t cells,
+                       std::int64_t first_cell) {
+  return [=](ggml_context* context) {
+    ggml_tensor* const all = tensor(context, GGML_TYPE_F32, {kWidth, kKeys, kHeads}, 1);
+    ggml_tensor* const queries =
+        ggml_view_3d(context, all, kWidth, count, kHeads, all->nb[1], all->nb[2],
+                     static_cast<std::size_t>(first) * all->nb[1]);
+    const auto cache = [&](unsigned seed) {
+      return in_ring(context, tensor(context, GGML_TYPE_F16, {kWidth, kKeys, 2}, seed), cells,
+                     first_cell, first + count);
+    };
+    ggml_tensor* const mask = ggml_new_tensor_2d(context, GGML_TYPE_F16, cells, count);
+    auto* const masks = static_cast<ggml_fp16_t*>(mask->data);
+    for (std::int64_t t = 0; t < count; ++t) {
+      for (std::int64_t c = 0; c < cells; ++c) {
+        masks[t * cells + c] = ggml_fp32_to_fp16(-INFINITY);
+      }
+      for (std::int64_t p = std::max<std::int64_t>(0, first + t - 200); p <= first + t; ++p) {
+        masks[t * cells + (first_cell + p) % cells] = ggml_fp32_to_fp16(0);
+      }
+    }
+    return ggml_flash_attn_ext(context, queries, cache(2), cache(3), mask, 0.125F, 0, 0);
+  };
+}
+
+// A prompt of any length, resumed anywhere: the ring begins elsewhere, the sums do not.
+TEST_F(LibraryKernels, AWindowInARingHasTheSumsOfOneInOrder) {
+  constexpr std::int64_t kFirst = 700;
+  constexpr std::int64_t kCount = 500;
+  constexpr std::int64_t kOfAToken = kWidth * kHeads;
+  const auto whole = compute(window_attention(kFirst, kCount, kKeys, 0), 2);
+  for (const std::int64_t cells : {768, 1024}) {
+    for (const std::int64_t first_cell : {0, 512}) {
+      for (const auto& [first, count] : {std::pair{kFirst, kCount},
+                                         {kFirst, std::int64_t{1}},
+                                         {kFirst + 1, std::int64_t{7}},
+                                         {kFirst + 320, std::int64_t{180}},
+                                         {kFirst + 499, std::int64_t{1}}}) {
+        const int threads = count < 10 ? 8 : 2;  // eight: keys are divided among them
+        const auto part = compute(window_attention(first, count, cells, first_cell), threads);
+        EXPECT_TRUE(
+            std::equal(part.begin(), part.end(), whole.begin() + (first - kFirst) * kOfAToken))
+            << count << " tokens from " << first << ", " << cells << " cells, the first in "
+            << first_cell;
+      }
+    }
+  }
+}
+
 TEST_F(LibraryKernels, AttentionIsThatOfTheLibrary) {
   for (const float soft_cap : {0.0F, 2.0F}) {
     ASSERT_TRUE(use_batch_independent_kernels("").has_value());

@@ -39,6 +39,7 @@ static_assert(sizeof(TokenId) == sizeof(llama_token));
 static_assert(LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY == 1);
 
 [[nodiscard]] Result<llama_context_params> context_params(const LlamaOptions& options,
+                                                          const llama_model* model,
                                                           std::uint32_t batch);
 
 /// What a model's file says of its rotary embeddings.

@@ -47,7 +47,7 @@ struct LlamaOptions {
   std::string pooling;
   /// A run resumed from cached KV gives the same logits as a cold run, bit for bit. Holds on CPU with
   /// our kernels (engines/llama_kernels), or with a build whose matrix products do not depend on the
-  /// batch size. Costs: sliding windows take as much memory as full attention. Where it cannot hold
+  /// batch size, where sliding windows take as much memory as full attention. Where it cannot hold
   /// (GPU, no such kernels), or where the self-check at load finds a difference,
   /// LlamaEngine::exactness() says so.
   bool exact = true;

@@ -43,7 +43,7 @@ std::uint32_t LoadedModel::State::longest_embedding() const {
 Result<void> LoadedModel::State::make_embedder() const {
   if (embedder != nullptr) return {};
   const std::uint32_t most = longest_embedding();
-  AFI_TRY(llama_context_params params, context_params(loaded_with, most));
+  AFI_TRY(llama_context_params params, context_params(loaded_with, model.get(), most));
   AFI_TRY(params.pooling_type, pooling_of(loaded_with.pooling));
   params.n_ctx = most;
   params.n_seq_max = 1;
@@ -80,7 +80,7 @@ Result<std::vector<float>> LoadedModel::State::embed(std::span<const TokenId> to
 /// With the context's own pooling a vector would be that of the last batch only.
 Result<void> LoadedModel::State::make_states() const {
   if (states != nullptr) return {};
-  AFI_TRY(llama_context_params params, context_params(loaded_with, batch));
+  AFI_TRY(llama_context_params params, context_params(loaded_with, model.get(), batch));
   params.n_ctx = loaded_with.context.value();
   params.n_seq_max = 1;
   params.embeddings = true;

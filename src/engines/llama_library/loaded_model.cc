@@ -180,6 +180,16 @@ std::string template_of_tokens(std::span<const std::string> control_tokens) {
   return "chatml";
 }
 
+/// Of a sliding layer, for each lane: as llama_kv_cache_iswa has them.
+TokenCount window_cells(const llama_context* context, bool is_full) {
+  constexpr std::uint32_t kPadding = 256;
+  const std::uint32_t all = llama_n_ctx_seq(context);
+  if (is_full) return TokenCount(all);
+  const auto window = static_cast<std::uint32_t>(llama_model_n_swa(llama_get_model(context)));
+  const std::uint32_t needed = std::min(all, window + llama_n_ubatch(context));
+  return TokenCount((needed + kPadding - 1) / kPadding * kPadding);
+}
+
 }  // namespace
 
 WordSplit word_split_of(const llama_model* model) {
@@ -192,7 +202,8 @@ Result<void> check_model_file(const std::string& path) {
   return {};
 }
 
-Result<llama_context_params> context_params(const LlamaOptions& options, std::uint32_t batch) {
+Result<llama_context_params> context_params(const LlamaOptions& options, const llama_model* model,
+                                            std::uint32_t batch) {
   llama_context_params params = llama_context_default_params();
   AFI_TRY(params.type_k, kv_type(options.keys));
   AFI_TRY(params.type_v, kv_type(options.values));
@@ -206,7 +217,11 @@ Result<llama_context_params> context_params(const LlamaOptions& options, std::ui
   const bool fuses =
       !batch_independent_kernels().empty() || !options.exact || ggml_is_quantized(params.type_v);
   params.flash_attn_type = fuses ? LLAMA_FLASH_ATTN_TYPE_AUTO : LLAMA_FLASH_ATTN_TYPE_DISABLED;
-  params.swa_full = options.exact;  // else cells of a window are used again, in another order
+  // Cells of a window are used again: only our kernels then keep the order of sums.
+  params.swa_full = options.exact && batch_independent_kernels().empty();
+  if (llama_model_n_swa(model) > 0 && options.exact && !params.swa_full) {
+    params.n_batch = params.n_ubatch = std::max(batch, kFewestSpareCells);
+  }
   return params;
 }
 
@@ -330,7 +345,7 @@ Result<void> LoadedModel::State::make_context(const LlamaOptions& options) {
   constexpr std::uint32_t kWholePicture = 2'048;
   const bool whole = media != nullptr && mtmd_decode_use_non_causal(media.get(), nullptr);
   batch = std::max(options.batch.value(), whole ? kWholePicture : 1U);
-  AFI_TRY(const llama_context_params params, context_params(options, batch));
+  AFI_TRY(const llama_context_params params, context_params(options, model.get(), batch));
   context.reset(llama_init_from_model(model.get(), params));
   if (context == nullptr) {
     return library_error(ErrorCode::kUnavailable,
@@ -350,6 +365,10 @@ Result<void> LoadedModel::State::make_context(const LlamaOptions& options) {
            .assumed_template = assumed_template,
            .row_width = static_cast<std::uint32_t>(llama_model_n_embd_inp(model.get())),
            .window = TokenCount(static_cast<std::uint32_t>(llama_model_n_swa(model.get()))),
+           .window_cells = window_cells(context.get(), params.swa_full),
+           .window_period = !options.exact    ? TokenCount(1)
+                            : params.swa_full ? TokenCount(llama_n_ctx_seq(context.get()))
+                                              : TokenCount(kKeyOrderPeriod),
            .recurrent = llama_model_is_recurrent(model.get()),
            .hybrid = llama_model_is_hybrid(model.get()),
            .uses_mrope = rope == LLAMA_ROPE_TYPE_MROPE || rope == LLAMA_ROPE_TYPE_IMROPE,

@@ -91,6 +91,8 @@ struct ModelFacts {
   std::string assumed_template;  // its name, where the file has none: "gemma"
   std::uint32_t row_width = 0;   // floats of one embedding, deepstack planes included
   TokenCount window{};           // of sliding layers; 0: the model has none
+  TokenCount window_cells{};     // that such a layer has for each lane
+  TokenCount window_period{1};   // sums depend on a token's cell modulo this; 1: they may differ
   bool recurrent = false;        // recurrent layers only
   bool hybrid = false;           // attention and recurrent layers
   bool uses_mrope = false;       // positions are not token counts (M-RoPE)

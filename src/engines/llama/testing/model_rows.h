@@ -25,7 +25,7 @@ struct ModelRows {
     const auto written = model->save(0, false).value();
     model->clear(0);
     constexpr std::array kKinds{KvKind::kFull};
-    auto rows = SequenceRows::learn(written, TokenCount(3), kKinds, TokenCount(0), true).value();
+    auto rows = SequenceRows::learn(written, TokenCount(3), kKinds, {}).value();
     return {std::move(model), std::move(rows)};
   }
 };
