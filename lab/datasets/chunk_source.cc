@@ -45,6 +45,40 @@ std::string groups(const Sample& sample) {
   return joined(sample.global_group, sample.local_group, " ");
 }
 
+std::string whole_chunk(const Sample& sample, ChunkSource source) {
+  std::string text;
+  switch (source) {
+    case ChunkSource::kQuestion:
+      break;
+    case ChunkSource::kSemantic:
+      text = signature(sample);
+      break;
+    case ChunkSource::kAnswer:
+      text = sample.full_answer.empty() ? sample.answer : sample.full_answer;
+      break;
+    case ChunkSource::kGroup:
+      text = groups(sample);
+      break;
+    case ChunkSource::kImage:
+      text = sample.image_id.empty() ? "" : "image-" + sample.image_id;
+      break;
+    case ChunkSource::kCombined:
+      text = joined(signature(sample), groups(sample), " | ");
+      break;
+  }
+  return text.empty() ? sample.question : text;
+}
+
+/// Where the first `count` characters of UTF-8 text end.
+std::size_t end_of_characters(std::string_view text, std::int64_t count) {
+  std::size_t end = 0;
+  for (; end < text.size(); ++end) {
+    const bool begins = (static_cast<unsigned char>(text[end]) & 0xC0U) != 0x80;
+    if (begins && count-- == 0) break;
+  }
+  return end;
+}
+
 }  // namespace
 
 std::string_view to_string(ChunkSource source) {
@@ -67,29 +101,11 @@ std::string program_text(const Sample& sample) {
   return text;
 }
 
-std::string chunk_text(const Sample& sample, ChunkSource source) {
-  if (!sample.chunk_override.empty()) return sample.chunk_override;
-  std::string text;
-  switch (source) {
-    case ChunkSource::kQuestion:
-      break;
-    case ChunkSource::kSemantic:
-      text = signature(sample);
-      break;
-    case ChunkSource::kAnswer:
-      text = sample.full_answer.empty() ? sample.answer : sample.full_answer;
-      break;
-    case ChunkSource::kGroup:
-      text = groups(sample);
-      break;
-    case ChunkSource::kImage:
-      text = sample.image_id.empty() ? "" : "image-" + sample.image_id;
-      break;
-    case ChunkSource::kCombined:
-      text = joined(signature(sample), groups(sample), " | ");
-      break;
-  }
-  return text.empty() ? sample.question : text;
+std::string chunk_text(const Sample& sample, ChunkSource source, std::int64_t window) {
+  std::string text = sample.chunk_override;
+  if (text.empty()) text = whole_chunk(sample, source);
+  if (window > 0) text.resize(end_of_characters(text, window));
+  return text;
 }
 
 }  // namespace afterimage

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,7 +30,8 @@ std::optional<ChunkSource> chunk_source_named(std::string_view name);
 ///
 /// Empty text falls back to the question; Sample::chunk_override takes precedence over all.
 /// Threads   Any.
-[[nodiscard]] std::string chunk_text(const Sample& sample, ChunkSource source);
+[[nodiscard]] std::string chunk_text(const Sample& sample, ChunkSource source,
+                                     std::int64_t window = 0);
 
 /// "select:lamp | query:color".
 [[nodiscard]] std::string program_text(const Sample& sample);

@@ -154,8 +154,13 @@ Result<Sample> llava_sample(const std::string& id, const Json& record) {
   return sample;
 }
 
-/// The published file names of a GQA configuration.
-std::vector<std::string> gqa_stems(const std::string& config) {
+/// The published file names of a GQA configuration. Its files begin with the split: "val_balanced_…"
+/// of the split "train" is "train_balanced_…".
+std::vector<std::string> gqa_stems(std::string config, std::string_view split) {
+  constexpr std::string_view kDefaultSplit = "val_";
+  if (!split.empty() && config.starts_with(kDefaultSplit)) {
+    config.replace(0, kDefaultSplit.size() - 1, split);
+  }
   std::vector<std::string> stems{config};
   constexpr std::string_view kHosted = "_instructions";
   if (config.ends_with(kHosted)) {
@@ -187,14 +192,15 @@ constexpr const char* kNotFetched =
     "Nothing is fetched: put the data set on this machine and pass its file or folder with --data";
 
 /// The files with the records: the given file, or the files with the usual names in the folder.
-Result<std::vector<std::string>> record_files(const DatasetOptions& options, const Files& files) {
+Result<std::vector<std::string>> record_files(const DatasetOptions& options, std::string_view split,
+                                              const Files& files) {
   if (options.data.empty()) {
     return fail(ErrorCode::kNotFound,
                 fmt::format("{} needs its records. {}", to_string(options.kind), kNotFetched));
   }
   if (!files.is_folder(options.data)) return std::vector{options.data};
   const std::vector<std::string> stems =
-      options.kind == DatasetKind::kGqa     ? gqa_stems(options.config)
+      options.kind == DatasetKind::kGqa     ? gqa_stems(options.config, split)
       : options.kind == DatasetKind::kLlava ? std::vector<std::string>{"llava_instruct_150k"}
                                             : std::vector<std::string>{"video_frames_dataset"};
   std::vector<std::string> tried;
@@ -213,8 +219,9 @@ Result<std::vector<std::string>> record_files(const DatasetOptions& options, con
                                                 fmt::join(tried, ", "), kNotFetched));
 }
 
-Result<Dataset> read_dataset(const DatasetOptions& options, const Files& files) {
-  AFI_TRY(const std::vector<std::string> paths, record_files(options, files));
+Result<Dataset> read_dataset(const DatasetOptions& options, std::string_view split,
+                             const Files& files) {
+  AFI_TRY(const std::vector<std::string> paths, record_files(options, split, files));
   Dataset dataset{.label = fmt::format("{} ({})", to_string(options.kind), fmt::join(paths, ", "))};
   for (const std::string& path : paths) {
     AFI_TRY(const std::vector<std::byte> content, files.read(path, kMaxRecords));
@@ -229,7 +236,8 @@ Result<Dataset> read_dataset(const DatasetOptions& options, const Files& files) 
   return dataset;
 }
 
-Result<Dataset> read_or_make(const DatasetOptions& options, const Files& files) {
+Result<Dataset> read_or_make(const DatasetOptions& options, std::string_view split,
+                             const Files& files) {
   if (options.kind == DatasetKind::kSynthetic) {
     AFI_TRY(std::vector<Sample> samples, synthetic_samples());
     return Dataset{.label = "synthetic", .samples = std::move(samples)};
@@ -242,7 +250,7 @@ Result<Dataset> read_or_make(const DatasetOptions& options, const Files& files) 
                                    .seed = options.seed})));
     return Dataset{.label = "generated", .samples = std::move(samples)};
   }
-  return read_dataset(options, files);
+  return read_dataset(options, split, files);
 }
 
 std::size_t place(std::optional<std::int64_t> at, bool percent, std::size_t all,
@@ -319,7 +327,7 @@ Result<SplitSlice> parse_split(std::string_view text) {
 
 Result<Dataset> load_dataset(const DatasetOptions& options, const Files& files) {
   AFI_TRY(const SplitSlice slice, parse_split(options.split));
-  AFI_TRY(Dataset dataset, read_or_make(options, files));
+  AFI_TRY(Dataset dataset, read_or_make(options, slice.name, files));
   const bool in_order = options.kind == DatasetKind::kSynthetic || options.shuffle_seed < 0;
   if (options.kind != DatasetKind::kSynthetic) take_slice(dataset.samples, slice);
   if (!in_order) shuffle(dataset.samples, static_cast<std::uint64_t>(options.shuffle_seed));

@@ -54,7 +54,8 @@ Result<SplitSlice> parse_split(std::string_view text);
 struct DatasetOptions {
   DatasetKind kind = DatasetKind::kGqa;
   std::string data;  // file or folder with the records; unused for generated data
-  std::string config = "val_balanced_instructions";  // GQA: which of its files
+  /// GQA: which of its files; "val" in it becomes the split's name.
+  std::string config = "val_balanced_instructions";
   std::string split = "val";
   std::int64_t max_samples = 128;  // -1: all
   std::int64_t shuffle_seed = 7;   // negative: file order

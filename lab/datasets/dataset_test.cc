@@ -110,6 +110,29 @@ TEST(Dataset, FindsTheFileOfAConfigurationAndItsShards) {
   EXPECT_EQ(sharded.samples[0].dataset_id, "b") << "2 sorts before 10";
 }
 
+// Regression: "train" read the file of "val", and the logs said "train".
+TEST(Dataset, ASplitHasItsOwnFile) {
+  testing::MemoryFiles files;
+  put(files, "gqa/val_balanced_questions.json", R"({"v": {"question": "One?", "answer": "1"}})");
+  put(files, "gqa/train_balanced_questions.json", R"({"t": {"question": "Two?", "answer": "2"}})");
+  const auto first_of = [&](const std::string& split) {
+    const auto read = load_dataset({.data = "gqa", .split = split}, files);
+    return read.has_value() ? read->samples[0].dataset_id : read.error().message;
+  };
+  EXPECT_EQ(first_of("val"), "v");
+  EXPECT_EQ(first_of("train"), "t");
+  EXPECT_EQ(first_of("train[:1]"), "t");
+  EXPECT_NE(first_of("testdev").find("testdev_balanced_questions.json"), std::string::npos);
+}
+
+TEST(ChunkSource, AWindowEndsBetweenCharacters) {
+  const Sample sample{.question = "Größe?"};
+  EXPECT_EQ(chunk_text(sample, ChunkSource::kQuestion, 3), "Grö");
+  EXPECT_EQ(chunk_text(sample, ChunkSource::kQuestion, 6), "Größe?");
+  EXPECT_EQ(chunk_text(sample, ChunkSource::kQuestion, 100), "Größe?");
+  EXPECT_EQ(chunk_text(sample, ChunkSource::kQuestion), "Größe?");
+}
+
 TEST(Dataset, FetchesNothingAndSaysWhatToDo) {
   const testing::MemoryFiles files;
   const auto nowhere = load_dataset({}, files);
