@@ -29,23 +29,30 @@ constexpr const char* kKeyVariable = "OPENAI_API_KEY";
 constexpr Duration kEncoderDeadline = std::chrono::seconds(30);
 constexpr std::size_t kMostImages = 1'000;  // whose encoder outputs are kept
 
-/// An engine of this process. Its answers reuse nothing: the experiment measures the reuse of
-/// answers. States are computed with encoder outputs that it keeps.
+/// An engine of this process. It reuses KV and encoder outputs, as servers do. States are computed
+/// with encoder outputs that it keeps.
 class LocalEngine final : public SampleEngine {
  public:
-  LocalEngine(const Engine& engine, const ExperimentSpec& spec, const ImageRoots& images,
-              const Clock& clock)
-      : engine_(engine), images_(images), clock_(clock) {
-    options_.max_tokens = TokenCount(static_cast<TokenCount::rep>(spec.max_tokens));
-    options_.sampling.temperature = static_cast<float>(spec.temperature);
+  static Result<std::unique_ptr<SampleEngine>> create(const Engine& engine, std::string model,
+                                                      const ExperimentSpec& spec,
+                                                      const ImageRoots& images,
+                                                      const Clock& clock) {
+    AFI_TRY(auto reuse, Reuse::create({}, Secret{}, clock));
+    return std::unique_ptr<SampleEngine>(
+        new LocalEngine(engine, std::move(model), std::move(reuse), spec, images));
   }
 
   Result<Answer> answer(const Sample& sample, const std::string& prompt) override {
     AFI_TRY(const Request request, request_for(sample, prompt, sample.content.has_value()));
-    AFI_TRY(const Served served, serve_without_reuse(request, engine_, clock_, options_));
+    AFI_TRY(const Served served, serve(request, engine_, *reuse_, options_));
+    reused_tokens_ = served.completion.resumed_from.value();
     // Also if max_tokens cut it: the limit is part of the scope, and the built-in engine never stops.
     return Answer{.text = served.completion.text, .finish_reason = "stop"};
   }
+  [[nodiscard]] std::optional<std::uint64_t> reused_tokens() const override {
+    return reused_tokens_;
+  }
+  [[nodiscard]] std::string model() const override { return model_; }
 
   [[nodiscard]] bool shows_states() const override { return true; }
   Result<std::vector<float>> state(const Sample& sample, const std::string& prompt,
@@ -65,6 +72,13 @@ class LocalEngine final : public SampleEngine {
   }
 
  private:
+  LocalEngine(const Engine& engine, std::string model, std::unique_ptr<Reuse> reuse,
+              const ExperimentSpec& spec, const ImageRoots& images)
+      : engine_(engine), model_(std::move(model)), reuse_(std::move(reuse)), images_(images) {
+    options_.max_tokens = TokenCount(static_cast<TokenCount::rep>(spec.max_tokens));
+    options_.sampling.temperature = static_cast<float>(spec.temperature);
+  }
+
   [[nodiscard]] Result<Request> request_for(const Sample& sample, const std::string& prompt,
                                             bool with_image) const {
     Message message{.role = Role::kUser};
@@ -100,9 +114,11 @@ class LocalEngine final : public SampleEngine {
   }
 
   const Engine& engine_;
+  std::string model_;
+  std::unique_ptr<Reuse> reuse_;
   const ImageRoots& images_;
-  const Clock& clock_;
   GenerateOptions options_;
+  std::optional<std::uint64_t> reused_tokens_;
   std::unordered_map<ContentDigest, EncoderOutput, DigestHash> encoded_;
 };
 
@@ -136,6 +152,11 @@ class KeepingEmbedder final : public Embedder {
   std::unordered_map<std::string, Vector> kept_;
 };
 
+/// Of an engine of this process: "reference", "seer.gguf".
+std::string model_name(const std::string& engine) {
+  return std::filesystem::path(engine).filename().string();
+}
+
 /// "model.gguf" has its encoder of images in "model.mmproj.gguf".
 std::string mmproj_of(const std::string& model) {
   std::filesystem::path path(model);
@@ -152,6 +173,11 @@ CLI::Option* ExperimentEngines::add_option(CLI::App& verb) {
                   "the built-in engine; a GGUF file, on llama.cpp, with X.mmproj.gguf beside\n"
                   "X.gguf; or the URL of an OpenAI-compatible server (its key: OPENAI_API_KEY)")
       ->type_name("oracle|reference|GGUF|URL");
+}
+
+std::string ExperimentEngines::wanted_model() const {
+  const bool is_named = wanted_ == kOracle || wanted_.contains("://");
+  return is_named ? "Qwen/Qwen3-VL-2B-Instruct" : model_name(wanted_);
 }
 
 Result<void> ExperimentEngines::load(const Clock& clock) {
@@ -185,7 +211,9 @@ Result<std::unique_ptr<SampleEngine>> ExperimentEngines::engine_for(const Experi
                                                                     const ImageRoots& images) {
   const std::string& name = spec.engine.empty() ? wanted_ : spec.engine;
   AFI_TRY(const Engine* const engine, local(name));
-  if (engine != nullptr) return std::make_unique<LocalEngine>(*engine, spec, images, *clock_);
+  if (engine != nullptr) {
+    return LocalEngine::create(*engine, model_name(name), spec, images, *clock_);
+  }
   if (name == kOracle) return std::make_unique<OracleEngine>();
   EndpointEngineOptions options{.model = spec.model,
                                 .key = environment(kKeyVariable).value_or(""),

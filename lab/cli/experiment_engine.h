@@ -26,6 +26,8 @@ class ExperimentEngines {
   CLI::Option* add_option(CLI::App& verb);
   /// What --engine says: for experiments that name no engine.
   [[nodiscard]] const std::string& wanted() const { return wanted_; }
+  /// The model that it is: for experiments that name none.
+  [[nodiscard]] std::string wanted_model() const;
   /// Loads that one. kInvalidArgument: it names no engine. Errors of loading.
   Result<void> load(const Clock& clock);
   /// The engine of one experiment. `images` outlives it, and the object does. Errors of load().

@@ -23,6 +23,7 @@
 #include "lab/experiment/csv.h"
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/experiment_report.h"
+#include "lab/experiment/sample_log.h"
 #include "lab/experiment/sweep.h"
 
 namespace afterimage {
@@ -44,9 +45,9 @@ struct ExperimentArgs {
 
   std::string cache_mode = "dry-run";
   std::size_t report_limit = 5;
-  std::string log_csv;
+  SampleFiles files;
+  bool resume = false;
   std::string summary_log;
-  std::string samples_jsonl;
   std::string url;  // of --llava-data-url, which is always rejected
   CLI::Option* cache_dir = nullptr;
   CLI::Option* mode_option = nullptr;
@@ -95,14 +96,14 @@ Result<ExperimentSpec> spec_of(const ExperimentArgs& args) {
     if (option->count() > 0) put(settings);
   }
   if (!settings.contains("model") && !settings.contains("preset")) {
-    settings["model"] = "Qwen/Qwen3-VL-2B-Instruct";
+    settings["model"] = args.engines.wanted_model();
   }
   return make_spec(settings.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 /// "auto" becomes a file name of time, data set, key and model, as in the original semantic cache.
 std::string log_name(const ExperimentArgs& args, const ExperimentSpec& spec) {
-  if (args.log_csv != "auto") return args.log_csv;
+  if (args.files.csv != "auto") return args.files.csv;
   std::string time;
   for (const char c : utc_timestamp()) {
     if (c == 'T') time += '-';
@@ -117,30 +118,35 @@ std::string log_name(const ExperimentArgs& args, const ExperimentSpec& spec) {
                      slug);
 }
 
-Result<void> write_samples_table(const std::string& path, const ExperimentData& data,
-                                 const ExperimentReport& report, Files& files) {
-  std::string text = csv_record(sample_columns());
-  for (const SampleResult& result : report.samples) {
-    text += csv_record(sample_cells(data.dataset.samples[result.sample], result));
+/// What a stopped run recorded, with --resume.
+Result<std::vector<SampleResult>> recorded_of(const ExperimentArgs& args,
+                                              const std::string& settings,
+                                              std::span<const Sample> samples, const Files& files) {
+  if (!args.resume) return std::vector<SampleResult>{};
+  if (args.files.jsonl.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--resume needs --samples-jsonl with the file of the run that was stopped");
   }
-  if (path.starts_with("experiment_logs/")) AFI_TRY_VOID(files.make_folder("experiment_logs"));
-  return files.replace(path, std::as_bytes(std::span(text)));
+  auto recorded = recorded_samples(args.files.jsonl, settings, samples, files);
+  if (recorded.has_value() || recorded.error().code != ErrorCode::kNotFound) return recorded;
+  return std::vector<SampleResult>{};  // it was stopped before its first sample
 }
 
-Result<void> write_logs(const ExperimentArgs& args, const ExperimentData& data, const SweepRow& row,
-                        Files& files) {
-  if (!args.log_csv.empty()) {
-    AFI_TRY_VOID(write_samples_table(log_name(args, row.spec), data, row.report, files));
+Result<void> write_summary(const ExperimentArgs& args, const SweepRow& row, Files& files) {
+  if (args.summary_log.empty()) return {};
+  AFI_TRY(CsvLog log, CsvLog::open(args.summary_log, sweep_columns(), files));
+  return log.append(sweep_cells(row));
+}
+
+Result<SampleLog> open_log(const ExperimentArgs& args, const ExperimentSpec& spec,
+                           const std::string& settings, std::span<const Sample> samples,
+                           std::span<const SampleResult> recorded, World& world) {
+  SampleFiles files = args.files;
+  if (!files.csv.empty()) files.csv = log_name(args, spec);
+  if (files.csv.starts_with("experiment_logs/")) {
+    AFI_TRY_VOID(world.files.make_folder("experiment_logs"));
   }
-  if (!args.samples_jsonl.empty()) {
-    const std::string lines = samples_jsonl(data.dataset.samples, row.report);
-    AFI_TRY_VOID(files.replace(args.samples_jsonl, std::as_bytes(std::span(lines))));
-  }
-  if (!args.summary_log.empty()) {
-    AFI_TRY(CsvLog log, CsvLog::open(args.summary_log, sweep_columns(), files));
-    AFI_TRY_VOID(log.append(sweep_cells(row)));
-  }
-  return {};
+  return SampleLog::open(std::move(files), settings, samples, recorded, world.files, world.clock);
 }
 
 void print_rejected(const Dataset& dataset) {
@@ -167,15 +173,28 @@ ExitCode run_samples(ExperimentArgs& args, World& world) {
     return report_error("experiment", encoder.error(), ExitCode::kUsageError);
   }
   if (!args.json) {
-    fmt::print("{}", start_text(data->dataset.label, key_use(samples, spec->source), data->images,
+    fmt::print("{}", start_text(data->dataset.label, key_use(samples, *spec), data->images,
                                 remarks_on(*spec, mode, **engine)));
   }
+  const std::string settings = spec_hash(*spec, mode);
+  const auto recorded = recorded_of(args, settings, samples, world.files);
+  if (!recorded.has_value()) {
+    return report_error("experiment", recorded.error(), ExitCode::kUsageError);
+  }
+  if (!recorded->empty() && !args.json) {
+    fmt::print("[info] {} of {} samples were recorded by the run that was stopped\n",
+               recorded->size(), samples.size());
+  }
+  auto log = open_log(args, *spec, settings, samples, *recorded, world);
+  if (!log.has_value()) return report_error("experiment", log.error(), ExitCode::kUsageError);
+  Result<void> written;
   const auto report = run_experiment(
       *spec, mode, samples,
       {data->roots, world.clock, **engine, *encoder,
-       args.cache_dir->count() > 0 ? &world.files : nullptr},
+       args.cache_dir->count() > 0 ? &world.files : nullptr, *recorded},
       [&](const Sample& sample, const SampleResult& result) {
         if (!args.json) fmt::print("{}", sample_line(sample, result, samples.size()));
+        if (written.has_value()) written = log->add(result);
       },
       [&](const ReusedCache& reused) {
         if (!reused.ignored.empty()) {
@@ -191,7 +210,8 @@ ExitCode run_samples(ExperimentArgs& args, World& world) {
     fmt::print("\n{}\n{}", summary_text(*report, mode),
                outputs_text(samples, *report, args.report_limit));
   }
-  const auto written = write_logs(args, *data, row, world.files);
+  if (written.has_value()) written = log->flush();
+  if (written.has_value()) written = write_summary(args, row, world.files);
   if (!written.has_value()) return report_error("experiment", written.error(), ExitCode::kProblem);
   const bool fine = report->totals.wrong_served == 0 && report->totals.failed == 0;
   return fine ? ExitCode::kFine : ExitCode::kProblem;
@@ -234,6 +254,16 @@ void add_cache_settings(CLI::App& verb, ExperimentArgs& args) {
               "Which text of a sample is the look-up key")
       ->check(CLI::IsMember({"question", "semantic", "answer", "group", "image", "combined"}))
       ->default_str("semantic");
+  add_setting(verb, args, "--chunk-window", "chunk_window", spec.chunk_window,
+              "Only the key's first characters count; 0: all of it")
+      ->default_str("0")
+      ->type_name("N");
+  add_setting(verb, args, "--max-cached-blocks", "max_cached_blocks", args.count,
+              "Answers kept at a time; the least worth keeping leave")
+      ->type_name("N");
+  add_setting(verb, args, "--cache-max-size-gb", "cache_max_size_gb", args.gigabytes,
+              "Memory of answers and their vectors, in GB (default 4.3)")
+      ->type_name("X");
   add_setting(verb, args, "--similarity-threshold", "similarity_threshold",
               spec.similarity_threshold, "Minimum cosine similarity of two keys")
       ->default_str("0.8")
@@ -332,12 +362,16 @@ void add_report_flags(CLI::App& verb, ExperimentArgs& args) {
   verb.add_option("--report-limit", args.report_limit, "Number of samples shown at the end")
       ->capture_default_str()
       ->type_name("N");
-  verb.add_option("--log-csv", args.log_csv,
+  verb.add_option("--log-csv", args.files.csv,
                   "Write one row per sample; auto: "
                   "experiment_logs/<time>-<data>-<key>-<model>.csv")
       ->type_name("FILE");
-  verb.add_option("--samples-jsonl", args.samples_jsonl, "Write one JSON object per sample")
+  verb.add_option("--samples-jsonl", args.files.jsonl, "Write one JSON object per sample")
       ->type_name("FILE");
+  verb.add_flag(
+      "--resume", args.resume,
+      "Continue a run that was stopped: samples that the file of --samples-jsonl has are\n"
+      "not asked again");
   verb.add_option("--summary-log", args.summary_log,
                   "Append one summary row, in the format of "
                   "sweep's log")
@@ -354,11 +388,7 @@ void add_engine_settings(CLI::App& verb, ExperimentArgs& args) {
                             spec.tensor_parallel_size, ""));
   only_recorded(add_switch(verb, args, "--trust-remote-code", "trust_remote_code", true, ""));
   only_recorded(
-      add_setting(verb, args, "--max-cached-blocks", "max_cached_blocks", args.count, ""));
-  only_recorded(
       add_setting(verb, args, "--fusion-cache-dir", "fusion_cache_dir", spec.fusion_cache_dir, ""));
-  only_recorded(
-      add_setting(verb, args, "--cache-max-size-gb", "cache_max_size_gb", args.gigabytes, ""));
   only_recorded(add_setting(verb, args, "--index-encoder-device", "index_encoder_device",
                             spec.index_encoder_device, ""));
   only_recorded(add_setting(verb, args, "--gpu-memory-utilization", "gpu_memory_utilization",

@@ -25,7 +25,7 @@ HELP = pathlib.Path(__file__).resolve().parent / "help"
 
 class Help(unittest.TestCase):
     def test_help_texts_match_the_snapshots(self):
-        for verb in ["", "experiment", "sweep", "pairs", "simulate", "pressure", "certify"]:
+        for verb in ["", "experiment", "sweep", "ablation", "pairs", "simulate", "pressure", "certify"]:
             shown = call(*verb.split(), "--help")
             self.assertEqual(shown.returncode, 0)
             golden = HELP / f"{verb or 'afterimage-lab'}.txt"
@@ -165,6 +165,36 @@ class GqaExperiment(Folder):
         self.assertEqual(both[0]["data_hash"], both[1]["data_hash"])
         self.assertRegex(both[0]["timestamp"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 
+    def test_a_run_that_was_killed_continues(self):
+        lines = self.folder / "s.jsonl"
+        command = ["experiment", "--dataset", "gqa", "--data", self.data, "--max-samples", "60", "--engine", "reference",
+                   "--max-tokens", "2", "--samples-jsonl", lines, "--log-csv", self.folder / "t.csv"]  # fmt: skip
+        whole = call(*command)
+        expected = [json.loads(line) for line in lines.read_text().splitlines()]
+        self.assertEqual(len(expected), 60, whole.stderr)
+        self.assertIn('"model": "reference"', json.dumps(json.loads(call(*command, "--json").stdout)), "not a model that did not answer")
+        lines.unlink()
+        running = subprocess.Popen([PROGRAM, *map(str, command)], stdout=subprocess.DEVNULL)
+        while not lines.exists() or lines.read_text().count("\n") < 2:
+            self.assertIsNone(running.poll(), "it ended before it could be killed")
+            time.sleep(0.01)
+        running.kill()
+        running.wait()
+        kept = lines.read_text().count("\n")
+        done = call(*command, "--resume")
+        self.assertIn(f"[info] {kept} of 60 samples were recorded by the run that was stopped", done.stdout)
+        self.assertNotIn(f"| {kept}/60 |", done.stdout, "not asked again")
+        self.assertIn(f"| {kept + 1}/60 |", done.stdout)
+        again = [json.loads(line) for line in lines.read_text().splitlines()]
+        for line in [*expected, *again]:
+            line.pop("latency")
+            line["techniques"].pop("kv_cache")  # the engine's own cache starts empty again
+        self.assertEqual(expected, again)
+        self.assertEqual(len(list(csv.DictReader((self.folder / "t.csv").open(newline="")))), 60)
+        other = call(*command, "--resume", "--temperature", "0.5")
+        self.assertEqual(other.returncode, 2)
+        self.assertIn("other settings", other.stderr)
+
     def test_served_wrong_answers_exit_1(self):
         done = call("experiment", "--dataset", "gqa", "--data", self.data, "--chunk-source", "image", "--cache-mode", "live", "--json")
         self.assertEqual(done.returncode, 1, done.stderr)
@@ -178,7 +208,8 @@ class GqaExperiment(Folder):
         report = json.loads(done.stdout)
         self.assertEqual(report["embedding_hook"], "none")
         self.assertEqual(report["prompt_template"], "<image>\\nOne line\\n{question}")
-        self.assertEqual(report["embedding_layers"], "prompt:384:0.82,vision:512:0.85")
+        self.assertEqual(report["embedding_layers"], ["prompt:384:0.82", "vision:512:0.85"])
+        self.assertEqual((report["cache_hit_rate"], report["vetoes"], report["avg_latency_hit"]), (0, True, None), "numbers, not text")
 
     def test_image_roots_come_from_the_environment(self):
         records = self.folder / "val_balanced_questions.json"
@@ -242,6 +273,17 @@ class Sweep(Folder):
         self.assertEqual(os.listdir(self.folder / "kv_chunks_ablation"), [".afterimage-cache"])
         again = call(*self.arguments("--resume"), cwd=self.folder)
         self.assertIn("[skip] Experiment 'qwen-exact-only' already logged.", again.stdout)
+        self.assertIn("0 experiments run, 32 skipped, 0 failed", again.stdout)
+
+    def test_one_command_makes_and_runs_an_ablation(self):
+        done = call("ablation", self.folder / "a", "--questions", "2000", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = json.loads(done.stdout)
+        self.assertEqual(len({row["outcome"] for row in rows}), 32, "no two have the same outcome")
+        self.assertIn("no two of the 32 experiments had the same outcome", done.stderr)
+        self.assertTrue(all(isinstance(row["match_rate"], float) for row in rows))
+        self.assertTrue((self.folder / "a" / "report.html").exists())
+        again = call("ablation", self.folder / "a", "--questions", "2000")
         self.assertIn("0 experiments run, 32 skipped, 0 failed", again.stdout)
 
     def test_layers_are_an_engines_own_states(self):

@@ -9,6 +9,7 @@ namespace {
 void add_verbs(CLI::App& program, World& world, ExitCode& code) {
   add_experiment(program, world, code);
   add_sweep(program, world, code);
+  add_ablation(program, world, code);
   add_pairs(program, world, code);
   add_simulate(program, world, code);
   add_pressure(program, world, code);

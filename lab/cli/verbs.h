@@ -12,6 +12,7 @@ namespace afterimage {
 /// stores its exit code in `code`.
 void add_experiment(CLI::App& program, World& world, ExitCode& code);
 void add_sweep(CLI::App& program, World& world, ExitCode& code);
+void add_ablation(CLI::App& program, World& world, ExitCode& code);
 void add_pairs(CLI::App& program, World& world, ExitCode& code);
 void add_simulate(CLI::App& program, World& world, ExitCode& code);
 void add_pressure(CLI::App& program, World& world, ExitCode& code);

@@ -33,6 +33,18 @@ std::optional<Answer> answer_in(const Json& body) {
                 .model = model.is_string() ? model.get<std::string>() : ""};
 }
 
+/// Of OpenAI's usage, or of llama-server's timings.
+std::optional<std::uint64_t> cached_tokens_in(const Json& reply) {
+  for (const char* const place :
+       {"/usage/prompt_tokens_details/cached_tokens", "/timings/cache_n"}) {
+    const Json::json_pointer pointer(place);
+    if (!reply.contains(pointer)) continue;
+    const Json& count = reply[pointer];
+    if (count.is_number_unsigned()) return count.get<std::uint64_t>();
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<Answer> EndpointEngine::answer(const Sample& sample, const std::string& prompt) {
@@ -65,7 +77,9 @@ Result<Answer> EndpointEngine::answer(const Sample& sample, const std::string& p
                 fmt::format("the model server answered {}: {}", reply.status,
                             reply.body.substr(0, kQuotedReply)));
   }
-  auto answer = answer_in(Json::parse(reply.body, nullptr, /*allow_exceptions=*/false));
+  const Json json = Json::parse(reply.body, nullptr, /*allow_exceptions=*/false);
+  reused_tokens_ = cached_tokens_in(json);
+  auto answer = answer_in(json);
   if (!answer.has_value()) {
     return fail(ErrorCode::kCorruption, "the model server's response has no answer");
   }

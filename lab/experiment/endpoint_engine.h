@@ -25,17 +25,21 @@ struct EndpointEngineOptions {
 ///
 /// Errors   kTimeout; kUnavailable: no answer, or not with 200; the message says what the server
 ///          says. kCorruption: not an answer of that API.
-/// Threads  Any.
+/// Threads  One at a time.
 class EndpointEngine final : public SampleEngine {
  public:
   /// `images` outlives the engine.
   EndpointEngine(EndpointEngineOptions options, const ImageRoots& images)
       : options_(std::move(options)), images_(images) {}
   Result<Answer> answer(const Sample& sample, const std::string& prompt) override;
+  [[nodiscard]] std::optional<std::uint64_t> reused_tokens() const override {
+    return reused_tokens_;
+  }
 
  private:
   const EndpointEngineOptions options_;
   const ImageRoots& images_;
+  std::optional<std::uint64_t> reused_tokens_;
 };
 
 }  // namespace afterimage

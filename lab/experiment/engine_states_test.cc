@@ -182,6 +182,36 @@ class LampEncoder final : public Embedder {
   std::string name_ = "lamp";
 };
 
+// Regression: with the hook prompt_vision the layers were n-grams and grids of colours, whatever
+// encoder was named.
+TEST_F(EngineStates, PromptAndVisionUseTheEncodersThereAre) {
+  const auto spec = make_spec(R"({"name": "t", "model": "m", "chunk_source": "question",
+      "vetoes": false, "enable_semantic_text_cache": false, "enable_exact_text_cache": false,
+      "embedding_hook": "prompt_vision", "embedding_layers": ["prompt:384:0.99", "vision:512:0.9"],
+      "index_encoder": "a/model.gguf"})");
+  samples[1].question = "And this other lamp over there, is it red?";
+  attach_images(samples, roots);
+  LampEncoder encoder;
+  const auto source = [&](SampleEngine& asked, Embedder* made_by) {
+    return run_experiment(*spec, CacheMode::kDryRun, samples, {roots, clock, asked, made_by})
+        .value()
+        .samples[1]
+        .source;
+  };
+  EXPECT_EQ(source(directed, &encoder), "embedding:prompt") << "the encoder's vectors are equal";
+  EXPECT_EQ(source(directed, nullptr), "") << "by n-grams they are not alike";
+  directed.angles[{"b", EngineState::kVision}] = 40;  // cosine 0.77; the pixels are the same
+  EXPECT_EQ(source(directed, &encoder), "");
+  OracleEngine oracle;
+  EXPECT_EQ(source(oracle, &encoder), "embedding:prompt") << "a grid of colours";
+  const auto says = [&](const SampleEngine& asked, const char* what) {
+    const auto remarks = remarks_on(*spec, CacheMode::kDryRun, asked);
+    return std::ranges::any_of(remarks, [&](const auto& remark) { return remark.contains(what); });
+  };
+  EXPECT_TRUE(says(directed, "the engine's encoder"));
+  EXPECT_TRUE(says(oracle, "grids of colours"));
+}
+
 TEST_F(EngineStates, AnIndexEncoderMakesTheVectorsOfKeys) {
   const auto spec = make_spec(R"({"name": "t", "model": "m", "chunk_source": "question",
       "vetoes": false, "index_encoder": "a/model.gguf", "similarity_threshold": 0.99})");

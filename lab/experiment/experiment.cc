@@ -58,10 +58,27 @@ class Runner {
         cache_(cache),
         similarity_(similarity) {}
 
+  /// Brings the caches to where a recorded sample left them.
+  Result<void> repeat(const Sample& sample, const SampleResult& recorded) {
+    SampleResult now = begin(sample);
+    Question question(scope_of(sample), now.chunk_text);
+    const bool is_found = decide(question, sample, now).has_value();
+    if (recorded.decision == Decision::kFailed) return {};
+    if (now.source != recorded.source) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("sample {} was decided by \"{}\" and is by \"{}\" now: start again "
+                              "without what was recorded",
+                              sample.dataset_id, recorded.source, now.source));
+    }
+    const Answer answer{.text = recorded.response, .finish_reason = "stop"};
+    if (recorded.decision != Decision::kServed) similarity_.learn(question, answer);
+    now.latency = recorded.latency;
+    if (!is_found && is_cacheable()) insert_answer(question, answer, now);
+    return {};
+  }
+
   SampleResult ask(const Sample& sample) {
-    SampleResult result{.prompt = render_prompt(spec_.prompt_template, sample),
-                        .chunk_text = chunk_text(sample, spec_.source),
-                        .techniques = all_techniques(spec_)};
+    SampleResult result = begin(sample);
     const Duration began = world_.clock.now();
     Question question(scope_of(sample), result.chunk_text);
     std::optional<Answer> given = decide(question, sample, result);
@@ -72,6 +89,10 @@ class Runner {
       result.decision = Decision::kFailed;
       result.error = answer.error().message;
       return result;
+    }
+    if (const auto reused = world_.engine.reused_tokens(); !served && reused.has_value()) {
+      note(result.techniques, "kv_cache",
+           *reused > 0 ? TechniqueStatus::kHit : TechniqueStatus::kMiss);
     }
     result.response = answer->text;
     result.is_correct = answer_matches(answer->text, reference_of(sample));
@@ -87,6 +108,11 @@ class Runner {
   }
 
  private:
+  [[nodiscard]] SampleResult begin(const Sample& sample) const {
+    return {.prompt = render_prompt(spec_.prompt_template, sample),
+            .chunk_text = chunk_text(sample, spec_.source, spec_.chunk_window),
+            .techniques = all_techniques(spec_)};
+  }
   [[nodiscard]] bool is_cacheable() const { return spec_.temperature == 0; }
 
   /// The scope: everything but the question itself.
@@ -223,9 +249,11 @@ ExperimentTotals totals_of(std::span<const Sample> samples, std::span<const Samp
   return totals;
 }
 
-KeyUse key_use(std::span<const Sample> samples, ChunkSource source) {
+KeyUse key_use(std::span<const Sample> samples, const ExperimentSpec& spec) {
   std::map<std::string, std::size_t> counts;
-  for (const Sample& sample : samples) ++counts[chunk_text(sample, source)];
+  for (const Sample& sample : samples) {
+    ++counts[chunk_text(sample, spec.source, spec.chunk_window)];
+  }
   KeyUse use{.prompts = samples.size(), .keys = counts.size()};
   for (const auto& [key, count] : counts) {
     if (count < 2) continue;
@@ -245,6 +273,10 @@ std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode,
     remarks.push_back(
         fmt::format("answers come from the data set (oracle): {} is not run", spec.model));
   }
+  if (const std::string answers = engine.model(); !answers.empty() && answers != spec.model) {
+    remarks.push_back(
+        fmt::format("{} answers: {} is a name in the logs and is not run", answers, spec.model));
+  }
   if (mode == CacheMode::kDryRun) {
     remarks.emplace_back("dry run: matches are counted, and the engine answers every time");
   }
@@ -262,7 +294,19 @@ std::vector<std::string> remarks_on(const ExperimentSpec& spec, CacheMode mode,
   if (spec.images == "similar") {
     remarks.emplace_back("answers about similar images count as matches: none is ever served");
   }
-  if (spec.enable_semantic_text_cache && !names_encoder(spec)) {
+  const auto has_layer = [&](std::string_view name) {
+    return std::ranges::find(spec.layers, name, &LayerSpec::name) != spec.layers.end();
+  };
+  const bool embeds_text =
+      spec.enable_semantic_text_cache || (spec.hook.prompt && has_layer("prompt"));
+  if (spec.hook.vision && has_layer("vision")) {
+    remarks.emplace_back(
+        engine.shows_states()
+            ? "the layer \"vision\" compares what the engine's encoder makes of images"
+            : "the layer \"vision\" compares grids of colours: only an engine of this "
+              "process has an encoder of images");
+  }
+  if (embeds_text && !names_encoder(spec)) {
     remarks.push_back(
         fmt::format("hashed n-grams of 384 dimensions replace {}: similarities differ from it",
                     spec.index_encoder));
@@ -284,8 +328,14 @@ Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mo
                 "an answer about another image is never served: \"images\": \"similar\" needs a "
                 "dry run");
   }
-  MemoryBudget budget(kCacheBudget);
-  AFI_TRY(const auto cache, AnswerCache::create({}, budget, world.clock));
+  MemoryBudget budget(spec.cache_max_size_gb.has_value()
+                          ? Bytes(static_cast<Bytes::rep>(*spec.cache_max_size_gb * 1e9))
+                          : kCacheBudget);
+  AnswerCacheOptions kept;
+  if (spec.max_cached_blocks.has_value()) {
+    kept.max_entries = EntryCount(static_cast<EntryCount::rep>(*spec.max_cached_blocks));
+  }
+  AFI_TRY(const auto cache, AnswerCache::create(std::move(kept), budget, world.clock));
   AFI_TRY(const auto similarity, SimilarityLevels::create(spec, {.cache = *cache,
                                                                  .budget = budget,
                                                                  .clock = world.clock,
@@ -306,6 +356,11 @@ Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mo
   }
   const Duration began = world.clock.now();
   for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (i < world.recorded.size()) {
+      AFI_TRY_VOID(runner.repeat(samples[i], world.recorded[i]));
+      report.samples.push_back(world.recorded[i]);
+      continue;
+    }
     SampleResult result = runner.ask(samples[i]);
     result.sample = i;
     if (on_sample) on_sample(samples[i], result);

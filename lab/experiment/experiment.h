@@ -92,7 +92,7 @@ struct KeyUse {
   std::size_t repeated = 0;                              // keys of at least two prompts
   std::vector<std::pair<std::string, std::size_t>> top;  // at most five, most frequent first
 };
-[[nodiscard]] KeyUse key_use(std::span<const Sample> samples, ChunkSource source);
+[[nodiscard]] KeyUse key_use(std::span<const Sample> samples, const ExperimentSpec& spec);
 
 /// Remarks to show before the numbers: that the model is not run, that a layer gets no vectors,
 /// that a key contains the answer.
@@ -105,6 +105,9 @@ struct ExperimentWorld {
   SampleEngine& engine;
   Embedder* text_encoder = nullptr;  // of the match level "text"; nullptr: hashed n-grams
   Files* cache_files = nullptr;      // of spec.cache_dir, kept between runs; nullptr: not kept
+  /// Results of the first samples, from a run that was stopped: the engine isn't asked for them
+  /// again. `on_sample` isn't called for them.
+  std::span<const SampleResult> recorded{};
 };
 using OnSample = std::function<void(const Sample&, const SampleResult&)>;
 using OnReuse = std::function<void(const ReusedCache&)>;  // before the first sample
@@ -121,7 +124,8 @@ using OnReuse = std::function<void(const ReusedCache&)>;  // before the first sa
 ///          a temperature above 0 nothing is looked up or cached, because answers are random.
 /// Errors   Before the first sample: kInvalidArgument: layers that do not match the hook's vectors,
 ///          or answers about similar images in live mode; kUnsupported: a hook whose states the
-///          engine does not expose. Errors of one sample are part of its result. After the last:
+///          engine does not expose. kInvalidArgument: a recorded sample is decided otherwise now.
+///          Errors of one sample are part of its result. After the last:
 ///          kUnavailable: the cache folder cannot be written.
 Result<ExperimentReport> run_experiment(const ExperimentSpec& spec, CacheMode mode,
                                         std::span<const Sample> samples,

@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 namespace afterimage {
 namespace {
@@ -39,7 +40,7 @@ constexpr auto kSettingColumns = std::to_array<std::string_view>({"model",
                                                                   "preset"});
 constexpr auto kLaterSettingColumns = std::to_array<std::string_view>(
     {"index_encoder_device", "enable_exact_text_cache", "cache_max_size_gb", "dataset",
-     "similarity", "vetoes", "images", "engine"});
+     "similarity", "vetoes", "images", "engine", "chunk_window"});
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -112,6 +113,41 @@ std::string latency_text(Duration sum, std::uint64_t count) {
 ReportJson metadata_json(const Sample& sample) {
   ReportJson parsed = ReportJson::parse(sample.metadata, nullptr, false);
   return parsed.is_discarded() ? ReportJson::object() : parsed;
+}
+
+/// A cell of sweep_columns() as a value: empty ones are null, but for texts.
+ReportJson cell_json(std::string_view column, const std::string& cell) {
+  constexpr auto kTexts =
+      std::to_array<std::string_view>({"timestamp",       "experiment",
+                                       "model",           "dataset_config",
+                                       "split",           "chunk_source",
+                                       "prompt_template", "embedding_hook",
+                                       "cache_dir",       "index_encoder",
+                                       "notes",           "fusion_cache_dir",
+                                       "preset",          "index_encoder_device",
+                                       "dataset",         "similarity",
+                                       "images",          "engine",
+                                       "cache_mode",      "spec_hash",
+                                       "data_hash",       "outcome"});
+  if (std::ranges::find(kTexts, column) != kTexts.end()) return cell;
+  if (column == "embedding_layers") {
+    ReportJson layers = ReportJson::array();
+    for (const auto layer : std::views::split(cell, ',')) {
+      if (!layer.empty()) layers.push_back(std::string(layer.begin(), layer.end()));
+    }
+    return layers;
+  }
+  if (cell == "True" || cell == "False") return cell == "True";
+  const ReportJson value = ReportJson::parse(cell, nullptr, /*allow_exceptions=*/false);
+  return value.is_discarded() ? ReportJson(nullptr) : value;
+}
+
+ReportJson row_json(const CsvRow& cells) {
+  const CsvRow columns = sweep_columns();
+  ReportJson all = ReportJson::object();
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    all[columns[i]] = cell_json(columns[i], cells[i]);
+  return all;
 }
 
 }  // namespace
@@ -241,32 +277,83 @@ CsvRow sample_cells(const Sample& sample, const SampleResult& result) {
           python(sample.content.has_value())};
 }
 
-std::string samples_jsonl(std::span<const Sample> samples, const ExperimentReport& report) {
-  std::string lines;
-  for (const SampleResult& result : report.samples) {
-    const Sample& sample = samples[result.sample];
-    const ReportJson line{
-        {"dataset_id", sample.dataset_id},
-        {"image_id", sample.image_id},
-        {"question", sample.question},
-        {"chunk_text", result.chunk_text},
-        {"prompt", result.prompt},
-        {"hit", result.decision == Decision::kServed},
-        {"hit_source", result.source.empty() ? ReportJson(nullptr) : ReportJson(result.source)},
-        {"latency", seconds(result.latency)},
-        {"response", result.response},
-        {"reference", expected_answer(sample)},
-        {"is_correct", result.is_correct.has_value() ? ReportJson(*result.is_correct) : nullptr},
-        {"decision", decision_name(result.decision)},
-        {"score", result.score},
-        {"candidate", result.candidate},
-        {"is_wrong", result.is_wrong},
-        {"image_attached", sample.content.has_value()},
-        {"techniques", techniques_json(result)},
-        {"metadata", metadata_json(sample)}};
-    lines += dumped(line) + "\n";
+std::string sample_json(const Sample& sample, const SampleResult& result,
+                        const std::string& settings) {
+  const ReportJson line{
+      {"dataset_id", sample.dataset_id},
+      {"image_id", sample.image_id},
+      {"question", sample.question},
+      {"chunk_text", result.chunk_text},
+      {"prompt", result.prompt},
+      {"hit", result.decision == Decision::kServed},
+      {"hit_source", result.source.empty() ? ReportJson(nullptr) : ReportJson(result.source)},
+      {"latency", seconds(result.latency)},
+      {"response", result.response},
+      {"reference", expected_answer(sample)},
+      {"is_correct", result.is_correct.has_value() ? ReportJson(*result.is_correct) : nullptr},
+      {"decision", decision_name(result.decision)},
+      {"score", result.score},
+      {"candidate", result.candidate},
+      {"is_wrong", result.is_wrong},
+      {"image_attached", sample.content.has_value()},
+      {"techniques", techniques_json(result)},
+      {"metadata", metadata_json(sample)},
+      {"error", result.error},
+      {"spec_hash", settings}};
+  return dumped(line) + "\n";
+}
+
+Result<SampleResult> sample_from_json(std::string_view line, const Sample& sample,
+                                      const std::string& settings) {
+  const ReportJson json = ReportJson::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return fail(ErrorCode::kInvalidArgument, "not a JSON object");
+  const auto text = [&](const char* name) {
+    const auto it = json.find(name);
+    return it != json.end() && it->is_string() ? it->get<std::string>() : std::string();
+  };
+  const auto flag = [&](const char* name) { return json.value(name, ReportJson()) == true; };
+  const auto number = [&](const char* name) {
+    const auto it = json.find(name);
+    return it != json.end() && it->is_number() ? it->get<double>() : 0;
+  };
+  if (text("spec_hash") != settings) {
+    return fail(ErrorCode::kInvalidArgument,
+                "written by an experiment with other settings, or by an earlier version");
   }
-  return lines;
+  const ReportJson now = ReportJson::parse(sample_json(sample, {}, settings));
+  for (const char* const name : {"dataset_id", "question", "reference", "image_attached"}) {
+    if (json.value(name, ReportJson()) == now[name]) continue;
+    return fail(ErrorCode::kInvalidArgument, "the data has another sample there");
+  }
+  SampleResult result{.prompt = text("prompt"),
+                      .chunk_text = text("chunk_text"),
+                      .source = text("hit_source"),
+                      .candidate = text("candidate"),
+                      .score = number("score"),
+                      .latency = std::chrono::duration_cast<Duration>(
+                          std::chrono::duration<double>(number("latency"))),
+                      .response = text("response"),
+                      .error = text("error"),
+                      .is_wrong = flag("is_wrong")};
+  constexpr std::array kDecisions{Decision::kServed, Decision::kMatched, Decision::kMissed,
+                                  Decision::kFailed};
+  const auto* const decision = std::ranges::find_if(
+      kDecisions, [&](Decision one) { return decision_name(one) == text("decision"); });
+  if (decision == kDecisions.end()) {
+    return fail(ErrorCode::kInvalidArgument, "it says no decision");
+  }
+  result.decision = *decision;
+  if (const auto it = json.find("is_correct"); it != json.end() && it->is_boolean()) {
+    result.is_correct = it->get<bool>();
+  }
+  const ReportJson techniques = json.value("techniques", ReportJson::object());
+  for (const auto& [name, status] : techniques.items()) {
+    Technique& technique = result.techniques.emplace_back(Technique{name});
+    for (const auto one : {TechniqueStatus::kMiss, TechniqueStatus::kHit}) {
+      if (status == to_string(one)) technique.status = one;
+    }
+  }
+  return result;
 }
 
 CsvRow sweep_columns() {
@@ -318,23 +405,15 @@ CsvRow sweep_cells(const SweepRow& row) {
   return cells;
 }
 
+std::string to_json(std::span<const CsvRow> rows) {
+  ReportJson all = ReportJson::array();
+  for (const CsvRow& row : rows) all.push_back(row_json(row));
+  return all.dump(2, ' ', false, ReportJson::error_handler_t::replace) + "\n";
+}
+
 std::string to_json(const SweepRow& row) {
-  const CsvRow columns = sweep_columns();
-  const CsvRow cells = sweep_cells(row);
-  ReportJson all = ReportJson::object();
-  for (std::size_t i = 0; i < columns.size(); ++i) all[columns[i]] = cells[i];
+  ReportJson all = row_json(sweep_cells(row));
   const ExperimentTotals& totals = row.report.totals;
-  all["total_prompts"] = totals.prompts;
-  for (const auto& [name, value] :
-       {std::pair("cache_hits", totals.served), std::pair("served", totals.served),
-        std::pair("matched_not_used", totals.matched_not_used), std::pair("missed", totals.missed),
-        std::pair("failed", totals.failed), std::pair("wrong_served", totals.wrong_served),
-        std::pair("wrong_matched", totals.wrong_matched)}) {
-    all[name] = value;
-  }
-  all["hit_breakdown"] = row.mode == CacheMode::kLive ? breakdown(totals) : ReportJson::object();
-  all["match_breakdown"] = breakdown(totals);
-  all["latency_by_source"] = latencies_json(totals);
   ReportJson techniques = ReportJson::object();
   for (const std::string& name : totals.technique_order) {
     for (const auto& [status, count] : totals.techniques.at(name)) {

@@ -32,8 +32,13 @@ std::string outputs_text(std::span<const Sample> samples, const ExperimentReport
 CsvRow sample_columns();
 CsvRow sample_cells(const Sample& sample, const SampleResult& result);
 
-/// The same as JSON, one object per line.
-std::string samples_jsonl(std::span<const Sample> samples, const ExperimentReport& report);
+/// The same as JSON, on one line. `settings`: spec_hash() of the experiment.
+std::string sample_json(const Sample& sample, const SampleResult& result,
+                        const std::string& settings);
+/// The result in such a line; without its index. kInvalidArgument: not such a line, or of other
+/// settings or of another sample.
+Result<SampleResult> sample_from_json(std::string_view line, const Sample& sample,
+                                      const std::string& settings);
 
 /// A CSV table with one row per experiment; the columns of the first semantic cache come first.
 CsvRow sweep_columns();
@@ -49,5 +54,7 @@ CsvRow sweep_cells(const SweepRow& row);
 
 /// Machine-readable: settings, totals, sources, techniques.
 std::string to_json(const SweepRow& row);
+/// Of rows of sweep_columns(): a list.
+std::string to_json(std::span<const CsvRow> rows);
 
 }  // namespace afterimage

@@ -14,12 +14,18 @@
 namespace afterimage {
 namespace {
 
-enum class VectorsOf : unsigned char { kKey, kQuestion, kPicture };
+enum class VectorsOf : unsigned char { kKey, kQuestion, kPicture, kEncoderOutput };
 
 struct BuiltInLayer {
   VectorsOf of = VectorsOf::kKey;
-  std::shared_ptr<Embedder> embedder;
+  std::shared_ptr<Embedder> embedder;  // nullptr: of kEncoderOutput
+  SampleEngine* engine = nullptr;      // of kEncoderOutput
 };
+
+/// One that outlives its use.
+std::shared_ptr<Embedder> borrowed(Embedder* embedder) {
+  return {embedder, [](Embedder*) {}};
+}
 
 class BuiltInVectors final : public LayerVectors {
  public:
@@ -43,6 +49,9 @@ class BuiltInVectors final : public LayerVectors {
       return layer.embedder->embed_one(std::string_view(asked.sample.question));
     }
     if (!asked.sample.content.has_value()) return Vector{};
+    if (layer.of == VectorsOf::kEncoderOutput) {
+      return layer.engine->state(asked.sample, asked.prompt, EngineState::kVision);
+    }
     AFI_TRY(const FileBytes bytes, images_->bytes_of(asked.sample));
     return layer.embedder->embed_one(std::span<const std::byte>(*bytes));
   }
@@ -96,7 +105,7 @@ bool makes(const HookChoice& hook, const LayerSpec& layer) {
 Result<std::unique_ptr<LayerVectors>> key_vectors(const LayerSpec& layer, Embedder* encoder) {
   std::vector<BuiltInLayer> made(1);
   if (encoder != nullptr) {
-    made[0].embedder = std::shared_ptr<Embedder>(encoder, [](Embedder*) {});
+    made[0].embedder = borrowed(encoder);
   } else {
     AFI_TRY(made[0].embedder, embedder_for<HashedNgrams>(layer));
   }
@@ -104,24 +113,31 @@ Result<std::unique_ptr<LayerVectors>> key_vectors(const LayerSpec& layer, Embedd
 }
 
 Result<std::unique_ptr<LayerVectors>> hook_vectors(const ExperimentSpec& spec,
-                                                   const ImageRoots& images) {
-  if (!spec.hook.library.empty()) return plugin_vectors(spec, images);
+                                                   const HookSources& sources) {
+  if (!spec.hook.library.empty()) return plugin_vectors(spec, sources.images);
   std::vector<LayerSpec> layers;
   std::vector<BuiltInLayer> made;
-  for (const LayerSpec& layer : spec.layers) {
+  for (LayerSpec layer : spec.layers) {
     if (!makes(spec.hook, layer)) continue;
     BuiltInLayer built{.of = VectorsOf::kQuestion, .embedder = nullptr};
-    if (layer.name == "vision") {
+    if (layer.name == "vision" && sources.vision != nullptr) {
+      built.of = VectorsOf::kEncoderOutput;
+      built.engine = sources.vision;
+      layer.dimensions = sources.vision_width;
+    } else if (layer.name == "vision") {
       built.of = VectorsOf::kPicture;
       AFI_TRY(built.embedder, embedder_for<PictureGrid>(layer));
+    } else if (sources.text_encoder != nullptr) {
+      built.embedder = borrowed(sources.text_encoder);
+      layer.dimensions = sources.text_encoder->dimensions();
     } else {
       AFI_TRY(built.embedder, embedder_for<HashedNgrams>(layer));
     }
-    layers.push_back(layer);
+    layers.push_back(std::move(layer));
     made.push_back(std::move(built));
   }
   if (layers.empty()) return nullptr;
-  return std::make_unique<BuiltInVectors>(std::move(layers), std::move(made), &images);
+  return std::make_unique<BuiltInVectors>(std::move(layers), std::move(made), &sources.images);
 }
 
 Result<std::unique_ptr<LayerVectors>> engine_vectors(std::vector<LayerSpec> layers,

@@ -25,8 +25,9 @@ struct SampleToEmbed {
 /// Makes the vectors of a match level's layers.
 ///
 /// prompt   Of the question alone, not of the rendered prompt: the template would make all prompts
-///          similar.
-/// vision   Of the image's pixels; none without an image.
+///          similar. The encoder of keys makes them; without one, hashed n-grams.
+/// vision   Of the image; none without one. The engine's own encoder makes them; without one, a grid
+///          of colours.
 /// text     Of the key.
 /// Threads  One at a time.
 class LayerVectors {
@@ -58,13 +59,21 @@ Result<std::unique_ptr<LayerVectors>> engine_vectors(std::vector<LayerSpec> laye
                                                      SampleEngine& engine,
                                                      const SampleToEmbed& example);
 
+/// What a hook makes vectors with. All outlive them.
+struct HookSources {
+  const ImageRoots& images;
+  Embedder* text_encoder = nullptr;  // nullptr: hashed n-grams
+  SampleEngine* vision = nullptr;    // whose encoder reads images; nullptr: a grid of colours
+  std::size_t vision_width = 0;      // of its vectors
+};
 /// For the latent layers of a spec, made by its hook, which is not "engine". Layers that the hook does not make are left
-/// out; nullptr if none remain. `images` outlives the result.
+/// out; nullptr if none remain. Vectors of an encoder or an engine have their own
+/// dimensions, whatever the layer says.
 ///
 /// Errors   kInvalidArgument: the hook's vectors have other dimensions than the layer;
 ///          kUnavailable: a library that cannot be loaded or lacks the symbol.
 Result<std::unique_ptr<LayerVectors>> hook_vectors(const ExperimentSpec& spec,
-                                                   const ImageRoots& images);
+                                                   const HookSources& sources);
 
 /// Names of the layers of a spec that its hook does not make.
 [[nodiscard]] std::vector<std::string> layers_without_vectors(const ExperimentSpec& spec);

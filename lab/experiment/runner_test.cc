@@ -3,13 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <span>
 
 #include "foundation/platform/testing/memory_files.h"
 #include "lab/datasets/dataset.h"
 #include "lab/datasets/picture_samples.h"
 #include "lab/experiment/experiment.h"
 #include "lab/experiment/experiment_report.h"
+#include "lab/experiment/sample_log.h"
 
 namespace afterimage {
 namespace {
@@ -73,6 +74,10 @@ constexpr const char* kByQuestion = R"(, "chunk_source": "question",
 constexpr const char* kByPrompt = R"(, "chunk_source": "question",
     "enable_semantic_text_cache": false, "enable_exact_text_cache": false,
     "embedding_layers": ["prompt:384:0.95"], "embedding_hook": "prompt", "vetoes": false)";
+
+ExperimentSpec by_question() {
+  return make_spec(R"({"name": "t", "model": "m")" + std::string(kByQuestion) + "}").value();
+}
 
 std::string status(const SampleResult& result, const std::string& technique) {
   for (const Technique& one : result.techniques) {
@@ -144,10 +149,7 @@ TEST(Runner, SummaryAndTablesAgree) {
                            "text:exact: 1 (50.0%)", "exact_text: hit=1 miss=1 skip=0"}) {
     EXPECT_NE(summary.find(line), std::string::npos) << line << "\n" << summary;
   }
-  std::stringstream lines(samples_jsonl(bench.asked, report));
-  std::string line;
-  std::getline(lines, line);
-  std::getline(lines, line);
+  const std::string line = sample_json(bench.asked[1], report.samples[1], "settings");
   const auto json = nlohmann::ordered_json::parse(line);
   std::vector<std::string> names;
   for (const auto& [name, value] : json.items()) names.push_back(name);
@@ -158,6 +160,133 @@ TEST(Runner, SummaryAndTablesAgree) {
   EXPECT_EQ(json["hit"], true);
   EXPECT_EQ(json["hit_source"], "text:exact");
   EXPECT_EQ(sample_columns().size(), sample_cells(bench.asked[0], report.samples[0]).size());
+}
+
+/// Three questions, each asked again.
+std::vector<Sample> six() {
+  std::vector<Sample> samples;
+  for (int i = 0; i < 6; ++i) {
+    samples.push_back(about(1, std::to_string(i), "Is lamp " + std::to_string(i % 3) + " lit?",
+                            i % 3 == 1 ? "no" : "yes"));
+  }
+  return samples;
+}
+
+TEST(Runner, AStoppedRunContinuesAsIfItHadNotStopped) {
+  for (const CacheMode mode : {CacheMode::kLive, CacheMode::kDryRun}) {
+    Bench bench;
+    const ExperimentReport whole = bench.run(kByQuestion, six(), mode).value();
+    for (const std::size_t stopped : {0U, 1U, 4U, 6U}) {
+      Bench again;
+      const auto report = run_experiment(by_question(), mode, bench.asked,
+                                         {.images = again.roots,
+                                          .clock = again.clock,
+                                          .engine = again.engine,
+                                          .recorded = std::span(whole.samples).first(stopped)});
+      ASSERT_TRUE(report.has_value()) << report.error().message;
+      EXPECT_EQ(outcome_hash(report->samples), outcome_hash(whole.samples)) << stopped;
+      EXPECT_EQ(again.engine.asked,
+                bench.engine.asked - std::min<std::size_t>(stopped, bench.engine.asked))
+          << stopped;
+    }
+  }
+}
+
+TEST(Runner, ARecordOfOtherDecisionsIsNotContinued) {
+  Bench bench;
+  ExperimentReport whole = bench.run(kByQuestion, six()).value();
+  whole.samples[4].source = "text:near";
+  const auto report = run_experiment(by_question(), CacheMode::kLive, bench.asked,
+                                     {.images = bench.roots,
+                                      .clock = bench.clock,
+                                      .engine = bench.engine,
+                                      .recorded = std::span(whole.samples).first(5)});
+  ASSERT_FALSE(report.has_value());
+  EXPECT_NE(report.error().message.find("sample 4"), std::string::npos) << report.error().message;
+}
+
+TEST(Runner, ALogIsReadBackUpToALineThatWasCutOff) {
+  Bench bench;
+  bench.engine.fails_at = "2";
+  const ExperimentReport whole = bench.run(kByQuestion, six()).value();
+  auto log = SampleLog::open({.csv = "t.csv", .jsonl = "s.jsonl"}, "settings", bench.asked,
+                             std::span(whole.samples).first(1), bench.files, bench.clock)
+                 .value();
+  for (std::size_t i = 1; i < 6; ++i) {
+    ASSERT_TRUE(log.add(whole.samples[i]).has_value());
+    if (i == 3) bench.clock.advance(std::chrono::seconds(2));  // what waits is written then
+  }
+  const auto read = [&](const std::string& settings = "settings") {
+    return recorded_samples("s.jsonl", settings, bench.asked, bench.files);
+  };
+  EXPECT_EQ(read()->size(), 5U);
+  ASSERT_TRUE(log.flush().has_value());
+  const auto recorded = read().value();
+  ASSERT_EQ(recorded.size(), 6U);
+  EXPECT_EQ(outcome_hash(recorded), outcome_hash(whole.samples));
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(sample_json(bench.asked[i], recorded[i], "settings"),
+              sample_json(bench.asked[i], whole.samples[i], "settings"));
+  }
+  const auto rows = bench.files.read("t.csv", 1_MiB).value();
+  EXPECT_EQ(parse_csv({reinterpret_cast<const char*>(rows.data()), rows.size()}).rows.size(), 7U);
+  auto lines = bench.files.read("s.jsonl", 1_MiB).value();
+  ASSERT_TRUE(bench.files.cut("s.jsonl", Bytes(lines.size() - 1)).has_value());
+  EXPECT_EQ(read()->size(), 5U);
+  EXPECT_EQ(read("others").error().code, ErrorCode::kInvalidArgument);
+  std::swap(bench.asked[1], bench.asked[2]);
+  EXPECT_NE(read().error().message.find("line 2: the data has another sample"), std::string::npos);
+}
+
+/// Says how much of a prompt it did not compute again.
+class ReusingEngine final : public SampleEngine {
+ public:
+  Result<Answer> answer(const Sample& sample, const std::string& prompt) override {
+    reused_ = sample.dataset_id == "b" ? 7 : 0;
+    return OracleEngine().answer(sample, prompt);
+  }
+  [[nodiscard]] std::optional<std::uint64_t> reused_tokens() const override { return reused_; }
+  [[nodiscard]] std::string model() const override { return "seer.gguf"; }
+
+ private:
+  std::uint64_t reused_ = 0;
+};
+
+TEST(Runner, TokensThatTheEngineReusedAreTheFirstTechnique) {
+  Bench bench;
+  ReusingEngine engine;
+  std::vector<Sample> samples = twice();
+  samples[1].question = "Is the bottle full?";
+  samples.push_back(samples[0]);  // from the cache: the engine isn't asked
+  const auto report =
+      run_experiment(by_question(), CacheMode::kLive, samples,
+                     {.images = bench.roots, .clock = bench.clock, .engine = engine})
+          .value();
+  EXPECT_EQ(status(report.samples[0], "kv_cache"), "miss");
+  EXPECT_EQ(status(report.samples[1], "kv_cache"), "hit");
+  EXPECT_EQ(status(report.samples[2], "kv_cache"), "skip");
+  EXPECT_EQ(bench.run(kByQuestion, twice()).value().samples[0].techniques.front().status,
+            TechniqueStatus::kSkip)
+      << "this engine does not say";
+  const auto remarks = remarks_on(by_question(), CacheMode::kLive, engine);
+  EXPECT_NE(std::ranges::find(remarks, "seer.gguf answers: m is a name in the logs and is not run"),
+            remarks.end());
+}
+
+// Settings that were only recorded.
+TEST(Runner, TheWindowOfAKeyAndTheNumberOfAnswersAreLimits) {
+  Bench bench;
+  std::vector<Sample> samples = twice();
+  samples[1].question = "Is the cap on the other bottle?";
+  const auto served = [&](const std::string& more) {
+    return bench.run(kByQuestion + more, samples).value().totals.served;
+  };
+  EXPECT_EQ(served(""), 0U);
+  EXPECT_EQ(served(R"(, "chunk_window": 17)"), 1U);
+  EXPECT_EQ(served(R"(, "chunk_window": 19)"), 0U);
+  samples = six();
+  EXPECT_EQ(served(""), 3U);
+  EXPECT_EQ(served(R"(, "max_cached_blocks": 1)"), 0U);
 }
 
 TEST(Runner, NothingIsCachedOrServedAboveTemperatureZero) {
@@ -273,7 +402,7 @@ TEST(Seed002, s24_AQuestionWithoutItsImageSharesNoOtherImagesAnswer) {
   Bench bench;
   const ExperimentReport report = bench.run(kByQuestion, samples).value();
   EXPECT_EQ(report.totals.served, 0U);
-  const std::string start = start_text("x", key_use(bench.asked, ChunkSource::kQuestion),
+  const std::string start = start_text("x", key_use(bench.asked, by_question()),
                                        attach_images(bench.asked, bench.roots), {});
   EXPECT_NE(start.find("Images attached: 0 of 2"), std::string::npos) << start;
   EXPECT_NE(start.find("[warn] 2 samples are asked without their image"), std::string::npos);

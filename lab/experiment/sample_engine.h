@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,11 @@ class SampleEngine {
  public:
   virtual ~SampleEngine() = default;
   virtual Result<Answer> answer(const Sample& sample, const std::string& prompt) = 0;
+  /// Of the prompt of the last answer, the tokens that the engine did not compute again; nullopt: it
+  /// does not say.
+  [[nodiscard]] virtual std::optional<std::uint64_t> reused_tokens() const { return std::nullopt; }
+  /// The model that answers; empty: the one that the experiment names.
+  [[nodiscard]] virtual std::string model() const { return {}; }
   /// A vector of length 1; empty: the sample has no image, and the state is of one. kUnsupported:
   /// the engine does not expose its states, which is the default.
   virtual Result<std::vector<float>> state(const Sample& sample, const std::string& prompt,

@@ -42,17 +42,38 @@ Result<std::unique_ptr<SimilarityLevel>> make_level(
                                  dependencies.clock);
 }
 
-/// The engine's states as layers, by the first sample with an image. nullptr: it has none of them.
+/// The first sample with an image, else the first.
+const Sample& example_of(std::span<const Sample> samples) {
+  const auto example = std::ranges::find_if(
+      samples, [](const Sample& sample) { return sample.content.has_value(); });
+  return example == samples.end() ? samples.front() : *example;
+}
+
+/// The engine's states as layers, by an example. nullptr: it has none of them.
 Result<std::unique_ptr<LayerVectors>> states_for(const ExperimentSpec& spec,
                                                  std::vector<LayerSpec> layers,
                                                  const SimilarityLevelsDependencies& dependencies) {
   if (dependencies.samples.empty()) return nullptr;
-  auto example = std::ranges::find_if(
-      dependencies.samples, [](const Sample& sample) { return sample.content.has_value(); });
-  if (example == dependencies.samples.end()) example = dependencies.samples.begin();
-  const std::string prompt = render_prompt(spec.prompt_template, *example);
+  const Sample& example = example_of(dependencies.samples);
+  const std::string prompt = render_prompt(spec.prompt_template, example);
   return engine_vectors(std::move(layers), dependencies.engine,
-                        {*example, prompt, example->question});
+                        {example, prompt, example.question});
+}
+
+/// What a hook other than "engine" works with: the engine's encoder, if it reads images here.
+HookSources sources_of(const ExperimentSpec& spec,
+                       const SimilarityLevelsDependencies& dependencies) {
+  HookSources sources{.images = dependencies.images, .text_encoder = dependencies.text_encoder};
+  const bool has_vision =
+      spec.hook.vision && dependencies.engine.shows_states() && !dependencies.samples.empty();
+  if (!has_vision) return sources;
+  const Sample& example = example_of(dependencies.samples);
+  const auto state = dependencies.engine.state(
+      example, render_prompt(spec.prompt_template, example), EngineState::kVision);
+  if (!state.has_value() || state->empty()) return sources;
+  sources.vision = &dependencies.engine;
+  sources.vision_width = state->size();
+  return sources;
 }
 
 }  // namespace
@@ -87,7 +108,7 @@ Result<SimilarityLevels::Level> SimilarityLevels::latent_level(
   if (spec.hook.engine) {
     AFI_TRY(latent.layer_vectors, states_for(spec, spec.layers, dependencies));
   } else {
-    AFI_TRY(latent.layer_vectors, hook_vectors(spec, dependencies.images));
+    AFI_TRY(latent.layer_vectors, hook_vectors(spec, sources_of(spec, dependencies)));
   }
   if (latent.layer_vectors == nullptr) return latent;
   AFI_TRY(latent.level,

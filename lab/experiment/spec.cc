@@ -133,6 +133,7 @@ const std::vector<SpecField>& spec_fields() {
       setting("max_samples", &ExperimentSpec::max_samples),
       setting("shuffle_seed", &ExperimentSpec::shuffle_seed),
       setting("chunk_source", &ExperimentSpec::chunk_source),
+      setting("chunk_window", &ExperimentSpec::chunk_window),
       setting("prompt_template", &ExperimentSpec::prompt_template),
       setting("similarity_threshold", &ExperimentSpec::similarity_threshold),
       setting("embedding_layers", &ExperimentSpec::embedding_layers),
@@ -189,6 +190,10 @@ Result<void> check_ranges(const ExperimentSpec& spec) {
     const char* say;
   } kChecks[] = {
       {"max_samples", spec.max_samples >= -1 && spec.max_samples != 0, "-1 for all, or at least 1"},
+      {"chunk_window", spec.chunk_window >= 0, "0 for the whole key, or a number of characters"},
+      {"max_cached_blocks", spec.max_cached_blocks.value_or(1) >= 1, "at least 1"},
+      {"cache_max_size_gb", in_range(spec.cache_max_size_gb.value_or(1), 0.001, 1e6),
+       "at least 0.001"},
       {"similarity_threshold", in_range(spec.similarity_threshold, -1, 1), "from -1 to 1"},
       {"temperature", in_range(spec.temperature, 0, 100), "at least 0"},
       {"max_tokens", spec.max_tokens >= 1, "at least 1"},
@@ -361,6 +366,8 @@ std::string spec_hash(const ExperimentSpec& spec, CacheMode mode) {
   for (const SpecField& one : spec_fields()) {
     // The name is compared separately; the place of the data and notes do not change results.
     if (one.name == "name" || one.name == "notes" || one.name == "data") continue;
+    // So that experiments of logs from before this setting are found.
+    if (one.name == "chunk_window" && spec.chunk_window == 0) continue;
     all[std::string(one.name)] = one.write(spec);
   }
   const std::string text = all.dump(-1, ' ', false, SettingJson::error_handler_t::replace);

@@ -46,11 +46,12 @@ struct ExperimentSpec {
   std::int64_t max_samples = 128;  // -1: all
   std::int64_t shuffle_seed = 7;   // negative: no shuffle
   std::string chunk_source = "semantic";
-  std::string prompt_template;  // must contain {question}
+  std::int64_t chunk_window = 0;  // the key's first characters; 0: all
+  std::string prompt_template;    // must contain {question}
   double similarity_threshold = 0.8;
   std::vector<std::string> embedding_layers;
   std::string embedding_hook = "none";
-  std::optional<std::int64_t> max_cached_blocks;
+  std::optional<std::int64_t> max_cached_blocks;  // answers kept at a time
   std::string cache_dir = "kv_chunks";
   std::string index_encoder = "sentence-transformers/all-MiniLM-L6-v2";
   double temperature = 0;
@@ -66,9 +67,9 @@ struct ExperimentSpec {
   std::string preset;
   std::string index_encoder_device = "cuda";
   bool enable_exact_text_cache = true;
-  std::optional<double> cache_max_size_gb;
-  std::string similarity = "threshold";  // threshold, watch or learned
-  bool vetoes = true;                    // whether differing words may veto a neighbour
+  std::optional<double> cache_max_size_gb;  // of memory, for answers and vectors
+  std::string similarity = "threshold";     // threshold, watch or learned
+  bool vetoes = true;                       // whether differing words may veto a neighbour
   /// "same": answers about other images are never looked at. "similar": the layer "vision" decides,
   /// to measure how wrong that is; in a dry run only.
   std::string images = "same";

@@ -170,7 +170,11 @@ class Sweep {
   Result<void> write_samples(const ExperimentSpec& spec, const ExperimentData& data,
                              const ExperimentReport& report) {
     if (options_.samples_dir.empty()) return {};
-    const std::string lines = samples_jsonl(data.dataset.samples, report);
+    const std::string settings = spec_hash(spec, options_.mode);
+    std::string lines;
+    for (const SampleResult& result : report.samples) {
+      lines += sample_json(data.dataset.samples[result.sample], result, settings);
+    }
     return files_.replace(fmt::format("{}/{}.jsonl", options_.samples_dir, spec.name),
                           std::as_bytes(std::span(lines)));
   }
