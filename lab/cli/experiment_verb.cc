@@ -275,7 +275,9 @@ void add_cache_settings(CLI::App& verb, ExperimentArgs& args) {
   add_setting(
       verb, args, "--embedding-hook", "embedding_hook", spec.embedding_hook,
       "Source of the layers' vectors: none, prompt, vision, prompt_vision; engine: states\n"
-      "of the engine (layers vision, prompt, fusion); or a shared library as PATH.so:SYMBOL")
+      "of the engine (layers vision, prompt, fusion); a shared library as PATH.so:SYMBOL; or\n"
+      "Python as package.module:Factory, where Factory() gives a function of a sample that\n"
+      "returns {layer: numbers}")
       ->default_str("none");
   add_setting(verb, args, "--prompt-template", "prompt_template", spec.prompt_template,
               "Prompt text with the fields {question}, {image_id}, {answer}, {full_answer},\n"

@@ -275,6 +275,33 @@ class Sweep(Folder):
         self.assertIn("[skip] Experiment 'qwen-exact-only' already logged.", again.stdout)
         self.assertIn("0 experiments run, 32 skipped, 0 failed", again.stdout)
 
+    def test_a_python_hook_makes_the_layers(self):
+        (self.folder / "hooks").mkdir()
+        self.write("hooks/mine.py", b"""
+def letters():
+    def hook(sample):
+        print("said by the hook")
+        if sample["dataset_id"] == "broken":
+            raise ValueError("this sample is broken")
+        counts = [sample["question"].count(chr(97 + i)) for i in range(26)]
+        return {"letters": counts, "fusion": counts + [len(sample["image"] or b"") / 1000]}
+    return hook
+""")
+        command = ["experiment", "--dataset", "gqa", "--data", self.data, "--disable-exact-cache", "--disable-semantic-cache",
+                   "--no-vetoes", "--chunk-source", "question"]  # fmt: skip
+        done = call(*command, "--embedding-layer", "letters:26:0.99", "--embedding-layer", "fusion:27:0.9", "--embedding-hook",
+                    "hooks.mine:letters", "--json", cwd=self.folder)  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("said by the hook", done.stderr, "and not among the answers")
+        self.assertGreater(json.loads(done.stdout)["match_rate"], 0.05)
+        for hook, said in [("hooks.mine:numbers", "numbers"), ("hooks.yours:letters", "hooks.yours")]:
+            wrong = call(*command, "--embedding-layer", "letters:26", "--embedding-hook", hook, cwd=self.folder)
+            self.assertEqual(wrong.returncode, 2)
+            self.assertIn(said, wrong.stderr)
+            self.assertIn("Python says above why", wrong.stderr)
+        other = call(*command, "--embedding-layer", "letters:25", "--embedding-hook", "hooks.mine:letters", cwd=self.folder)
+        self.assertIn("the hook made 26 dimensions and not 25", other.stdout)
+
     def test_one_command_makes_and_runs_an_ablation(self):
         done = call("ablation", self.folder / "a", "--questions", "2000", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)

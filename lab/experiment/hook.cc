@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 
 namespace afterimage {
 namespace {
@@ -34,16 +35,22 @@ Result<HookChoice> parse_hook(std::string_view name) {
   if (colon != std::string_view::npos && path.ends_with(".so") && colon + 1 < name.size()) {
     return HookChoice{.library = std::string(path), .symbol = std::string(name.substr(colon + 1))};
   }
-  if (name.find_first_of(".:") != std::string_view::npos) {
-    return fail(
-        ErrorCode::kUnsupported,
-        fmt::format("the hook \"{}\" is a Python hook, which is not supported: pass a shared "
-                    "library as PATH.so:SYMBOL",
-                    name));
+  const auto is_name = [](std::string_view word) {
+    return !word.empty() && !(word.front() >= '0' && word.front() <= '9') &&
+           std::ranges::all_of(word, [](char c) {
+             return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                    (c >= 'A' && c <= 'Z');
+           });
+  };
+  const bool is_module = std::ranges::all_of(std::views::split(path, '.'), [&](const auto& word) {
+    return is_name(std::string_view(word.begin(), word.end()));
+  });
+  if (colon != std::string_view::npos && is_module && is_name(name.substr(colon + 1))) {
+    return HookChoice{.python = std::string(name)};
   }
   return fail(ErrorCode::kInvalidArgument,
               fmt::format("unknown hook \"{}\"; choose none, prompt, vision, prompt_vision, "
-                          "engine or PATH.so:SYMBOL",
+                          "engine, PATH.so:SYMBOL or package.module:Factory",
                           name));
 }
 

@@ -10,6 +10,7 @@
 #include "caches/similarity/hashed_ngrams.h"
 #include "lab/experiment/picture_grid.h"
 #include "lab/experiment/plugin_hook.h"
+#include "lab/experiment/python_hook.h"
 
 namespace afterimage {
 namespace {
@@ -115,6 +116,7 @@ Result<std::unique_ptr<LayerVectors>> key_vectors(const LayerSpec& layer, Embedd
 Result<std::unique_ptr<LayerVectors>> hook_vectors(const ExperimentSpec& spec,
                                                    const HookSources& sources) {
   if (!spec.hook.library.empty()) return plugin_vectors(spec, sources.images);
+  if (!spec.hook.python.empty()) return python_vectors(spec, sources.images);
   std::vector<LayerSpec> layers;
   std::vector<BuiltInLayer> made;
   for (LayerSpec layer : spec.layers) {
@@ -164,7 +166,8 @@ Result<std::unique_ptr<LayerVectors>> engine_vectors(std::vector<LayerSpec> laye
 
 std::vector<std::string> layers_without_vectors(const ExperimentSpec& spec) {
   std::vector<std::string> without;
-  if (!spec.hook.library.empty()) return without;  // only the library knows its layers
+  // Only the library, or the Python code, knows its layers.
+  if (!spec.hook.library.empty() || !spec.hook.python.empty()) return without;
   for (const LayerSpec& layer : spec.layers) {
     if (!makes(spec.hook, layer)) without.push_back(layer.name);
   }

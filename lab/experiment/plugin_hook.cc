@@ -25,15 +25,6 @@ std::string loader_error() {
   return words == nullptr ? "no reason given" : words;
 }
 
-/// Scales to length 1; false: its length is zero or not finite.
-bool normalise(Vector& vector) {
-  double square = 0;
-  for (const float x : vector) square += static_cast<double>(x) * x;
-  if (!std::isfinite(square) || square <= 0) return false;
-  for (float& x : vector) x = static_cast<float>(x / std::sqrt(square));
-  return true;
-}
-
 class PluginVectors final : public LayerVectors {
  public:
   PluginVectors(std::vector<LayerSpec> layers, Library library, afterimage_embedding_hook hook,
@@ -61,7 +52,7 @@ class PluginVectors final : public LayerVectors {
       Vector vector(layer.dimensions);
       const std::size_t written =
           hook_(&given, layer.name.c_str(), vector.data(), layer.dimensions);
-      if (written != layer.dimensions || !normalise(vector)) vector.clear();
+      if (written != layer.dimensions || !to_length_1(vector)) vector.clear();
       vectors.push_back(std::move(vector));
     }
     return vectors;
@@ -74,6 +65,14 @@ class PluginVectors final : public LayerVectors {
 };
 
 }  // namespace
+
+bool to_length_1(Vector& vector) {
+  double square = 0;
+  for (const float x : vector) square += static_cast<double>(x) * x;
+  if (!std::isfinite(square) || square <= 0) return false;
+  for (float& x : vector) x = static_cast<float>(x / std::sqrt(square));
+  return true;
+}
 
 Result<std::unique_ptr<LayerVectors>> plugin_vectors(const ExperimentSpec& spec,
                                                      const ImageRoots& images) {

@@ -16,4 +16,7 @@ namespace afterimage {
 Result<std::unique_ptr<LayerVectors>> plugin_vectors(const ExperimentSpec& spec,
                                                      const ImageRoots& images);
 
+/// Scales what a hook made; false: its length is zero or not finite, and it is no vector.
+[[nodiscard]] bool to_length_1(Vector& vector);
+
 }  // namespace afterimage

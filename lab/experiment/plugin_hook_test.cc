@@ -69,7 +69,9 @@ TEST(Hook, AcceptsTheNamesOfTheFirstSemanticCache) {
   }
   EXPECT_EQ(parse_hook("/x/my.hook.so:make").value(),
             (HookChoice{.library = "/x/my.hook.so", .symbol = "make"}));
-  for (const char* name : {"clip", "pkg.mod:Hook", "pkg.mod.Hook", "my.so:", "my.so"}) {
+  EXPECT_EQ(parse_hook("pkg.mod:Hook").value(), (HookChoice{.python = "pkg.mod:Hook"}));
+  for (const char* name :
+       {"clip", "pkg.mod.Hook", "my.so:", "my.so", "pkg.:Hook", "2pkg:Hook", "os; x:y", "a/b:c"}) {
     EXPECT_FALSE(parse_hook(name).has_value()) << name;
   }
 }

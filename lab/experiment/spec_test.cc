@@ -79,7 +79,7 @@ TEST(Spec, NamesTheInvalidSetting) {
       {R"([{"name": "a", "model": "m", "preset": "gpt"}])", "qwen3-vl-2b"},
       {R"([{"name": "a", "model": "m", "embedding_layers": ["prompt"]}])", "NAME:DIMENSIONS"},
       {R"([{"name": "a", "model": "m", "embedding_layers": ["p:9", "p:8"]}])", "twice"},
-      {R"([{"name": "a", "model": "m", "embedding_hook": "pkg.mod:Hook"}])", "PATH.so:SYMBOL"},
+      {R"([{"name": "a", "model": "m", "embedding_hook": "pkg.mod.Hook"}])", "PATH.so:SYMBOL"},
       {R"([{"name": "a", "model": "m", "embedding_hook": "clip"}])", "clip"},
       {R"([{"name": "a", "model": "m", "chunk_source": "words"}])", "chunk_source"},
       {R"([{"name": "a", "model": "m", "prompt_template": "<image>"}])", "{question}"},
