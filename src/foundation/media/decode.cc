@@ -45,7 +45,7 @@ Result<Image> decode_stored(const MediaFile& file, const PictureHeader& header) 
     case FileFormat::kPpm:
       return decode_ppm(file, header);
     case FileFormat::kGif: {
-      AFI_TRY(std::vector<Frame> frames, decode_gif(file, header));
+      AFI_TRY(std::vector<Frame> frames, decode_gif(file, header, 1));
       return std::move(frames[0].image);
     }
     default:
@@ -53,7 +53,7 @@ Result<Image> decode_stored(const MediaFile& file, const PictureHeader& header) 
   }
 }
 
-/// Decodes a still image that has passed probe().
+/// Decodes a still image, or the first frame of an animation, that has passed probe().
 Result<Image> decode_still(const MediaFile& file) {
   AFI_TRY(const PictureHeader header, read_picture_header(file));
   AFI_TRY(Image stored, decode_stored(file, header));
@@ -76,8 +76,8 @@ Result<std::vector<Frame>> decode_folder(const std::vector<MediaFile>& files,
 
 Result<std::vector<Frame>> decode_animation(const MediaFile& file) {
   AFI_TRY(const PictureHeader header, read_picture_header(file));
-  if (header.format == FileFormat::kGif) return decode_gif(file, header);
-  if (header.frames != 1) return decode_webp_animation(file, header);
+  if (header.format == FileFormat::kGif) return decode_gif(file, header, header.frames);
+  if (header.frames != 1) return decode_webp_animation(file, header, header.frames);
   AFI_TRY(Image image, decode_still(file));
   std::vector<Frame> frames;
   frames.push_back({.image = std::move(image)});

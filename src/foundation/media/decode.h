@@ -38,6 +38,7 @@ struct Frame {
 ///
 /// Errors   As probe(); kCorruption also for damage found while decoding.
 /// Threads  Any.
+/// Of an animation, the first frame, as Pillow shows it.
 Result<Image> decode_image(const MediaItem& item, const MediaLimits& limits = {});
 Result<Samples> decode_audio(const MediaItem& item, const MediaLimits& limits = {});
 /// Frames of an animated GIF or WebP as a player shows them (each composited over those before), or

@@ -197,6 +197,25 @@ TEST(Decode, AppliesTheSameLimitsAsProbe) {
   }
 }
 
+// As Pillow's, and so vLLM's. EXIF orientation of an animation is not applied, as in players.
+TEST(Decode, AnAnimationGivenAsAnImageIsItsFirstFrame) {
+  const std::vector<Image> film = {make_picture(9, 7, 1), make_picture(9, 7, 2),
+                                   make_picture(9, 7, 3)};
+  for (const FileContent& file : {make_gif(film, 10), make_webp_animation(film, 40)}) {
+    const MediaItem item = media_item(Modality::kImage, file);
+    const MediaInfo info = probe(item).value();
+    EXPECT_EQ(info.frames, 1U);
+    EXPECT_EQ(info.length, Duration(0));
+    EXPECT_EQ(decode_image(item).value().rgb, film[0].rgb);
+    // Frames that are not looked at have no limits.
+    EXPECT_TRUE(decode_image(item, {.max_frames = 1, .max_total_pixels = 63}).has_value());
+    for (std::size_t size = 0; size + 1 < file.size(); ++size) {
+      const auto cut = decode_image(media_item(Modality::kImage, cut_to(file, size)));
+      if (cut.has_value()) EXPECT_EQ(cut->rgb, film[0].rgb) << size;
+    }
+  }
+}
+
 TEST(Decode, DecodesOnlyAsTheGivenModality) {
   const MediaItem image = media_item(Modality::kImage, make_webp(make_picture(4, 4)), "cat");
   EXPECT_EQ(decode_video(image).error().message, "cat: declared as image, but decoded as video");

@@ -49,6 +49,8 @@ struct PictureHeader {
   std::uint32_t frames = 1;
   Duration length{0};  // of an animation, as a player shows it
   Orientation orientation = Orientation::kUpright;
+  /// Why it cannot be played, although its first frame is whole; empty: it can.
+  std::string unplayable = {};
 };
 
 /// Of a video file, as stored.
@@ -121,10 +123,12 @@ Result<Image> decode_jpeg(const MediaFile& file, const PictureHeader& header);
 Result<Image> decode_png(const MediaFile& file, const PictureHeader& header);
 Result<Image> decode_ppm(const MediaFile& file, const PictureHeader& header);
 Result<Image> decode_webp(const MediaFile& file, const PictureHeader& header);
-Result<std::vector<Frame>> decode_webp_animation(const MediaFile& file,
-                                                 const PictureHeader& header);
+/// The first `frames` frames of an animation, at most as many as the header says.
+Result<std::vector<Frame>> decode_webp_animation(const MediaFile& file, const PictureHeader& header,
+                                                 std::uint32_t frames);
 /// Also decodes still images, which are animations of one frame.
-Result<std::vector<Frame>> decode_gif(const MediaFile& file, const PictureHeader& header);
+Result<std::vector<Frame>> decode_gif(const MediaFile& file, const PictureHeader& header,
+                                      std::uint32_t frames);
 /// The frames at these positions, strictly increasing and below the header's count.
 Result<std::vector<Frame>> decode_video_file(const MediaFile& file,
                                              std::span<const std::uint32_t> positions,

@@ -39,8 +39,8 @@ void skip_sub_blocks(ByteCursor& cursor) {
   while (const std::uint32_t length = cursor.big(1)) cursor.take(length);
 }
 
-/// Skips the frame that starts here. Whether it lies within the screen.
-bool skip_frame(ByteCursor& cursor, const PictureHeader& screen) {
+/// Skips the frame that starts here, and says where on the screen it lies.
+Rect skip_frame(ByteCursor& cursor) {
   const std::uint32_t left = cursor.little(2);
   const std::uint32_t top = cursor.little(2);
   const std::uint32_t width = cursor.little(2);
@@ -48,7 +48,7 @@ bool skip_frame(ByteCursor& cursor, const PictureHeader& screen) {
   skip_palette(cursor, cursor.big(1));
   cursor.big(1);  // bits of the first LZW code
   skip_sub_blocks(cursor);
-  return width > 0 && height > 0 && left + width <= screen.width && top + height <= screen.height;
+  return {.left = left, .top = top, .width = width, .height = height};
 }
 
 struct CloseGif {
@@ -76,10 +76,10 @@ class GifPlayer {
     screen_.rgb.assign(3 * std::size_t{header.width} * header.height, 0xFF);
   }
 
-  Result<std::vector<Frame>> play() {
+  Result<std::vector<Frame>> play(std::uint32_t wanted) {
     if (gif_ == nullptr) return damaged();
     std::vector<Frame> frames;
-    while (frames.size() < header_.frames) {
+    while (frames.size() < wanted) {
       GifRecordType type = UNDEFINED_RECORD_TYPE;
       if (DGifGetRecordType(gif_.get(), &type) == GIF_ERROR) return damaged();
       if (type == EXTENSION_RECORD_TYPE) {
@@ -206,6 +206,22 @@ Duration read_delay(ByteCursor& cursor) {
   return std::chrono::milliseconds(10) * hundredths;
 }
 
+/// A first frame that exceeds the screen enlarges it, as in Pillow and Chromium.
+Result<void> place_frame(const MediaFile& file, const Rect& frame, PictureHeader& header) {
+  if (frame.width == 0 || frame.height == 0) {
+    return corrupt(file, fmt::format("frame {} of a {}x{} GIF is empty", header.frames,
+                                     header.width, header.height));
+  }
+  if (header.frames == 1) {
+    header.width = std::max(header.width, frame.left + frame.width);
+    header.height = std::max(header.height, frame.top + frame.height);
+  } else if (frame.left + frame.width > header.width || frame.top + frame.height > header.height) {
+    header.unplayable = fmt::format("frame {} exceeds the screen of {}x{} pixels", header.frames,
+                                    header.width, header.height);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<PictureHeader> read_gif_header(const MediaFile& file) {
@@ -219,21 +235,23 @@ Result<PictureHeader> read_gif_header(const MediaFile& file) {
   header.frames = 0;
   Duration delay{0};
   while (true) {
+    // A GIF without its trailer was perhaps cut between two frames, and would play as a shorter clip. Its first frame is
+    // whole.
+    if (header.frames != 0 && cursor.rest().empty()) {
+      header.unplayable = "a GIF that ends before its trailer";
+      break;
+    }
     const std::uint32_t record = cursor.big(1);
     if (record == kExtension) {
       if (cursor.big(1) == GRAPHICS_EXT_FUNC_CODE) delay = read_delay(cursor);
       skip_sub_blocks(cursor);
     } else if (record == kImage) {
-      const bool on_screen = skip_frame(cursor, header);
+      const Rect frame = skip_frame(cursor);
+      if (cursor.ended_early()) return corrupt(file, "a GIF that ends within a frame");
       ++header.frames;
       header.length += shown_for(std::exchange(delay, Duration{0}));
-      if (!cursor.ended_early() && !on_screen) {
-        return corrupt(file, fmt::format("frame {} of a {}x{} GIF is empty or exceeds the screen",
-                                         header.frames, header.width, header.height));
-      }
+      AFI_TRY_VOID(place_frame(file, frame, header));
     }
-    // A GIF without its trailer was cut, perhaps between two frames, and would play as a shorter
-    // clip.
     if (cursor.ended_early()) return corrupt(file, "a GIF that ends before its trailer");
     if (record == kTrailer) break;
     if (record != kExtension && record != kImage) {
@@ -244,8 +262,9 @@ Result<PictureHeader> read_gif_header(const MediaFile& file) {
   return header;
 }
 
-Result<std::vector<Frame>> decode_gif(const MediaFile& file, const PictureHeader& header) {
-  return GifPlayer(file, header).play();
+Result<std::vector<Frame>> decode_gif(const MediaFile& file, const PictureHeader& header,
+                                      std::uint32_t frames) {
+  return GifPlayer(file, header).play(frames);
 }
 
 }  // namespace afterimage

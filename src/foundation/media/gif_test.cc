@@ -106,6 +106,62 @@ TEST(Gif, AStillIsAnImage) {
   EXPECT_EQ(image->rgb, picture.rgb);
 }
 
+// A cut between two frames cannot be told from it, so that it is no animation.
+TEST(Gif, AFileWithoutATrailerIsAnImage) {
+  const FileContent whole = make_gif({make_picture(4, 3, 1), make_picture(4, 3, 2)}, 10);
+  const FileContent file = cut_to(whole, whole.size() - 1);
+  const auto image = decode_image(media_item(Modality::kImage, file));
+  ASSERT_TRUE(image.has_value()) << to_string(image.error());
+  EXPECT_EQ(image->rgb, make_picture(4, 3, 1).rgb);
+  const auto frames = decode_video(media_item(Modality::kVideo, file, "wave.gif"));
+  ASSERT_FALSE(frames.has_value());
+  EXPECT_EQ(frames.error().message, "wave.gif: a GIF that ends before its trailer");
+}
+
+// The sizes are those that Pillow and Chromium give. What no frame covers is white, as in browsers: Pillow gives
+// it the first colour of the palette.
+TEST(Gif, AFirstFrameBeyondTheScreenEnlargesIt) {
+  const struct {
+    const char* name;
+    std::uint32_t screen_width, screen_height, left;
+    std::uint32_t width, height;
+    const char* expected;
+  } kCases[] = {
+      {"wider", 3, 2, 0, 4, 2, "11111111"},
+      {"lower", 4, 1, 0, 4, 2, "11111111"},
+      {"beside", 4, 3, 2, 6, 3, "..1111..1111......"},
+      {"no screen", 0, 0, 0, 4, 2, "11111111"},
+      {"no width", 0, 2, 0, 4, 2, "11111111"},
+  };
+  for (const auto& c : kCases) {
+    FileContent file = make_gif(4, 2, kPalette, {kWholeRed});
+    file = with_little(std::move(file), 6, c.screen_width, 2);
+    file = with_little(std::move(file), 8, c.screen_height, 2);
+    const std::size_t frame = find_text(file, std::string_view(",\0\0\0\0", 5));
+    file = with_little(std::move(file), frame + 1, c.left, 2);
+    const auto image = decode_image(media_item(Modality::kImage, file));
+    ASSERT_TRUE(image.has_value()) << c.name << ": " << to_string(image.error());
+    EXPECT_EQ(image->width, c.width) << c.name;
+    EXPECT_EQ(image->height, c.height) << c.name;
+    EXPECT_EQ(spell(*image), c.expected) << c.name;
+    EXPECT_EQ(spell(decode_video(media_item(Modality::kVideo, file))),
+              (std::vector<std::string>{c.expected}))
+        << c.name;
+  }
+}
+
+// Players clip it, Pillow enlarges the picture from there on.
+TEST(Gif, ALaterFrameBeyondTheScreenIsNoAnimation) {
+  FileContent file = make_gif(4, 2, kPalette, {small(2, 0), kWholeRed});
+  file = with_little(std::move(file), 6, 3, 2);
+  const auto image = decode_image(media_item(Modality::kImage, file));
+  ASSERT_TRUE(image.has_value()) << to_string(image.error());
+  EXPECT_EQ(spell(*image), ".22...");
+  const auto frames = decode_video(media_item(Modality::kVideo, file, "wave.gif"));
+  ASSERT_FALSE(frames.has_value());
+  EXPECT_EQ(frames.error().message, "wave.gif: frame 2 exceeds the screen of 3x2 pixels");
+}
+
 TEST(Gif, AColourOutsideThePaletteIsCorruption) {
   // Four colours need two bits; the header is then changed to promise only two colours.
   FileContent file = make_gif(4, 2, kPalette, {small(3, 0)});

@@ -76,13 +76,6 @@ Error not_of_modality(const MediaFile& file, FileFormat format, std::string_view
           fmt::format("{}: {}, given as {}; {} are read", file.name, found, given_as, allowed)};
 }
 
-Error not_a_still(const MediaFile& file, const PictureHeader& header, std::string_view given_as) {
-  return {ErrorCode::kInvalidArgument,
-          fmt::format("{}: a {} animation of {} frames, given as {}; animations are accepted only "
-                      "as a whole video",
-                      file.name, to_string(header.format), header.frames, given_as)};
-}
-
 bool is_picture(FileFormat format) {
   return format == FileFormat::kJpeg || format == FileFormat::kPng || format == FileFormat::kWebp ||
          format == FileFormat::kGif || format == FileFormat::kPpm;
@@ -151,7 +144,6 @@ Result<PictureHeader> probe_still(const MediaFile& file, std::string_view given_
   }
   AFI_TRY(const PictureHeader header, read_picture_header(file));
   AFI_TRY_VOID(check_picture(file, header, limits));
-  if (header.frames != 1) return std::unexpected(not_a_still(file, header, given_as));
   return header;
 }
 
@@ -174,11 +166,10 @@ Result<MediaInfo> probe_video(const MediaFile& file, const MediaLimits& limits) 
         not_of_modality(file, format, "a video",
                         "MP4, WebM, Matroska, animated GIF and WebP, and folders of still frames"));
   }
-  AFI_TRY(PictureHeader header, read_picture_header(file));
+  AFI_TRY(const PictureHeader header, read_picture_header(file));
   AFI_TRY_VOID(check_picture(file, header, limits));
+  if (!header.unplayable.empty()) return corrupt(file, header.unplayable);
   AFI_TRY_VOID(check_frames(file.name, header.frames, header, limits));
-  // EXIF orientation applies to stills only; players ignore it for animations.
-  if (header.frames != 1) header.orientation = Orientation::kUpright;
   MediaInfo info = describe(header, header.frames);
   info.length = header.length;
   return info;
@@ -197,6 +188,12 @@ Result<MediaInfo> probe_folder(const std::vector<MediaFile>& files, const MediaI
   info.length = Duration(info.frames * kMillihertzNanoseconds / item.frame_rate_mhz);
   for (const MediaFile& file : files) {
     AFI_TRY(const PictureHeader header, probe_still(file, "a frame of a video", limits));
+    if (header.frames != 1) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{}: a {} animation of {} frames, given as a frame of a video: send "
+                              "it as the video, or its frames one by one",
+                              file.name, to_string(header.format), header.frames));
+    }
     const MediaInfo frame = describe(header, 1);
     if (frame.width != info.width || frame.height != info.height) {
       return fail(ErrorCode::kInvalidArgument,

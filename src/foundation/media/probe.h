@@ -51,7 +51,7 @@ struct MediaInfo {
 /// file controls, except that libavformat may allocate up to 256 MiB for a table of frames.
 ///
 /// A video is one GIF or WebP, one MP4, WebM or Matroska file, or a folder of still frames of one size: an item with a frame rate.
-/// An animation of several frames is not an image.
+/// Of an animation that is given as an image, the first frame is the image.
 ///
 /// Errors   kInvalidArgument: empty, of an unknown format, or not of the given modality;
 ///          kCorruption: the header ends early or contradicts itself; kLimitExceeded: see

@@ -49,7 +49,8 @@ Result<PictureHeader> read_webp_header(const MediaFile& file) {
   header.height = WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_HEIGHT);
   header.frames = WebPDemuxGetI(demuxer.get(), WEBP_FF_FRAME_COUNT);
   if (header.frames == 0) return corrupt(file, "a WebP that contains no image");
-  header.orientation = stored_orientation(demuxer.get());
+  // EXIF orientation is that of stills only; players ignore it in animations.
+  if (header.frames == 1) header.orientation = stored_orientation(demuxer.get());
   WebPIterator frame{};
   for (int more = WebPDemuxGetFrame(demuxer.get(), 1, &frame); more != 0;
        more = WebPDemuxNextFrame(&frame)) {
@@ -60,7 +61,8 @@ Result<PictureHeader> read_webp_header(const MediaFile& file) {
 }
 
 Result<std::vector<Frame>> decode_webp_animation(const MediaFile& file,
-                                                 const PictureHeader& header) {
+                                                 const PictureHeader& header,
+                                                 std::uint32_t wanted) {
   WebPAnimDecoderOptions options;
   if (WebPAnimDecoderOptionsInit(&options) == 0) return corrupt(file, "libwebp's ABI differs");
   options.color_mode = MODE_RGBA;
@@ -72,7 +74,7 @@ Result<std::vector<Frame>> decode_webp_animation(const MediaFile& file,
   std::vector<Frame> frames;
   Duration at{0};
   int ended_before_ms = 0;
-  for (std::uint32_t i = 0; i < header.frames; ++i) {
+  for (std::uint32_t i = 0; i < wanted; ++i) {
     std::uint8_t* rgba = nullptr;
     int ends_ms = 0;
     if (WebPAnimDecoderGetNext(player.get(), &rgba, &ends_ms) == 0) {
@@ -97,7 +99,7 @@ Result<Image> decode_webp(const MediaFile& file, const PictureHeader& header) {
     return corrupt(file, "a WebP that declares two sizes");
   }
   if (features.has_animation != 0) {
-    AFI_TRY(std::vector<Frame> frames, decode_webp_animation(file, header));
+    AFI_TRY(std::vector<Frame> frames, decode_webp_animation(file, header, 1));
     return std::move(frames[0].image);
   }
   const std::size_t pixels = std::size_t{header.width} * header.height;
