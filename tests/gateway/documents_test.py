@@ -193,6 +193,19 @@ class WithoutPdfium(Workload):
         self.assertIn("scripts/fetch-pdfium.py build/pdfium", done.stdout + done.stderr)
 
 
+@needs_pdfium
+class Settings(Workload):
+    def test_the_environment_says_how_many_pages_and_how_large(self):
+        path = pdf_files.make_pdf(self.folder / "two.pdf", [pdf_files.text_page(1), pdf_files.text_page(2)])
+        def identity(**environment):
+            return subprocess.run([PROGRAM, "fingerprint", "--json", str(path)], capture_output=True, text=True, timeout=280, env=os.environ | environment)
+        self.assertEqual([page["height"] for page in json.loads(identity().stdout)[0]["pages"]], [1024, 1024])
+        self.assertEqual([page["height"] for page in json.loads(identity(AFTERIMAGE_PDF_SIDE="512").stdout)[0]["pages"]], [512, 512])
+        self.assertIn("2 pages; at most 1 are allowed: send fewer at a time, or set AFTERIMAGE_PDF_MAX_PAGES",
+                      identity(AFTERIMAGE_PDF_MAX_PAGES="1").stderr)
+        self.assertIn("AFTERIMAGE_PDF_SIDE is 'large': it must be a number from 64 to 8192", identity(AFTERIMAGE_PDF_SIDE="large").stderr)
+
+
 class Tiles(Workload):
     """Of 3 x 2 tiles."""
 

@@ -24,7 +24,6 @@ struct PdfContent {
   std::vector<PdfPage> pages;
   std::int64_t claimed_pages = -1;  // in /Count; -1: as many as there are
   bool needs_password = false;
-  bool has_empty_password = false;  // encrypted, but opens without one
 };
 FileContent make_pdf(const PdfContent& content);
 
@@ -37,6 +36,9 @@ std::string pdf_stream(const std::string& fields, const std::string& data);
 /// A page that looks different for each text and seed: boxes in colours, and the text. Letters, digits and spaces only.
 PdfPage text_page(const std::string& text, std::uint32_t seed = 1);
 FileContent make_pdf(std::vector<PdfPage> pages);
+
+/// A seed of the fuzzer: the pages of "two_pages" encrypted in some way, for example.
+FileContent fuzzed_pdf(const std::string& name);
 
 /// The file of PDFium that the tests use: AFTERIMAGE_PDFIUM, or build/pdfium. Empty: there is none.
 std::string pdfium_library();

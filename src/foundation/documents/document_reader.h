@@ -17,9 +17,11 @@ namespace afterimage {
 /// Limits on a document, checked before a page is rasterised.
 struct DocumentLimits {
   Bytes max_file = 64_MiB;
-  std::uint32_t max_pages = 100;
-  std::uint32_t max_points = 14'400;              // of a page's side: 200 inches, as PDF itself
-  std::uint64_t max_total_pixels = 100'000'000;   // of all pages together
+  /// Images made of it: its pages, and the pieces of long ones. 0: what AFTERIMAGE_PDF_MAX_PAGES says, or 100.
+  std::uint32_t max_pages = 0;
+  std::uint32_t max_points = 14'400;  // of a page's side: 200 inches, as PDF itself
+  std::uint64_t max_total_pixels =
+      0;  // of all pages together; 0: a square of the longer side for each page
   std::uint64_t max_picture_pixels = 64'000'000;  // of one picture on a page
   std::uint32_t max_objects = 200'000;            // of one page
   Duration max_time = std::chrono::seconds(30);   // for all pages, asked between objects of a page
@@ -29,7 +31,8 @@ struct DocumentReaderOptions {
   /// The file of PDFium's library, or its name for the dynamic loader; empty: what the environment
   /// variable AFTERIMAGE_PDFIUM says, or libpdfium.so.
   std::string library = {};
-  std::uint32_t longer_side = 1'024;  // of a page, in pixels
+  /// Of an image, in pixels. 0: what the environment variable AFTERIMAGE_PDF_SIDE says, or 1,024.
+  std::uint32_t longer_side = 0;
   DocumentLimits limits = {};
   const Clock* clock = nullptr;  // nullptr: the system clock. Outlives the reader.
 };
@@ -41,11 +44,14 @@ struct DocumentReaderOptions {
 /// is read, and never unloaded.
 ///
 /// Shape    A page is a binary PPM file, so that its content digest is that of its size and pixels: equal
-///          pages are equal items, in whichever document and at whichever place they are. A page that
+///          pages are equal items, in whichever document and at whichever place they are. A long page (more
+///          than twice its width, as a receipt) is drawn at least as large as an A4 page's text is, and cut into
+///          several images between its lines if that is more than the longer side. A page that
 ///          holds something without ink (white text, say) also has its number and its file's digest in
 ///          it: its pixels do not say which page it is.
 /// Errors   kUnavailable: there is no PDFium; the message says how to get it. kInvalidArgument: not one
-///          PDF file. kCorruption: a PDF that cannot be read. kUnsupported: encrypted, an XFA form, or
+///          PDF file, or a variable of the environment has a bad value. kCorruption: a PDF that cannot be read.
+///          kUnsupported: encrypted with a password, an XFA form, or
 ///          a page with text, a field or an annotation that PDFium cannot draw; the message names it.
 ///          kLimitExceeded: see DocumentLimits.
 /// Threads  Any. PDFium is not thread-safe: one page is rasterised at a time in a process.

@@ -7,6 +7,7 @@
 
 #include <thread>
 
+#include "foundation/media/cursor.h"
 #include "foundation/media/decode.h"
 #include "testing/pdf_files.h"
 
@@ -115,7 +116,8 @@ TEST_F(Documents, EqualPagesAreEqualItemsInEveryDocumentAndPlace) {
 
 TEST_F(Documents, TheRasterizerIsNamedByItsLibraryAndSize) {
   const std::string name = DocumentReader(options_).rasterizer().value();
-  EXPECT_THAT(name, ::testing::MatchesRegex("pdfium [0-9a-f]+, 1024 pixels, with form fields"));
+  EXPECT_THAT(name, ::testing::MatchesRegex(
+                        "pdfium [0-9a-f]+, 1024 pixels, with form fields, long pages cut"));
   options_.longer_side = 512;
   EXPECT_NE(DocumentReader(options_).rasterizer().value(), name);
 }
@@ -135,7 +137,11 @@ TEST_F(Documents, LimitsAreCheckedBeforeAPageIsRasterised) {
       {"pages",
        {.pages = {page, page, page}},
        [](DocumentLimits& l) { l.max_pages = 2; },
-       "3 pages; at most 2 are allowed"},
+       "3 pages; at most 2 are allowed: send fewer at a time, or set AFTERIMAGE_PDF_MAX_PAGES"},
+      {"pages, with the pieces of a long one",
+       {.pages = {page, {.width = 100, .height = 1'700}}},
+       [](DocumentLimits& l) { l.max_pages = 3; },
+       "4 images of its pages, of which some are long; at most 3 are allowed"},
       {"100,000 pages that are claimed",
        {.pages = {page}, .claimed_pages = 100'000},
        [](DocumentLimits&) {},
@@ -190,13 +196,113 @@ TEST_F(Documents, RasterisingEndsWhenTheTimeIsOver) {
   EXPECT_TRUE(pages(pdf({page})).has_value());
 }
 
-TEST_F(Documents, EncryptedFilesAreRefused) {
-  for (const bool opens : {false, true}) {
-    const Error error = refusal(pdf(make_pdf(PdfContent{
-        .pages = {text_page("one")}, .needs_password = !opens, .has_empty_password = opens})));
-    EXPECT_EQ(error.code, ErrorCode::kUnsupported) << opens;
-    EXPECT_THAT(error.message, HasSubstr("encrypted")) << opens;
+TEST_F(Documents, AFileThatOpensWithoutAPasswordIsReadWhateverItsOwnerForbids) {
+  const auto plain = pages(pdf(fuzzed_pdf("two_pages"))).value();
+  for (const char* const name :
+       {"locked_rc4_40", "locked_rc4_128", "locked_aes_128", "locked_aes_256"}) {
+    const auto locked = pages(pdf(fuzzed_pdf(name)));
+    ASSERT_TRUE(locked.has_value()) << name << ": " << locked.error().message;
+    ASSERT_EQ(locked->size(), plain.size()) << name;
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      EXPECT_EQ(*(*locked)[i].files[0], *plain[i].files[0]) << name << ", page " << i + 1;
+    }
   }
+}
+
+TEST_F(Documents, AFileWithAPasswordIsRefused) {
+  const FileContent forged =
+      make_pdf(PdfContent{.pages = {text_page("one")}, .needs_password = true});
+  for (const FileContent& file :
+       {forged, fuzzed_pdf("password_rc4_128"), fuzzed_pdf("password_aes_256")}) {
+    const Error error = refusal(pdf(file));
+    EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+    EXPECT_EQ(error.message,
+              "report.pdf: the PDF is encrypted; save it without a password and send that");
+  }
+}
+
+TEST_F(Documents, AFileMayBeginWithOtherBytes) {
+  const FileContent whole = make_pdf({text_page("one")});
+  const auto expected = pages(pdf(whole)).value();
+  for (const std::size_t before : {1U, 3U, 500U, 1'024U, 1'025U}) {
+    FileContent file(before, std::byte{'\n'});
+    file.insert(file.end(), whole.begin(), whole.end());
+    EXPECT_EQ(is_document(pdf(file)), before <= 1'024) << before;
+    if (before > 1'024) continue;
+    const auto found = pages(pdf(file));
+    ASSERT_TRUE(found.has_value()) << before << ": " << found.error().message;
+    EXPECT_EQ(*found->at(0).files[0], *expected[0].files[0]) << before;
+  }
+  const std::string text = "a letter about %PDF-files and %PDF-x.y";
+  const auto bytes = std::as_bytes(std::span(text));
+  EXPECT_FALSE(is_document(pdf(FileContent(bytes.begin(), bytes.end()))));
+}
+
+/// Lines of text, 12 points apart, on a page as of a cash register.
+PdfPage receipt(double width, double height) {
+  PdfPage page{.width = width, .height = height, .drawing = "0 g BT /F 8 Tf 12 TL 5 "};
+  page.drawing += std::to_string(static_cast<int>(height) - 20) + " Td ";
+  for (int line = 0; line < static_cast<int>(height) / 12 - 2; ++line) {
+    page.drawing += "(item " + std::to_string(line) + " for 12) Tj T* ";
+  }
+  page.drawing += "ET";
+  return page;
+}
+
+// It became 56 x 1,024 pixels, with text 2.7 pixels high.
+TEST_F(Documents, ALongPageIsCutBetweenItsLines) {
+  const auto parts = pages(pdf({receipt(164, 3'000), text_page("one")})).value();
+  ASSERT_EQ(parts.size(), 5U);
+  EXPECT_EQ(parts[0].name, "report.pdf, page 1, part 1 of 4");
+  EXPECT_EQ(parts[4].name, "report.pdf, page 2");
+  std::uint32_t rows = 0;
+  const auto is_blank = [](const Image& image, std::uint32_t y) {
+    const auto row = std::span(image.rgb).subspan(std::size_t{3} * y * image.width,
+                                                  std::size_t{3} * image.width);
+    return std::ranges::all_of(row, [](std::uint8_t level) { return level == 255; });
+  };
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Image image = decode_image(parts[i]).value();
+    EXPECT_EQ(image.width, 199U);
+    EXPECT_LE(image.height, 1'024U);
+    EXPECT_GE(image.height, 700U);
+    EXPECT_TRUE(is_blank(image, 0)) << i;
+    rows += image.height;
+  }
+  EXPECT_EQ(rows, 3'648U);
+}
+
+TEST_F(Documents, PiecesOfALongPageAreThePage) {
+  // A page without a blank row, a wide one, and ones at the borders of what is long.
+  const PdfPage full{.width = 100, .height = 2'000, .drawing = "0 0 1 rg 10 0 20 2000 re f"};
+  const PdfPage wide{.width = 2'000, .height = 100, .drawing = "0 1 0 rg 0 10 2000 20 re f"};
+  options_.longer_side = 512;
+  for (const auto& [page, width, height, count] :
+       {std::tuple{full, 61U, 1'216U, 3U}, std::tuple{wide, 1'216U, 61U, 3U},
+        std::tuple{PdfPage{.width = 1'000, .height = 2'000}, 256U, 512U, 1U},
+        std::tuple{PdfPage{.width = 100, .height = 842}, 61U, 512U, 1U},
+        std::tuple{PdfPage{.width = 100, .height = 844}, 61U, 513U, 2U}}) {
+    const auto parts = pages(pdf({page})).value();
+    EXPECT_EQ(parts.size(), count);
+    std::uint32_t across = 0;
+    for (const MediaItem& part : parts) {
+      const Image image = decode_image(part).value();
+      EXPECT_LE(std::max(image.width, image.height), 512U);
+      across += width > height ? image.width : image.height;
+      EXPECT_EQ(width > height ? image.height : image.width, std::min(width, height));
+    }
+    EXPECT_EQ(across, std::max(width, height));
+  }
+}
+
+// White text has no ink: the pieces of two such pages are not the same, whatever they show.
+TEST_F(Documents, PiecesOfAPageThatDoesNotShowAllAreItsFilesAlone) {
+  PdfPage page = receipt(164, 1'700);
+  page.drawing += " 1 g BT /F 8 Tf 5 5 Td (secret) Tj ET";
+  const auto hidden = pages(pdf({page})).value();
+  ASSERT_EQ(hidden.size(), 3U);
+  EXPECT_THAT(std::string(as_text(*hidden[1].files[0]).substr(0, 120)),
+              ::testing::ContainsRegex("# page 1 of [0-9a-f]{64}, part 2 of 3\n"));
 }
 
 TEST_F(Documents, ABrokenTreeOfPagesIsAnError) {

@@ -28,7 +28,6 @@ constexpr int kRenderDone = 2;                 // FPDF_RENDER_DONE
 constexpr int kRenderPaused = 1;               // FPDF_RENDER_TOBECONTINUED
 constexpr unsigned long kNeedsPassword = 4;    // FPDF_ERR_PASSWORD
 constexpr unsigned long kUnknownSecurity = 5;  // FPDF_ERR_SECURITY
-constexpr int kNotEncrypted = -1;              // of FPDF_GetSecurityHandlerRevision
 constexpr int kWholeXfa = 2;                   // FORMTYPE_XFA_FULL
 constexpr int kXfaForeground = 3;              // FORMTYPE_XFA_FOREGROUND
 
@@ -163,17 +162,17 @@ Result<Pdfium::Document> Pdfium::Document::open(const Pdfium& library,
                                                 const std::string& name) {
   const MutexLock lock(calls());
   const PdfiumCalls& call = library.calls_;
+  // Without a password, PDFium tries the empty one: such files open in every reader, and only their owner's
+  // password is a secret, which is for printing and editing.
   void* const handle = call.load(bytes.data(), bytes.size(), nullptr);
   if (handle == nullptr) {
     const unsigned long why = call.last_error();
     if (why == kNeedsPassword || why == kUnknownSecurity) return encrypted(name);
     return fail(ErrorCode::kCorruption, name + ": the PDF is damaged or cut off");
   }
-  const bool is_encrypted = call.security(handle) != kNotEncrypted;
   const int form = call.form_type(handle);
-  if (is_encrypted || form == kWholeXfa || form == kXfaForeground) {
+  if (form == kWholeXfa || form == kXfaForeground) {
     call.close(handle);
-    if (is_encrypted) return encrypted(name);
     return fail(
         ErrorCode::kUnsupported,
         name + ": an XFA form, which PDFium does not draw here: print it to a PDF of pages");

@@ -35,7 +35,7 @@ class Pdfium {
   /// An open file, whose bytes outlive it.
   class Document {
    public:
-    /// kUnsupported: encrypted, or an XFA form; kCorruption: it cannot be read. `name` is for messages.
+    /// kUnsupported: encrypted with a password other than the empty one, or an XFA form; kCorruption: it cannot be read. `name` is for messages.
     static Result<Document> open(const Pdfium& library, std::span<const std::byte> bytes,
                                  const std::string& name);
     Document(Document&& other) noexcept;

@@ -10,7 +10,6 @@ Result<void> bind_pages(const SharedLibrary& library, PdfiumCalls& calls) {
   AFI_TRY_VOID(library.bind(calls.load, "FPDF_LoadMemDocument64"));
   AFI_TRY_VOID(library.bind(calls.last_error, "FPDF_GetLastError"));
   AFI_TRY_VOID(library.bind(calls.close, "FPDF_CloseDocument"));
-  AFI_TRY_VOID(library.bind(calls.security, "FPDF_GetSecurityHandlerRevision"));
   AFI_TRY_VOID(library.bind(calls.page_count, "FPDF_GetPageCount"));
   AFI_TRY_VOID(library.bind(calls.page_size, "FPDF_GetPageSizeByIndexF"));
   AFI_TRY_VOID(library.bind(calls.load_page, "FPDF_LoadPage"));

@@ -46,7 +46,6 @@ struct PdfiumCalls {
   void* (*load)(const void* bytes, std::size_t size, const char* password) = nullptr;
   unsigned long (*last_error)() = nullptr;
   void (*close)(void* document) = nullptr;
-  int (*security)(void* document) = nullptr;
   int (*page_count)(void* document) = nullptr;
   int (*page_size)(void* document, int page, PageSize* size) = nullptr;
   void* (*load_page)(void* document, int page) = nullptr;

@@ -31,6 +31,21 @@ bool has(std::span<const std::byte> file, const Signature& signature) {
   return as_text(file).substr(std::min(signature.offset, file.size())).starts_with(signature.bytes);
 }
 
+/// Readers look for the header in the first 1,024 bytes: mail servers and printers write something before it.
+bool is_pdf_behind_other_bytes(std::span<const std::byte> file) {
+  constexpr std::size_t kSearched = 1'024;
+  constexpr std::size_t kHeader = 8;  // "%PDF-1.7"
+  const std::string_view start = as_text(file).substr(0, kSearched + kHeader);
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (std::size_t at = start.find("%PDF-"); at <= kSearched; at = start.find("%PDF-", at + 1)) {
+    const std::string_view version = start.substr(at + 5, 3);
+    if (version.size() == 3 && is_digit(version[0]) && version[1] == '.' && is_digit(version[2])) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// Names unsupported formats for error messages.
 std::string_view foreign_format(std::span<const std::byte> file) {
   static constexpr std::pair<Signature, std::string_view> kForeign[] = {
@@ -274,7 +289,7 @@ FileFormat sniff(std::span<const std::byte> file) {
   if (has(file, {4, "ftyp"}) && !is_image_brand(file)) return FileFormat::kMp4;
   if (has(file, {0, "\x1A\x45\xDF\xA3"})) return FileFormat::kMatroska;
   if (has(file, {0, "P6"}) && file.size() > 2 && is_space(file[2])) return FileFormat::kPpm;
-  if (has(file, {0, "%PDF-"})) return FileFormat::kPdf;
+  if (has(file, {0, "%PDF-"}) || is_pdf_behind_other_bytes(file)) return FileFormat::kPdf;
   if (is_mp3(file)) return FileFormat::kMp3;
   return FileFormat::kUnknown;
 }

@@ -60,8 +60,7 @@ Result<PictureHeader> read_webp_header(const MediaFile& file) {
   return header;
 }
 
-Result<std::vector<Frame>> decode_webp_animation(const MediaFile& file,
-                                                 const PictureHeader& header,
+Result<std::vector<Frame>> decode_webp_animation(const MediaFile& file, const PictureHeader& header,
                                                  std::uint32_t wanted) {
   WebPAnimDecoderOptions options;
   if (WebPAnimDecoderOptionsInit(&options) == 0) return corrupt(file, "libwebp's ABI differs");

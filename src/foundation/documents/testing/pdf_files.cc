@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "foundation/platform/environment.h"
 
@@ -14,11 +16,6 @@ namespace {
 
 constexpr std::size_t kFirstPage = 4;       // after the catalog, the tree and the font
 constexpr std::size_t kObjectsPerPage = 3;  // the page, its content and its picture
-
-/// What the standard security handler's revision 2 has as /U for the empty password, with the other fields of
-/// encryption().
-constexpr const char* kOfNoPassword =
-    "D11E8E8F404F776F6812FEF9C9814358DB72ED5C80A112C61BDC51D40E060370";
 
 std::string encryption(const std::string& kind, const std::string& user) {
   return fmt::format(
@@ -83,12 +80,18 @@ FileContent make_pdf(const PdfContent& content) {
   if (content.needs_password) {
     trailer += encryption("/V 2 /R 3 /Length 128", std::string(64, '5'));
   }
-  if (content.has_empty_password) trailer += encryption("/V 1 /R 2 /Length 40", kOfNoPassword);
   return pdf_of_objects(objects, trailer);
 }
 
 FileContent make_pdf(std::vector<PdfPage> pages) {
   return make_pdf(PdfContent{.pages = std::move(pages)});
+}
+
+FileContent fuzzed_pdf(const std::string& name) {
+  std::ifstream file(AFTERIMAGE_PDF_SEEDS "/" + name, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
 }
 
 PdfPage text_page(const std::string& text, std::uint32_t seed) {
