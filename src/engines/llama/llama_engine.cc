@@ -144,7 +144,6 @@ Result<void> check_options(const LlamaOptions& options) {
 struct DecodedMedia {
   MediaInput input;
   Image image;  // input.rgb points into it once it no longer moves
-  std::vector<Frame> frames;
   Samples sound;
   std::size_t item = 0;  // index of the item in the call
 };
@@ -370,7 +369,10 @@ PreprocessRecipe LlamaEngine::recipe(Modality modality) const {
           "afterimage-llama-" + std::string(kRevision) + " " + state_->model->facts().library,
       .options = {{"image_min_tokens", std::to_string(options.image_min_tokens)},
                   {"image_max_tokens", std::to_string(options.image_max_tokens)}}};
-  if (modality == Modality::kVideo) recipe.options["frames"] = kFrameSampling;
+  if (modality == Modality::kVideo) {
+    recipe.options["frames"] = kFrameSampling;
+    recipe.options["decoder"] = video_decoder();
+  }
   if (modality == Modality::kAudio)
     recipe.options["sound"] = "mono before resampling, " + mp3_decoder();
   return recipe;
@@ -420,12 +422,17 @@ Result<DecodedMedia> LlamaEngine::State::decode(const MediaItem& item) const {
   AFI_TRY(decoded.input, measure(item));
   decoded.input.dimensions_only = false;
   if (item.modality == Modality::kVideo) {
-    AFI_TRY(decoded.frames, decode_video(item, options.limits));
+    std::vector<std::uint32_t> wanted;
     for (const FramePair& pair : decoded.input.pairs) {
-      if (pair.second >= decoded.frames.size()) {
-        return fail(ErrorCode::kCorruption, item.name + ": fewer frames than its header says");
-      }
+      wanted.insert(wanted.end(), {pair.first, pair.second});
     }
+    AFI_TRY(FrameReader opened, FrameReader::open(item, wanted, options.limits));
+    const auto reader = std::make_shared<FrameReader>(std::move(opened));
+    decoded.input.next_frame = [reader]() -> Result<std::vector<std::uint8_t>> {
+      AFI_TRY(std::optional<Frame> frame, reader->next());
+      AFI_CHECK(frame.has_value());
+      return std::move(frame->image.rgb);
+    };
   }
   if (item.modality == Modality::kAudio) {
     AFI_TRY(decoded.sound, decode_audio(item, options.limits));
@@ -540,12 +547,6 @@ void LlamaEngine::encode_all(std::span<const MediaItem* const> items,
   for (DecodedMedia& one : decoded) {
     one.input.rgb = one.image.rgb;
     one.input.sound.mono = one.sound.mono;
-    if (!one.frames.empty()) {
-      for (const FramePair& pair : one.input.pairs) {
-        one.input.frames.emplace_back(one.frames[pair.first].image.rgb);
-        one.input.frames.emplace_back(one.frames[pair.second].image.rgb);
-      }
-    }
     inputs.push_back(one.input);
   }
   state_->model->encode(inputs, [&](std::vector<EncodedInput> together) {
@@ -557,7 +558,9 @@ void LlamaEngine::encode_all(std::span<const MediaItem* const> items,
         outputs.back().output = output_of(*std::move(one.media), state_->model->facts().row_width);
       } else {
         const Error& error = one.media.error();
-        outputs.back().output = fail(error.code, items[item]->name + ": " + error.message);
+        const std::string name = items[item]->name + ": ";
+        const bool names_it = error.message.starts_with(name);  // an error of the item's decoder
+        outputs.back().output = fail(error.code, names_it ? error.message : name + error.message);
       }
     }
     on_encoded(std::move(outputs));

@@ -134,9 +134,15 @@ struct LoadedModel::State {
   [[nodiscard]] Result<void> check_media() const;
   /// Whether the encoder makes one item of two frames.
   [[nodiscard]] Result<bool> merges_frames() const;
-  [[nodiscard]] Result<OwnedChunks> tokenize(std::string_view text,
-                                             std::span<const MediaInput> inputs,
-                                             bool add_special = true) const;
+  /// `frames`: of the only input, a video; both frames of each pair. Empty: dimensions only.
+  [[nodiscard]] Result<OwnedChunks> tokenize(
+      std::string_view text, std::span<const MediaInput> inputs, bool add_special = true,
+      std::span<const std::vector<std::uint8_t>> frames = {}) const;
+  /// Images and sounds; `first` is the index of the first of them in the whole call.
+  void encode_together(std::span<const MediaInput> inputs, std::size_t first,
+                       const std::function<void(std::vector<EncodedInput>)>& on_encoded) const;
+  /// Keeps the pixels of a few frames at a time.
+  [[nodiscard]] Result<EncodedMedia> encode_video(const MediaInput& video) const;
   /// `first`: with the tokens that the model puts before every text.
   [[nodiscard]] Result<SpanText> text_tokens(std::string_view text, bool add_special,
                                              bool parse_special) const;

@@ -67,6 +67,7 @@ Result<OwnedBitmap> bitmap_of(const mtmd_context* context, const MediaInput& med
 /// A video, frame by frame, as mtmd_tokenize() asks for it.
 struct VideoSource {
   const MediaInput* video = nullptr;
+  std::span<const std::vector<std::uint8_t>> frames{};  // empty: dimensions only
   std::string id;
   bool has_timestamps = false;
 
@@ -83,9 +84,9 @@ struct VideoSource {
       return *text == nullptr ? kFailed : 0;
     }
     if (source.has_timestamps) --place;
-    const auto& frames = source.video->frames;
+    const auto& frames = source.frames;
     *frame = mtmd_bitmap_init(source.video->width, source.video->height,
-                              frames.empty() ? nullptr : frames.at(2 * pair + place).data());
+                              frames.empty() ? nullptr : frames[2 * pair + place].data());
     mtmd_bitmap_set_id(*frame, source.id.c_str());
     mtmd_bitmap_set_mergeable(*frame, true);
     return 0;
@@ -263,9 +264,9 @@ Result<bool> LoadedModel::State::merges_frames() const {
   return count == 1;
 }
 
-Result<OwnedChunks> LoadedModel::State::tokenize(std::string_view text,
-                                                 std::span<const MediaInput> inputs,
-                                                 bool add_special) const {
+Result<OwnedChunks> LoadedModel::State::tokenize(
+    std::string_view text, std::span<const MediaInput> inputs, bool add_special,
+    std::span<const std::vector<std::uint8_t>> frames) const {
   AFI_TRY_VOID(check_runs(text, word_split));
   std::vector<OwnedBitmap> bitmaps;
   std::vector<const mtmd_bitmap*> pointers;
@@ -275,6 +276,7 @@ Result<OwnedChunks> LoadedModel::State::tokenize(std::string_view text,
     if (inputs[i].modality == Modality::kVideo) {
       VideoSource& video = videos.emplace_back(
           VideoSource{.video = &inputs[i],
+                      .frames = frames,
                       .id = id,
                       .has_timestamps = facts.architecture.starts_with("qwen3")});
       bitmaps.emplace_back(
@@ -354,32 +356,96 @@ Result<std::vector<PromptPiece>> LoadedModel::State::pieces(std::string_view tex
 
 void LoadedModel::encode(std::span<const MediaInput> inputs,
                          const std::function<void(std::vector<EncodedInput>)>& on_encoded) const {
+  for (std::size_t i = 0; i < inputs.size();) {
+    if (inputs[i].next_frame) {
+      std::vector<EncodedInput> one;
+      one.push_back({i, state_->encode_video(inputs[i])});
+      on_encoded(std::move(one));
+      ++i;
+      continue;
+    }
+    const std::size_t first = i;
+    while (i < inputs.size() && !inputs[i].next_frame) ++i;
+    state_->encode_together(inputs.subspan(first, i - first), first, on_encoded);
+  }
+}
+
+Result<EncodedMedia> LoadedModel::State::encode_video(const MediaInput& video) const {
+  constexpr std::size_t kPixelBytes = std::size_t{32} << 20U;  // of the frames held at a time
+  clear_library_log();
+  AFI_TRY(const OwnedChunks outline, tokenize(marker, {&video, 1}));
+  std::vector<ToEncode> places;
+  std::vector<Result<EncodedMedia>> encoded;
+  encoded.emplace_back(lay_out(outline.get(), facts.row_width, 0, places));
+  if (!encoded.front().has_value()) return std::move(encoded.front());
+  if (places.size() != video.pairs.size()) {
+    return fail(ErrorCode::kUnsupported, "the encoder does not take its frames in pairs");
+  }
+  const std::size_t of_pair = std::size_t{2} * 3 * video.width * video.height;
+  const std::size_t most =
+      std::max<std::size_t>(1, kPixelBytes / std::max<std::size_t>(1, of_pair));
+  for (std::size_t done = 0; done < places.size();) {
+    const std::size_t count = std::min(most, places.size() - done);
+    const auto pairs = video.pairs.begin() + static_cast<std::ptrdiff_t>(done);
+    const MediaInput some{.modality = Modality::kVideo,
+                          .width = video.width,
+                          .height = video.height,
+                          .pairs = {pairs, pairs + static_cast<std::ptrdiff_t>(count)}};
+    std::vector<std::vector<std::uint8_t>> frames;
+    for (std::size_t i = 0; i < 2 * count; ++i) {
+      AFI_TRY(frames.emplace_back(), video.next_frame());
+      AFI_CHECK(frames.back().size() == of_pair / 2);
+    }
+    AFI_TRY(const OwnedChunks chunks, tokenize(marker, {&some, 1}, true, frames));
+    frames = {};
+    std::vector<ToEncode> waiting;
+    AFI_TRY_VOID(lay_out(chunks.get(), facts.row_width, 0, waiting));
+    if (waiting.size() != count) {
+      return fail(ErrorCode::kUnsupported, "the encoder does not take its frames in pairs");
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      AFI_CHECK(waiting[i].floats == places[done + i].floats);
+      waiting[i].at = places[done + i].at;
+    }
+    for (std::size_t at = 0; at < count && encoded.front().has_value();) {
+      const std::scoped_lock lock(encoding);
+      at += run_on_temporary_thread(
+          [&] { return encode_batch(media.get(), std::span(waiting).subspan(at), encoded); });
+    }
+    if (!encoded.front().has_value()) break;
+    done += count;
+  }
+  return std::move(encoded.front());
+}
+
+void LoadedModel::State::encode_together(
+    std::span<const MediaInput> inputs, std::size_t first,
+    const std::function<void(std::vector<EncodedInput>)>& on_encoded) const {
   std::vector<Result<EncodedMedia>> encoded;
   std::vector<OwnedChunks> prepared(inputs.size());
   std::vector<ToEncode> waiting;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     clear_library_log();
-    auto chunks = state_->tokenize(state_->marker, inputs.subspan(i, 1));
+    auto chunks = tokenize(marker, inputs.subspan(i, 1));
     if (!chunks.has_value()) {
       encoded.emplace_back(std::unexpected(chunks.error()));
       continue;
     }
     prepared[i] = *std::move(chunks);
-    encoded.emplace_back(lay_out(prepared[i].get(), state_->facts.row_width, i, waiting));
+    encoded.emplace_back(lay_out(prepared[i].get(), facts.row_width, i, waiting));
   }
   std::size_t delivered = 0;  // items before this one were passed to on_encoded
   const auto deliver_until = [&](std::size_t item) {
     std::vector<EncodedInput> together;
     for (; delivered < item; ++delivered)
-      together.push_back({delivered, std::move(encoded[delivered])});
+      together.push_back({first + delivered, std::move(encoded[delivered])});
     if (!together.empty()) on_encoded(std::move(together));
   };
   for (std::size_t done = 0; done < waiting.size();) {
     {
-      const std::scoped_lock lock(state_->encoding);
-      done += run_on_temporary_thread([&] {
-        return encode_batch(state_->media.get(), std::span(waiting).subspan(done), encoded);
-      });
+      const std::scoped_lock lock(encoding);
+      done += run_on_temporary_thread(
+          [&] { return encode_batch(media.get(), std::span(waiting).subspan(done), encoded); });
     }
     deliver_until(done < waiting.size() ? waiting[done].item : inputs.size());
   }

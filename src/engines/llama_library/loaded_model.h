@@ -57,8 +57,9 @@ struct MediaInput {
   std::span<const std::uint8_t> rgb{};  // empty: dimensions only
   SoundInput sound{};
   std::vector<FramePair> pairs{};  // of a video
-  /// Of a video: both frames of each pair, one after the other, each like `rgb`; empty: dimensions only.
-  std::vector<std::span<const std::uint8_t>> frames{};
+  /// Of a video: the pixels of both frames of each pair, one frame a call, each like `rgb`; empty:
+  /// dimensions only.
+  std::function<Result<std::vector<std::uint8_t>>()> next_frame{};
   bool dimensions_only = true;
 };
 
@@ -133,7 +134,8 @@ class LoadedModel {
   /// `text` has one marker for each of `media`.
   Result<std::vector<PromptPiece>> tokenize(const std::string& text,
                                             std::span<const MediaInput> media) const;
-  /// Items that the encoder can batch are encoded together and passed to `on_encoded` together.
+  /// Items that the encoder can batch are encoded together and passed to `on_encoded` together. A
+  /// video is encoded alone, a few pairs of frames at a time.
   void encode(std::span<const MediaInput> media,
               const std::function<void(std::vector<EncodedInput>)>& on_encoded) const;
 

@@ -310,15 +310,14 @@ Result<VisionParts> ReferenceEngine::Model::parts_of(const MediaItem& item,
 
 Result<std::vector<Image>> ReferenceEngine::Model::slices_of(const MediaItem& item,
                                                              const PreprocessPlan& plan) const {
-  std::vector<std::uint32_t> wanted = plan.frames;
-  const auto repeated = std::ranges::unique(wanted);
-  wanted.erase(repeated.begin(), repeated.end());
-  AFI_TRY(const std::vector<Frame> frames, decode_frames(item, wanted, options.limits));
+  // The padding of an odd count repeats the last frame.
+  AFI_TRY(FrameReader frames, FrameReader::open(item, plan.frames, options.limits));
   std::vector<Image> slices;
   for (std::size_t i = 0; i < plan.frames.size(); ++i) {
-    // The padding of an odd count repeats the last frame.
-    const Image& frame = frames.at(std::min(i, frames.size() - 1)).image;
-    Image fitted = resize(frame, vision.pixels(plan.grid.columns), vision.pixels(plan.grid.rows));
+    AFI_TRY(const std::optional<Frame> frame, frames.next());
+    AFI_CHECK(frame.has_value());
+    Image fitted =
+        resize(frame->image, vision.pixels(plan.grid.columns), vision.pixels(plan.grid.rows));
     if (i % kFramesPerSlice == 0) {
       slices.push_back(std::move(fitted));
       continue;

@@ -62,17 +62,26 @@ Result<Image> decode_still(const MediaFile& file) {
   return image;
 }
 
-Result<std::vector<Frame>> decode_folder(const std::vector<MediaFile>& files,
-                                         std::uint32_t frame_rate_mhz,
-                                         std::span<const std::uint32_t> positions) {
-  std::vector<Frame> frames;
-  for (const std::int64_t index : positions) {
-    AFI_TRY(Image image, decode_still(files[static_cast<std::size_t>(index)]));
-    frames.push_back({.image = std::move(image),
-                      .at = Duration(index * kMillihertzNanoseconds / frame_rate_mhz)});
+/// The files of a folder, each decoded when it is wanted.
+class FolderFrames final : public FrameSource {
+ public:
+  FolderFrames(const std::vector<MediaFile>& files, std::uint32_t frame_rate_mhz,
+               std::span<const std::uint32_t> positions)
+      : files_(&files), frame_rate_mhz_(frame_rate_mhz), left_(positions) {}
+
+  Result<Frame> next() override {
+    const std::int64_t index = left_.front();
+    left_ = left_.subspan(1);
+    AFI_TRY(Image image, decode_still((*files_)[static_cast<std::size_t>(index)]));
+    return Frame{.image = std::move(image),
+                 .at = Duration(index * kMillihertzNanoseconds / frame_rate_mhz_)};
   }
-  return frames;
-}
+
+ private:
+  const std::vector<MediaFile>* files_;
+  std::uint32_t frame_rate_mhz_;
+  std::span<const std::uint32_t> left_;
+};
 
 Result<std::vector<Frame>> decode_animation(const MediaFile& file) {
   AFI_TRY(const PictureHeader header, read_picture_header(file));
@@ -83,6 +92,31 @@ Result<std::vector<Frame>> decode_animation(const MediaFile& file) {
   frames.push_back({.image = std::move(image)});
   return frames;
 }
+
+/// An animation, which is decoded whole: each of its frames is drawn over those before.
+class AnimationFrames final : public FrameSource {
+ public:
+  AnimationFrames(const MediaFile& file, std::span<const std::uint32_t> positions)
+      : file_(&file), left_(positions) {}
+
+  Result<Frame> next() override {
+    if (all_.empty()) {
+      AFI_TRY(all_, decode_animation(*file_));
+    }
+    const std::uint32_t position = left_.front();
+    left_ = left_.subspan(1);
+    if (position >= all_.size()) {
+      return corrupt(*file_, fmt::format("{} frames, fewer than its header says", all_.size()));
+    }
+    const bool again = !left_.empty() && left_.front() == position;
+    return again ? all_[position] : std::move(all_[position]);
+  }
+
+ private:
+  const MediaFile* file_;
+  std::span<const std::uint32_t> left_;
+  std::vector<Frame> all_;
+};
 
 /// Of a video file, more frames are decoded than are kept at a time.
 Result<void> check_kept(const MediaFile& file, const MediaInfo& info, std::size_t kept,
@@ -110,27 +144,72 @@ Result<Samples> decode_audio(const MediaItem& item, const MediaLimits& limits) {
                                            : decode_sound(files[0], header);
 }
 
+struct FrameReader::State {
+  MediaItem item;  // keeps the files' bytes
+  std::vector<MediaFile> files;
+  std::vector<std::uint32_t> positions;
+  std::size_t read = 0;
+  std::unique_ptr<FrameSource> source;
+  std::optional<Error> failed;
+};
+
+FrameReader::FrameReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+FrameReader::FrameReader(FrameReader&& other) noexcept = default;
+FrameReader& FrameReader::operator=(FrameReader&& other) noexcept = default;
+FrameReader::~FrameReader() = default;
+
+Result<FrameReader> FrameReader::open(const MediaItem& item,
+                                      std::span<const std::uint32_t> positions,
+                                      const MediaLimits& limits) {
+  auto state = std::make_unique<State>();
+  state->item = item;
+  state->positions.assign(positions.begin(), positions.end());
+  AFI_TRY(state->files, files_of(item, limits));
+  AFI_TRY(const MediaInfo info, probed(item, Modality::kVideo, state->files, limits));
+  AFI_CHECK(std::ranges::is_sorted(positions));
+  const MediaFile& file = state->files[0];
+  if (!positions.empty() && positions.back() >= info.frames) {
+    return corrupt(file, fmt::format("frame {} of {}", positions.back() + 1, info.frames));
+  }
+  if (is_folder_of_frames(item)) {
+    state->source =
+        std::make_unique<FolderFrames>(state->files, item.frame_rate_mhz, state->positions);
+  } else if (is_video_file(info.format)) {
+    AFI_TRY(state->source, open_video_frames(file, state->positions, limits));
+  } else {
+    state->source = std::make_unique<AnimationFrames>(file, state->positions);
+  }
+  return FrameReader(std::move(state));
+}
+
+Result<std::optional<Frame>> FrameReader::next() {
+  if (state_->read == state_->positions.size()) return std::optional<Frame>();
+  if (state_->failed.has_value()) return std::unexpected(*state_->failed);
+  auto frame = state_->source->next();
+  if (!frame.has_value()) {
+    state_->failed = frame.error();
+    return std::unexpected(frame.error());
+  }
+  ++state_->read;
+  return std::optional<Frame>(*std::move(frame));
+}
+
 Result<std::vector<Frame>> decode_frames(const MediaItem& item,
                                          std::span<const std::uint32_t> positions,
                                          const MediaLimits& limits) {
   AFI_TRY(const std::vector<MediaFile> files, files_of(item, limits));
   AFI_TRY(const MediaInfo info, probed(item, Modality::kVideo, files, limits));
   AFI_CHECK(std::ranges::adjacent_find(positions, std::ranges::greater_equal()) == positions.end());
-  if (!positions.empty() && positions.back() >= info.frames) {
-    return corrupt(files[0], fmt::format("frame {} of {}", positions.back() + 1, info.frames));
-  }
-  if (is_folder_of_frames(item)) return decode_folder(files, item.frame_rate_mhz, positions);
   if (is_video_file(info.format)) {
     AFI_TRY_VOID(check_kept(files[0], info, positions.size(), limits));
-    return decode_video_file(files[0], positions, limits);
   }
-  AFI_TRY(std::vector<Frame> all, decode_animation(files[0]));
-  if (!positions.empty() && positions.back() >= all.size()) {
-    return corrupt(files[0], fmt::format("{} frames, fewer than its header says", all.size()));
+  AFI_TRY(FrameReader reader, FrameReader::open(item, positions, limits));
+  std::vector<Frame> frames;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    AFI_TRY(std::optional<Frame> frame, reader.next());
+    frames.push_back(*std::move(frame));
   }
-  std::vector<Frame> kept;
-  for (const std::uint32_t position : positions) kept.push_back(std::move(all[position]));
-  return kept;
+  return frames;
 }
 
 Result<std::vector<Frame>> decode_video(const MediaItem& item, const MediaLimits& limits) {

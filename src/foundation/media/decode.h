@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,6 +46,32 @@ Result<Samples> decode_audio(const MediaItem& item, const MediaLimits& limits = 
 /// Frames of an animated GIF or WebP as a player shows them (each composited over those before), or
 /// the files of a folder in order, one per period of `frame_rate_mhz`.
 Result<std::vector<Frame>> decode_video(const MediaItem& item, const MediaLimits& limits = {});
+
+/// Reads frames of a video one at a time, so that they are never in memory together. Of an MP4, WebM or
+/// Matroska file every frame up to the last wanted one is decoded and only the wanted ones are
+/// converted: neither the file's frames nor the wanted ones are limited by MediaLimits::max_frames
+/// and max_total_pixels. Of a folder only the wanted files are decoded. An animation is decoded
+/// whole when its first frame is read.
+///
+/// Threads  One at a time.
+class FrameReader {
+ public:
+  /// Probes the item. `positions` never decrease; a frame may be wanted again. Errors as
+  /// decode_frames().
+  static Result<FrameReader> open(const MediaItem& item, std::span<const std::uint32_t> positions,
+                                  const MediaLimits& limits = {});
+  FrameReader(FrameReader&& other) noexcept;
+  FrameReader& operator=(FrameReader&& other) noexcept;
+  ~FrameReader();
+
+  /// The frame at the next position; nullopt after the last. After an error only errors follow.
+  Result<std::optional<Frame>> next();
+
+ private:
+  struct State;
+  explicit FrameReader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
 
 /// Only these frames of the same, whose positions are strictly increasing. Of an MP4, WebM or Matroska
 /// file every frame up to the last is decoded, one after the other, and these are kept: it may have

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -129,10 +130,21 @@ Result<std::vector<Frame>> decode_webp_animation(const MediaFile& file, const Pi
 /// Also decodes still images, which are animations of one frame.
 Result<std::vector<Frame>> decode_gif(const MediaFile& file, const PictureHeader& header,
                                       std::uint32_t frames);
-/// The frames at these positions, strictly increasing and below the header's count.
-Result<std::vector<Frame>> decode_video_file(const MediaFile& file,
-                                             std::span<const std::uint32_t> positions,
-                                             const MediaLimits& limits);
+/// Decodes one frame after the other.
+class FrameSource {
+ public:
+  FrameSource() = default;
+  FrameSource(const FrameSource&) = delete;
+  FrameSource& operator=(const FrameSource&) = delete;
+  virtual ~FrameSource() = default;
+  /// At the next of its positions, of which there is one.
+  virtual Result<Frame> next() = 0;
+};
+/// The frames at these positions, which never decrease and are below the header's count. `file` outlives
+/// the source.
+Result<std::unique_ptr<FrameSource>> open_video_frames(const MediaFile& file,
+                                                       std::span<const std::uint32_t> positions,
+                                                       const MediaLimits& limits);
 /// WAV and FLAC.
 Result<Samples> decode_sound(const MediaFile& file, const SoundHeader& header);
 Result<Samples> decode_mp3(const MediaFile& file, const SoundHeader& header);

@@ -101,6 +101,7 @@ struct Free {
   void operator()(AVPacket* packet) const { av_packet_free(&packet); }
   void operator()(AVFrame* frame) const { av_frame_free(&frame); }
   void operator()(SwsContext* context) const { sws_freeContext(context); }
+  void operator()(AVCodecParserContext* parser) const { av_parser_close(parser); }
 };
 template <typename T>
 using Owned = std::unique_ptr<T, Free>;
@@ -156,8 +157,8 @@ class VideoFile {
   static Result<std::unique_ptr<VideoFile>> open(const MediaFile& file, const MediaLimits& limits);
 
   [[nodiscard]] const AVStream& stream() const { return *format_->streams[stream_]; }
-  [[nodiscard]] std::uint32_t width() const { return to_size(stream().codecpar->width); }
-  [[nodiscard]] std::uint32_t height() const { return to_size(stream().codecpar->height); }
+  [[nodiscard]] std::uint32_t width() const { return to_size(width_); }
+  [[nodiscard]] std::uint32_t height() const { return to_size(height_); }
   /// False: the file has ended.
   Result<bool> next(AVPacket& packet);
 
@@ -166,13 +167,20 @@ class VideoFile {
   static std::uint32_t to_size(int side) { return side > 0 ? static_cast<std::uint32_t>(side) : 0; }
   Result<void> open_container();
   Result<void> choose_stream();
+  /// H.264 and HEVC state the size of their pictures themselves, and recorders write another one
+  /// into the container: Chrome the odd one that was asked for.
+  Result<void> learn_size();
   Result<void> check_size(const MediaLimits& limits) const;
+  Result<bool> read(AVPacket& packet);
 
   const MediaFile* file_;
   Source source_;
   Owned<AVIOContext> io_;
   Owned<AVFormatContext> format_;
   unsigned stream_ = 0;
+  int width_ = 0;
+  int height_ = 0;
+  Owned<AVPacket> first_;  // read already; nullptr: none
 };
 
 Result<std::unique_ptr<VideoFile>> VideoFile::open(const MediaFile& file,
@@ -181,6 +189,7 @@ Result<std::unique_ptr<VideoFile>> VideoFile::open(const MediaFile& file,
   std::unique_ptr<VideoFile> video(new VideoFile(file));
   AFI_TRY_VOID(video->open_container());
   AFI_TRY_VOID(video->choose_stream());
+  AFI_TRY_VOID(video->learn_size());
   AFI_TRY_VOID(video->check_size(limits));
   return video;
 }
@@ -238,6 +247,31 @@ Result<void> VideoFile::choose_stream() {
   return {};
 }
 
+Result<void> VideoFile::learn_size() {
+  const AVCodecParameters& parameters = *stream().codecpar;
+  width_ = parameters.width;
+  height_ = parameters.height;
+  if (parameters.codec_id != AV_CODEC_ID_H264 && parameters.codec_id != AV_CODEC_ID_HEVC) return {};
+  first_.reset(av_packet_alloc());
+  const Owned<AVCodecParserContext> parser(av_parser_init(parameters.codec_id));
+  const Owned<AVCodecContext> context(avcodec_alloc_context3(nullptr));
+  if (first_ == nullptr || context == nullptr) return std::unexpected(no_memory());
+  AFI_TRY(const bool any, read(*first_));
+  if (!any) first_.reset();
+  if (!any || parser == nullptr) return {};
+  parser->flags |= PARSER_FLAG_COMPLETE_FRAMES;
+  if (avcodec_parameters_to_context(context.get(), &parameters) < 0) return {};
+  std::uint8_t* data = nullptr;
+  int size = 0;
+  av_parser_parse2(parser.get(), context.get(), &data, &size, first_->data, first_->size,
+                   first_->pts, first_->dts, first_->pos);
+  if (parser->width > 0 && parser->height > 0) {
+    width_ = parser->width;
+    height_ = parser->height;
+  }
+  return {};
+}
+
 Result<void> VideoFile::check_size(const MediaLimits& limits) const {
   if (width() == 0 || height() == 0) {
     return corrupt(*file_, fmt::format("a video of {}x{} pixels", width(), height()));
@@ -253,6 +287,14 @@ Result<void> VideoFile::check_size(const MediaLimits& limits) const {
 }
 
 Result<bool> VideoFile::next(AVPacket& packet) {
+  if (first_ == nullptr) return read(packet);
+  av_packet_unref(&packet);
+  av_packet_move_ref(&packet, first_.get());
+  first_.reset();
+  return true;
+}
+
+Result<bool> VideoFile::read(AVPacket& packet) {
   for (;;) {
     av_packet_unref(&packet);
     const int read = av_read_frame(format_.get(), &packet);
@@ -302,9 +344,13 @@ Result<Duration> length_of(const std::vector<std::int64_t>& times, AVRational ba
   if (seconds > std::chrono::duration<double>(kLongest).count()) {
     return corrupt(file, fmt::format("its frames are {:.0f} seconds apart", seconds));
   }
-  const std::int64_t shown = av_rescale_q(static_cast<std::int64_t>(ticks), base, kNanoseconds);
-  const auto frames = static_cast<std::int64_t>(times.size());
-  return Duration(shown + shown / (frames - 1));
+  // The last frame is shown as long as the others on average. Rounded once: a nanosecond less than 20
+  // seconds would be one sampled frame less.
+  __extension__ using Wide = unsigned __int128;
+  const Wide frames = times.size();
+  const Wide den = static_cast<Wide>(base.den) * (frames - 1);
+  const Wide shown = Wide{ticks} * static_cast<Wide>(base.num) * frames * kNanoseconds.den;
+  return Duration(static_cast<std::int64_t>((shown + den / 2) / den));
 }
 
 Result<Owned<AVCodecContext>> open_decoder(const VideoFile& video, const MediaFile& file,
@@ -383,78 +429,103 @@ class ToRgb {
   std::vector<std::uint8_t> padded_;
 };
 
-/// Takes decoded frames in order of time and keeps, for each wanted time, the one shown then.
-class FrameKeeper {
+/// Decodes frames in order of time and converts, for each wanted time, the one shown then.
+class VideoFrames final : public FrameSource {
  public:
-  FrameKeeper(const MediaFile& file, std::vector<std::int64_t> wanted, AVRational base,
-              std::int64_t start, Orientation orientation)
-      : file_(&file),
-        wanted_(std::move(wanted)),
-        base_(base),
-        start_(start),
-        orientation_(orientation) {}
-
-  [[nodiscard]] bool is_done() const { return kept_.size() == wanted_.size(); }
-
-  Result<void> take(const AVFrame& frame, std::uint32_t width, std::uint32_t height) {
-    if ((frame.flags & AV_FRAME_FLAG_CORRUPT) != 0 || frame.decode_error_flags != 0) {
-      return corrupt(*file_, "a frame is damaged");
-    }
-    if (frame.width != static_cast<int>(width) || frame.height != static_cast<int>(height)) {
-      return unsupported(*file_, fmt::format("a frame of {}x{} pixels in a video of {}x{}",
-                                             frame.width, frame.height, width, height));
-    }
-    const std::int64_t at = frame.best_effort_timestamp;
-    if (at == AV_NOPTS_VALUE) return corrupt(*file_, "a frame without a time");
-    while (!is_done() && wanted_[kept_.size()] < at)
-      AFI_TRY_VOID(keep(last_ != nullptr ? *last_ : frame));
-    while (!is_done() && wanted_[kept_.size()] == at) AFI_TRY_VOID(keep(frame));
-    if (last_ == nullptr) last_.reset(av_frame_alloc());
-    if (last_ == nullptr) return std::unexpected(no_memory());
-    av_frame_unref(last_.get());
-    if (av_frame_ref(last_.get(), &frame) < 0) return std::unexpected(no_memory());
-    return {};
-  }
-  Result<std::vector<Frame>> finish() && {
-    while (!is_done()) {
-      if (last_ == nullptr) return corrupt(*file_, "none of its frames can be decoded");
-      AFI_TRY_VOID(keep(*last_));
-    }
-    return std::move(kept_);
+  static Result<std::unique_ptr<FrameSource>> open(const MediaFile& file,
+                                                   std::span<const std::uint32_t> positions,
+                                                   const MediaLimits& limits);
+  Result<Frame> next() override {
+    const std::int64_t wanted = wanted_.at(next_++);
+    while (!ended_ && (shown_ == nullptr || at_ < wanted)) AFI_TRY_VOID(advance());
+    const AVFrame* const frame = at_ > wanted && before_ != nullptr ? before_.get() : shown_.get();
+    if (frame == nullptr) return corrupt(*file_, "none of its frames can be decoded");
+    AFI_TRY(Image image, to_rgb_.convert(*frame, *file_));
+    return Frame{
+        .image = turn_upright(std::move(image), orientation_of(video_->stream())),
+        .at = Duration(av_rescale_q(wanted - start_, video_->stream().time_base, kNanoseconds))};
   }
 
  private:
-  Result<void> keep(const AVFrame& frame) {
-    AFI_TRY(Image image, to_rgb_.convert(frame, *file_));
-    const std::int64_t since = wanted_[kept_.size()] - start_;
-    kept_.push_back({.image = turn_upright(std::move(image), orientation_),
-                     .at = Duration(av_rescale_q(since, base_, kNanoseconds))});
-    return {};
-  }
+  explicit VideoFrames(const MediaFile& file) : file_(&file) {}
+  /// Decodes one frame more, or finds that there is none.
+  Result<void> advance();
+  Result<void> check(const AVFrame& frame) const;
 
   const MediaFile* file_;
-  std::vector<std::int64_t> wanted_;  // increasing
-  AVRational base_;
-  std::int64_t start_;
-  Orientation orientation_;
+  std::vector<std::int64_t> wanted_;  // never decreasing
+  std::size_t next_ = 0;
+  std::int64_t start_ = 0;
+  std::unique_ptr<VideoFile> video_;
+  Owned<AVCodecContext> decoder_;
   ToRgb to_rgb_;
-  Owned<AVFrame> last_;
-  std::vector<Frame> kept_;
+  Owned<AVPacket> packet_;
+  Owned<AVFrame> decoded_;
+  Owned<AVFrame> before_;  // the frame before `shown_`
+  Owned<AVFrame> shown_;   // the last one decoded
+  std::int64_t at_ = 0;    // its time
+  bool sent_all_ = false;
+  bool ended_ = false;
 };
 
-/// Hands every frame that the decoder has ready to `keeper`.
-Result<void> drain(AVCodecContext& decoder, AVFrame& frame, const VideoFile& video,
-                   const MediaFile& file, FrameKeeper& keeper) {
-  while (!keeper.is_done()) {
-    const int received = avcodec_receive_frame(&decoder, &frame);
-    if (received == AVERROR(EAGAIN) || received == AVERROR_EOF) return {};
-    if (received < 0) {
-      return corrupt(file, fmt::format("a frame cannot be decoded: {}", text_of(received)));
-    }
-    const auto taken = keeper.take(frame, video.width(), video.height());
-    av_frame_unref(&frame);
-    AFI_TRY_VOID(taken);
+Result<std::unique_ptr<FrameSource>> VideoFrames::open(const MediaFile& file,
+                                                       std::span<const std::uint32_t> positions,
+                                                       const MediaLimits& limits) {
+  AFI_TRY(const auto scanned, VideoFile::open(file, limits));
+  AFI_TRY(const std::vector<std::int64_t> times, times_of(*scanned, file, limits));
+  std::unique_ptr<VideoFrames> frames(new VideoFrames(file));
+  for (const std::uint32_t position : positions) frames->wanted_.push_back(times.at(position));
+  frames->start_ = times.front();
+  AFI_TRY(frames->video_, VideoFile::open(file, limits));
+  AFI_TRY(frames->decoder_, open_decoder(*frames->video_, file, limits));
+  frames->packet_.reset(av_packet_alloc());
+  frames->decoded_.reset(av_frame_alloc());
+  if (frames->packet_ == nullptr || frames->decoded_ == nullptr) {
+    return std::unexpected(no_memory());
   }
+  return frames;
+}
+
+Result<void> VideoFrames::check(const AVFrame& frame) const {
+  if ((frame.flags & AV_FRAME_FLAG_CORRUPT) != 0 || frame.decode_error_flags != 0) {
+    return corrupt(*file_, "a frame is damaged");
+  }
+  if (frame.width != static_cast<int>(video_->width()) ||
+      frame.height != static_cast<int>(video_->height())) {
+    return unsupported(*file_,
+                       fmt::format("a frame of {}x{} pixels in a video of {}x{}", frame.width,
+                                   frame.height, video_->width(), video_->height()));
+  }
+  if (frame.best_effort_timestamp == AV_NOPTS_VALUE) {
+    return corrupt(*file_, "a frame without a time");
+  }
+  return {};
+}
+
+Result<void> VideoFrames::advance() {
+  for (;;) {
+    const int received = avcodec_receive_frame(decoder_.get(), decoded_.get());
+    if (received >= 0) break;
+    if (received == AVERROR_EOF || (received == AVERROR(EAGAIN) && sent_all_)) {
+      ended_ = true;
+      return {};
+    }
+    if (received != AVERROR(EAGAIN)) {
+      return corrupt(*file_, fmt::format("a frame cannot be decoded: {}", text_of(received)));
+    }
+    AFI_TRY(const bool more, video_->next(*packet_));
+    sent_all_ = !more;
+    const int sent = avcodec_send_packet(decoder_.get(), more ? packet_.get() : nullptr);
+    if (sent < 0) {
+      return corrupt(*file_, fmt::format("a frame cannot be decoded: {}", text_of(sent)));
+    }
+  }
+  AFI_TRY_VOID(check(*decoded_));
+  std::swap(before_, shown_);
+  std::swap(shown_, decoded_);
+  at_ = shown_->best_effort_timestamp;
+  if (decoded_ == nullptr) decoded_.reset(av_frame_alloc());
+  if (decoded_ == nullptr) return std::unexpected(no_memory());
   return {};
 }
 
@@ -473,29 +544,10 @@ Result<VideoHeader> read_video_header(const MediaFile& file, const MediaLimits& 
                      .orientation = orientation_of(video->stream())};
 }
 
-Result<std::vector<Frame>> decode_video_file(const MediaFile& file,
-                                             std::span<const std::uint32_t> positions,
-                                             const MediaLimits& limits) {
-  AFI_TRY(const auto scanned, VideoFile::open(file, limits));
-  AFI_TRY(const std::vector<std::int64_t> times, times_of(*scanned, file, limits));
-  std::vector<std::int64_t> wanted;
-  for (const std::uint32_t position : positions) wanted.push_back(times.at(position));
-  AFI_TRY(const auto video, VideoFile::open(file, limits));
-  AFI_TRY(const Owned<AVCodecContext> decoder, open_decoder(*video, file, limits));
-  FrameKeeper keeper(file, std::move(wanted), video->stream().time_base, times.front(),
-                     orientation_of(video->stream()));
-  const Owned<AVPacket> packet(av_packet_alloc());
-  const Owned<AVFrame> frame(av_frame_alloc());
-  if (packet == nullptr || frame == nullptr) return std::unexpected(no_memory());
-  for (bool more = true; more && !keeper.is_done();) {
-    AFI_TRY(more, video->next(*packet));
-    const int sent = avcodec_send_packet(decoder.get(), more ? packet.get() : nullptr);
-    if (sent < 0) {
-      return corrupt(file, fmt::format("a frame cannot be decoded: {}", text_of(sent)));
-    }
-    AFI_TRY_VOID(drain(*decoder, *frame, *video, file, keeper));
-  }
-  return std::move(keeper).finish();
+Result<std::unique_ptr<FrameSource>> open_video_frames(const MediaFile& file,
+                                                       std::span<const std::uint32_t> positions,
+                                                       const MediaLimits& limits) {
+  return VideoFrames::open(file, positions, limits);
 }
 
 std::string video_decoder() {

@@ -20,9 +20,9 @@ Result<VideoHeader> read_video_header(const MediaFile& file, const MediaLimits& 
   return absent(file);
 }
 
-Result<std::vector<Frame>> decode_video_file(const MediaFile& file,
-                                             std::span<const std::uint32_t> /*positions*/,
-                                             const MediaLimits& /*limits*/) {
+Result<std::unique_ptr<FrameSource>> open_video_frames(const MediaFile& file,
+                                                       std::span<const std::uint32_t> /*positions*/,
+                                                       const MediaLimits& /*limits*/) {
   return absent(file);
 }
 

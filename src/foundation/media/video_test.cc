@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
+#include <string_view>
 
 #include "foundation/media/decode.h"
 #include "foundation/media/media_limits.h"
@@ -18,6 +20,7 @@ namespace {
 
 using namespace testing;
 using namespace std::chrono_literals;
+using namespace std::string_view_literals;
 
 MediaItem video(const VideoContent& content) {
   return media_item(Modality::kVideo, make_video(content), "clip.mp4");
@@ -134,6 +137,96 @@ TEST(Video, DecodeFramesPicksFromEveryKindOfVideo) {
     EXPECT_EQ(some[1].image.rgb, pictures[3].rgb);
     EXPECT_EQ(decode_frames(item, beyond).error().code, ErrorCode::kCorruption);
   }
+}
+
+// A nanosecond less would be a sampled frame less: int(seconds * 2).
+TEST(Video, TwentySecondsAreTwentySeconds) {
+  for (const std::uint32_t rate : {7U, 15U, 30U}) {
+    VideoContent content{.frames = film_frames(1, 2, 16, 16), .frames_per_second = rate};
+    while (content.frames.size() < std::size_t{20} * rate)
+      content.frames.push_back(content.frames[0]);
+    EXPECT_EQ(probe(video(content)).value().length, 20s) << rate;
+  }
+}
+
+TEST(FrameReader, ReadsOneFrameAfterTheOtherAndAWantedOneAgain) {
+  const auto pictures = film_frames(1, 12, 32, 32);
+  std::vector<FileContent> files;
+  for (const Image& picture : pictures) files.push_back(make_png(picture));
+  std::vector<MediaItem> items{folder_item(files, 1'000),
+                               media_item(Modality::kVideo, make_gif(pictures, 10)),
+                               media_item(Modality::kVideo, make_webp_animation(pictures, 100))};
+  for (const Coding& coding : codings()) {
+    items.push_back(video({.frames = pictures,
+                           .encoder = coding.encoder,
+                           .container = coding.container,
+                           .frames_between_keys = coding.frames_between_keys}));
+  }
+  for (const MediaItem& item : items) {
+    const auto all = decode_video(item).value();
+    for_each_seed(8, [&](Rng& rng) {
+      std::vector<std::uint32_t> positions;
+      for (std::uint32_t i = 0; i < 12; ++i) {
+        for (std::uint64_t times = rng.below(3); times > 0; --times) positions.push_back(i);
+      }
+      FrameReader reader = FrameReader::open(item, positions).value();
+      for (const std::uint32_t position : positions) {
+        const auto frame = reader.next().value();
+        ASSERT_TRUE(frame.has_value());
+        ASSERT_EQ(frame->image.rgb, all[position].image.rgb) << item.name << " " << position;
+        ASSERT_EQ(frame->at, all[position].at);
+      }
+      EXPECT_EQ(reader.next().value(), std::nullopt);
+    });
+  }
+}
+
+TEST(FrameReader, MoreFramesThanAreKeptAtATimeAreReadInTurn) {
+  const MediaItem item = video({.frames = film_frames(1, 12, 32, 32)});
+  const MediaLimits limits{.max_frames = 2, .max_total_pixels = 2 * 32 * 32};
+  std::vector<std::uint32_t> all(12);
+  std::iota(all.begin(), all.end(), 0U);
+  EXPECT_EQ(decode_frames(item, all, limits).error().code, ErrorCode::kLimitExceeded);
+  FrameReader reader = FrameReader::open(item, all, limits).value();
+  for (std::size_t i = 0; i < all.size(); ++i) ASSERT_TRUE(reader.next().value().has_value()) << i;
+}
+
+TEST(FrameReader, AfterAnErrorThereAreOnlyErrors) {
+  const FileContent whole = make_video(film_frames(1, 4, 32, 32));
+  const std::size_t data = find_text(whole, "mdat");
+  FileContent damaged = whole;
+  for (std::size_t i = 8; i < 300; ++i) damaged.at(data + i) = std::byte{0};
+  const std::uint32_t wanted[] = {0, 1, 3};
+  const MediaItem item = media_item(Modality::kVideo, damaged, "clip.mp4");
+  FrameReader reader = FrameReader::open(item, wanted).value();
+  for (int call = 0; call < 5; ++call) {
+    const auto frame = reader.next();
+    ASSERT_FALSE(frame.has_value()) << call;
+    EXPECT_EQ(frame.error().code, ErrorCode::kCorruption);
+  }
+  const std::uint32_t beyond[] = {4};
+  EXPECT_EQ(FrameReader::open(item, beyond).error().code, ErrorCode::kCorruption);
+}
+
+// Chrome's recorder: 321x181 in the container, where H.264 of 320x180 is.
+TEST(Video, TheSizeOfH264IsTheStreamsOwn) {
+  if (!has_encoder("libx264")) GTEST_SKIP() << "libavcodec has no encoder for H.264";
+  const auto film = film_frames(1, 4, 64, 36);  // coded as 64x48, of which 12 lines are cut off
+  FileContent file = make_video({.frames = film, .encoder = "libx264", .frames_between_keys = 4});
+  const auto expected = decode_video(media_item(Modality::kVideo, file)).value();
+  const std::size_t entry = find_text(file, "avc1\0\0\0\0\0\0"sv);
+  file = with_big(std::move(file), entry + 28, 65, 2);
+  file = with_big(std::move(file), entry + 30, 37, 2);
+  const MediaItem item = media_item(Modality::kVideo, file);
+  const auto info = probe(item);
+  ASSERT_TRUE(info.has_value()) << to_string(info.error());
+  EXPECT_EQ(info->width, 64U);
+  EXPECT_EQ(info->height, 36U);
+  const auto frames = decode_video(item);
+  ASSERT_TRUE(frames.has_value()) << to_string(frames.error());
+  ASSERT_EQ(frames->size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ((*frames)[i].image.rgb, expected[i].image.rgb);
+  EXPECT_EQ(probe(item, {.max_side = 63}).error().code, ErrorCode::kLimitExceeded);
 }
 
 TEST(Video, ASoundTrackIsSkipped) {
