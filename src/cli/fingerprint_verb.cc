@@ -5,15 +5,18 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "afterimage/identity.h"
 #include "cli/verbs.h"
+#include "foundation/crypto/sha256.h"
 #include "foundation/documents/document_reader.h"
 #include "foundation/media/decode.h"
 #include "foundation/media/media_limits.h"
 #include "foundation/media/probe.h"
+#include "foundation/platform/files.h"
 
 namespace afterimage {
 namespace {
@@ -33,12 +36,31 @@ struct PageIdentity {
 
 struct FileIdentity {
   std::string file;
-  MediaItem item;
+  MediaItem item = {};
   MediaInfo info;  // of a document: of its first page
   ContentDigest content;
   std::string decoded;                   // hex; empty unless --decoded
   std::vector<PageIdentity> pages = {};  // of a PDF file; empty otherwise
 };
+
+/// Of a file that is not read: its bytes still have a digest, and are cached by it before another server.
+struct UnreadFile {
+  std::string sha256;  // hex; empty: there is no such file
+  std::uint64_t bytes = 0;
+};
+
+UnreadFile identify_bytes(const std::string& path, const Files& files) {
+  UnreadFile unread;
+  if (files.is_folder(path)) return unread;
+  Sha256 sha;
+  const auto read = visit_blocks(path, 1_MiB, [&](std::span<const std::byte> block) {
+    sha.update(block);
+    unread.bytes += block.size();
+  });
+  if (!read.has_value()) return unread;
+  unread.sha256 = to_hex(sha.finish());
+  return unread;
+}
 
 Result<std::vector<PageIdentity>> identify_pages(const MediaItem& document,
                                                  const MediaLimits& limits) {
@@ -177,8 +199,19 @@ ExitCode run(const FingerprintArgs& args, const World& world) {
   for (const std::string& file : args.files) {
     const auto identity = identify_file(file, args, world.files);
     if (!identity.has_value()) {
+      const UnreadFile unread = identify_bytes(file, world.files);
+      all.push_back({{"file", file}});
+      if (!unread.sha256.empty()) {
+        all.back()["sha256"] = unread.sha256;
+        all.back()["bytes"] = unread.bytes;
+        if (!args.json) {
+          fmt::print("{}\n  sha256   {}\n  not read, {} bytes\n", file, unread.sha256,
+                     unread.bytes);
+          std::fflush(stdout);  // before the error, where both are shown
+        }
+      }
       fmt::print(stderr, "afterimage fingerprint: {}\n", identity.error().message);
-      all.push_back({{"file", file}, {"error", to_string(identity.error())}});
+      all.back()["error"] = to_string(identity.error());
       code = ExitCode::kProblem;
     } else if (args.json) {
       all.push_back(to_json(*identity));
@@ -217,6 +250,8 @@ void add_fingerprint(CLI::App& program, World& world, ExitCode& code) {
       "which is the same for the same image in two file formats");
   verb->add_flag("--json", args->json, "Print JSON instead of text");
   verb->footer(
+      "A file that the engines of this program do not read has a digest, too, and the exit code is "
+      "1.\n"
       "Examples:\n"
       "  afterimage fingerprint photo.jpg\n"
       "  afterimage fingerprint --decoded --json *.png sound.wav");

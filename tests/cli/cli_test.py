@@ -562,6 +562,18 @@ class BadInput(Folder):
         self.assertIn("error", shown[0])
         self.assertEqual(shown[1]["width"], 64)
 
+    def test_fingerprint_gives_a_digest_of_a_file_that_is_not_read(self):
+        content = b"8BPS" + bytes(100)
+        self.write("layers.psd", content)
+        path = self.folder / "layers.psd"
+        done = call("fingerprint", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(hashlib.sha256(content).hexdigest(), done.stdout)
+        self.assertIn("a PSD (Photoshop) file, given as an image", done.stderr)
+        shown = json.loads(call("fingerprint", "--json", path, self.folder / "none.png").stdout)
+        self.assertEqual((shown[0]["sha256"], shown[0]["bytes"]), (hashlib.sha256(content).hexdigest(), 104))
+        self.assertNotIn("sha256", shown[1])
+
 
 class Replay(Folder):
     """Four requests of whole blocks: two identical ones, a different one, and the first again."""

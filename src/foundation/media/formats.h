@@ -30,6 +30,15 @@ struct MediaFile {
   std::string name;
 };
 
+/// A format that is not read.
+struct Foreign {
+  std::string_view name;    // "JPEG XL"; empty: unknown
+  std::string_view advice;  // "convert it to PNG"; may be empty
+};
+Foreign foreign_format(std::span<const std::byte> file);
+/// "a JPEG XL", "an MP4".
+std::string with_article(std::string_view name);
+
 /// How the stored image must be rotated or mirrored to be upright; the numbers are EXIF's.
 enum class Orientation : std::uint8_t {
   kUpright = 1,

@@ -186,7 +186,8 @@ TEST(Mp3, GivenAsAnotherModality) {
   const auto info = probe(image);
   ASSERT_FALSE(info.has_value());
   EXPECT_EQ(info.error().message,
-            "purr: an MP3 file, given as an image; JPEG, PNG, WebP and GIF are read");
+            "purr: an MP3 file, given as an image; JPEG, PNG, WebP and GIF are read here: "
+            "send it as audio");
 }
 
 }  // namespace

@@ -46,51 +46,6 @@ bool is_pdf_behind_other_bytes(std::span<const std::byte> file) {
   return false;
 }
 
-/// Names unsupported formats for error messages.
-std::string_view foreign_format(std::span<const std::byte> file) {
-  static constexpr std::pair<Signature, std::string_view> kForeign[] = {
-      {{4, "ftyp"}, "a HEIC or AVIF file"},
-      {{0, "OggS"}, "an Ogg file"},
-      {{0, "BM"}, "a BMP file"},
-      {{0, "II*"}, "a TIFF file"},
-      {{0, {"MM\0*", 4}}, "a TIFF file"},
-      {{0, "RIFF"}, "a RIFF file of another kind"},
-  };
-  for (const auto& [signature, name] : kForeign) {
-    if (has(file, signature)) return name;
-  }
-  return {};
-}
-
-/// Examples: text that starts with "<!DOCTYPE html>", a BMP file, bytes that start with 00 01 02.
-std::string describe_start(std::span<const std::byte> file) {
-  const auto start = file.first(std::min<std::size_t>(file.size(), 24));
-  const auto is_printable = [](char c) {
-    return (c >= ' ' && c <= '~') || c == '\n' || c == '\r' || c == '\t';
-  };
-  if (std::ranges::all_of(as_text(start), is_printable)) {
-    std::string line(as_text(start));
-    std::ranges::replace_if(line, [](char c) { return c < ' '; }, ' ');
-    return fmt::format("text that starts with \"{}\"", line);
-  }
-  if (const std::string_view name = foreign_format(file); !name.empty()) return std::string(name);
-  std::string hex;
-  for (const std::byte b : start.first(std::min<std::size_t>(start.size(), 8))) {
-    hex += fmt::format(" {:02x}", std::to_integer<unsigned>(b));
-  }
-  return fmt::format("bytes that start with{}", hex);
-}
-
-Error not_of_modality(const MediaFile& file, FileFormat format, std::string_view given_as,
-                      std::string_view allowed) {
-  const bool vowel = format == FileFormat::kMp4 || format == FileFormat::kMp3;  // "em"
-  const std::string_view article = vowel ? "an" : "a";
-  std::string found = fmt::format("{} {} file", article, to_string(format));
-  if (format == FileFormat::kUnknown) found = describe_start(file.bytes);
-  return {ErrorCode::kInvalidArgument,
-          fmt::format("{}: {}, given as {}; {} are read", file.name, found, given_as, allowed)};
-}
-
 bool is_picture(FileFormat format) {
   return format == FileFormat::kJpeg || format == FileFormat::kPng || format == FileFormat::kWebp ||
          format == FileFormat::kGif || format == FileFormat::kPpm;
@@ -98,6 +53,22 @@ bool is_picture(FileFormat format) {
 
 bool is_sound(FileFormat format) {
   return format == FileFormat::kWav || format == FileFormat::kFlac || format == FileFormat::kMp3;
+}
+
+/// What to do with a file of a format that is read, but not as what it was given.
+std::string_view advice_for(FileFormat format) {
+  if (format == FileFormat::kPdf) return "send it as a file";
+  if (is_picture(format)) return "send it as an image";
+  return is_sound(format) ? "send it as audio" : "send it as a video";
+}
+
+Error not_of_modality(const MediaFile& file, FileFormat format, std::string_view given_as,
+                      std::string_view allowed) {
+  std::string_view advice = foreign_format(file.bytes).advice;
+  if (format != FileFormat::kUnknown) advice = advice_for(format);
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("{}: {}, given as {}; {} {}{}{}", file.name, describe_content(file.bytes),
+                      given_as, allowed, kAreReadHere, advice.empty() ? "" : ": ", advice)};
 }
 
 bool may_move(FileFormat format) {

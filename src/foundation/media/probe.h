@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "afterimage/media.h"
@@ -33,6 +34,13 @@ std::string_view to_string(FileFormat format);
 
 /// Detects the format from the first bytes. The file's name and declared MIME type are ignored.
 FileFormat sniff(std::span<const std::byte> file);
+
+/// "a PNG file", "a JPEG XL file" of formats that are not read, "text that starts with ...", "bytes that start
+/// with ...".
+std::string describe_content(std::span<const std::byte> file);
+
+/// In messages, behind the formats that are. A server writes which of its engines reads them in this place.
+inline constexpr std::string_view kAreReadHere = "are read here";
 
 /// What a media item's headers say about it. Nothing was decoded.
 struct MediaInfo {

@@ -132,12 +132,19 @@ TEST(Probe, RefusesAnotherModalityAndNamesTheFormat) {
       {"no file", {.name = "cat.jpg"}, "cat.jpg: no file"},
       {"empty file", image_of({}), "cat.jpg: the file is empty"},
       {"nameless", {.modality = Modality::kAudio}, "unnamed audio: no file"},
-      {"sound as image", image_of(wav), "cat.jpg: a WAV file, given as an image"},
-      {"image as sound", audio_of(png), "purr.wav: a PNG file, given as audio; WAV, FLAC and MP3"},
+      {"sound as image", image_of(wav),
+       "cat.jpg: a WAV file, given as an image; JPEG, PNG, WebP and GIF are "
+       "read here: send it as audio"},
+      {"image as sound", audio_of(png),
+       "purr.wav: a PNG file, given as audio; WAV, FLAC and MP3 are read here: send it as an "
+       "image"},
       {"still as video", video_of(png), "play.gif: a PNG file, given as a video"},
       {"sound as video", video_of(wav), "play.gif: a WAV file, given as a video"},
       {"HTML", image_of(text_file("<!DOCTYPE html>\n<p>404 not found</p>")),
-       "cat.jpg: text that starts with \"<!DOCTYPE html> <p>404 n\", given as an image"},
+       "cat.jpg: an HTML file, given as an image; JPEG, PNG, WebP and GIF are read here: its "
+       "address is that of a page, not of a file"},
+      {"a sentence", image_of(text_file("BMW makes cars, and bikes")),
+       "cat.jpg: text that starts with \"BMW makes cars, and bike\", given as an image"},
       {"MP4 as image",
        image_of(text_file(std::string_view("\0\0\0\x18"
                                            "ftypmp42",
@@ -147,9 +154,10 @@ TEST(Probe, RefusesAnotherModalityAndNamesTheFormat) {
        video_of(text_file(std::string_view("\0\0\0\x18"
                                            "ftypheic",
                                            12))),
-       "a HEIC or AVIF file"},
+       "play.gif: a HEIC file, given as a video"},
       {"AVI", video_of(text_file(std::string_view("RIFF\0\0\0\0AVI LIST", 16))),
-       "a RIFF file of another kind"},
+       "play.gif: an AVI file, given as a video; MP4, WebM, Matroska, animated GIF and WebP, and "
+       "folders of still frames are read here: convert it to MP4"},
       {"bytes", image_of(text_file("\x01\x02\xFE")), "bytes that start with 01 02 fe"},
       {"sound in a folder", folder_item({png, wav}, 1000),
        "folder, frame 2 of 2: a WAV file, given as a frame of a video"},

@@ -16,6 +16,7 @@
 #include "afterimage/digest.h"
 #include "afterimage/serve.h"
 #include "foundation/crypto/sha256.h"
+#include "foundation/media/probe.h"
 #include "gateway/engine_backend/embeddings.h"
 #include "gateway/engine_backend/engine_choice.h"
 #include "gateway/engine_backend/engine_helpers.h"
@@ -115,13 +116,15 @@ Refusal refusal_of(const Error& error) {
   return with(500);
 }
 
-/// With the engine's name in the place of kThisEngine.
+/// With the engine's name in the place of kThisEngine, and of the "here" of media.
 std::string with_engine(std::string text, const EngineSettings& settings) {
+  const std::string engine =
+      settings.file.empty() ? "the built-in engine" : "llama.cpp (" + settings.file + ")";
+  if (const std::size_t at = text.find(kAreReadHere); at != std::string::npos) {
+    return text.replace(at, kAreReadHere.size(), "are read by " + engine);
+  }
   const std::size_t at = text.find(kThisEngine);
-  if (at == std::string::npos) return text;
-  return text.replace(
-      at, kThisEngine.size(),
-      settings.file.empty() ? "the built-in engine" : "llama.cpp (" + settings.file + ")");
+  return at == std::string::npos ? text : text.replace(at, kThisEngine.size(), engine);
 }
 
 /// The same of an error that was made without knowing the engine.
@@ -392,7 +395,7 @@ void EngineBackend::help(const BackendRequest& request, const std::string& path,
   const auto said = engine_helper(served, request.method, path,
                                   request.body == nullptr ? std::string() : *request.body);
   if (said.has_value()) return say(listener, 200, "application/json", *said);
-  refuse(listener, refusal_of(said.error()));
+  refuse(listener, refusal_of(said.error(), settings_));
 }
 
 void EngineBackend::embed(const ApiRequest& asked, BackendListener& listener) const {
@@ -447,9 +450,11 @@ void EngineBackend::answer_native(const BackendRequest& request, BackendListener
 /// The numbers of a prompt that does not fit, if that was the reason.
 EngineBackend::Refusal EngineBackend::refusal(const Sequence& prompt, const Error& error) const {
   const Tokenizer* const tokenizer = engine_.tokenizer();
-  if (error.code != ErrorCode::kLimitExceeded || tokenizer == nullptr) return refusal_of(error);
+  if (error.code != ErrorCode::kLimitExceeded || tokenizer == nullptr) {
+    return refusal_of(error, settings_);
+  }
   const std::uint64_t context = tokenizer->context().value();
-  if (prompt.tokens.size() < context) return refusal_of(error);
+  if (prompt.tokens.size() < context) return refusal_of(error, settings_);
   return refusal_of_length(prompt.tokens.size(), context);
 }
 

@@ -10,6 +10,7 @@
 
 #include "foundation/documents/document_reader.h"
 #include "foundation/json/json_fields.h"
+#include "foundation/media/probe.h"
 #include "foundation/text/data_url.h"
 #include "gateway/openai/attached_bytes.h"
 #include "gateway/openai/engine_limits.h"
@@ -125,8 +126,9 @@ class PartReader {
     }
     AFI_TRY_VOID(read_bytes(data.text(), false, media.name + ".file_data", media));
     if (!is_document({.files = {media.bytes}})) {
-      engine_->note(fail(ErrorCode::kUnsupported, media.name +
-                                                      " is not a PDF file, the only kind that " +
+      engine_->note(fail(ErrorCode::kUnsupported, media.name + " is " +
+                                                      describe_content(*media.bytes) +
+                                                      ", and not a PDF file, the only kind that " +
                                                       std::string(kThisEngine) + " reads"));
     }
     // Another library may rasterise the same file to other pixels.

@@ -372,7 +372,7 @@ TEST(EngineRequest, FilesThatAreNoPdfAreRefused) {
     return said(R"({"type":"file","file":)" + file + "}");
   };
   EXPECT_THAT(with(R"({"file_data":"data:application/pdf;base64,Zm9v"})"),
-              HasSubstr("is not a PDF file"));
+              HasSubstr(", and not a PDF file"));
   EXPECT_THAT(with(R"({"file_data":"https://x/y.pdf"})"), HasSubstr("must be a data URL"));
   EXPECT_THAT(with(R"({"file_id":"file-7"})"), HasSubstr("file_id"));
   EXPECT_THAT(with(R"({"file_data":"data:application/pdf;base64,*"})"),
