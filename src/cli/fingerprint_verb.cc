@@ -73,8 +73,8 @@ Result<std::vector<PageIdentity>> identify_pages(const MediaItem& document,
   return pages;
 }
 
-/// The modality follows from the file: a folder, a video file or an animation is a video, WAV,
-/// FLAC and MP3 are audio, the rest are images; of a PDF file, its pages are.
+/// The modality follows from the file (modality_of()): a folder or an animation is a video; of a PDF
+/// file, its pages are images.
 Result<FileIdentity> identify_file(const std::string& path, const FingerprintArgs& args,
                                    const Files& files) {
   const MediaLimits limits;
@@ -96,14 +96,8 @@ Result<FileIdentity> identify_file(const std::string& path, const FingerprintArg
   } else {
     AFI_TRY(std::vector<std::byte> bytes, files.read(path, limits.max_file));
     const FileFormat format = sniff(bytes);
-    if (format == FileFormat::kWav || format == FileFormat::kFlac || format == FileFormat::kMp3) {
-      identity.item.modality = Modality::kAudio;
-    } else if (format == FileFormat::kMp4 || format == FileFormat::kMatroska) {
-      identity.item.modality = Modality::kVideo;
-    } else if (format == FileFormat::kWebp || format == FileFormat::kGif) {
-      identity.item.modality = Modality::kVideo;
-      may_be_still = true;
-    }
+    identity.item.modality = modality_of(bytes);
+    may_be_still = format == FileFormat::kWebp || format == FileFormat::kGif;
     identity.item.files.push_back(std::make_shared<const std::vector<std::byte>>(std::move(bytes)));
   }
   if (is_document(identity.item)) {

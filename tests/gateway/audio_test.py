@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Sound through `run` and `serve` as WAV, FLAC and MP3, as OpenAI's clients send it.
+"""Sound through `run` and `serve`, as OpenAI's clients, browsers and phones send it.
 
 Needs the program ffmpeg, which makes the files. Environment: AFTERIMAGE_PROGRAM.
 """
@@ -20,7 +20,10 @@ import gateway_under_test
 
 PROGRAM = os.environ["AFTERIMAGE_PROGRAM"]
 CODINGS = {"wav": [], "flac": [], "mp3": ["-b:a", "64k"], "variable.mp3": ["-q:a", "4"],
-           "bare.mp3": ["-b:a", "96k", "-write_xing", "0", "-id3v2_version", "0"]}
+           "bare.mp3": ["-b:a", "96k", "-write_xing", "0", "-id3v2_version", "0"], "aiff": [], "adpcm.wav": ["-c:a", "adpcm_ima_wav"]}
+if os.environ.get("AFTERIMAGE_VIDEO", "ON") == "ON":  # what FFmpeg's libraries read
+    CODINGS |= {"m4a": ["-c:a", "aac"], "webm": ["-c:a", "libopus"], "ogg": ["-c:a", "libopus"], "vorbis.ogg": ["-c:a", "libvorbis"],
+                "fragments.m4a": ["-c:a", "aac", "-movflags", "frag_keyframe+empty_moov"], "alac.m4a": ["-c:a", "alac"]}
 
 
 def setUpModule():
@@ -67,11 +70,24 @@ class Sounds(unittest.TestCase):
         for name, path in self.paths.items():
             done = subprocess.run([PROGRAM, "fingerprint", "--json", str(path)], capture_output=True, text=True, timeout=60)
             found = json.loads(done.stdout)[0]
-            self.assertEqual((found["sample_rate_hz"], found["channels"]), (44_100, 2), name)
-            if name == "bare.mp3":  # it does not say what the encoder added
+            opus = name in ("webm", "ogg")  # always at 48 kHz
+            self.assertEqual((found["sample_rate_hz"], found["channels"]), (48_000 if opus else 44_100, 2), name)
+            if name in ("bare.mp3", "fragments.m4a", "adpcm.wav"):  # they do not say what the encoder added
                 self.assertGreater(found["samples"], 88_200)
             else:
-                self.assertEqual(found["samples"], 88_200, name)
+                self.assertEqual(found["samples"], 96_000 if opus else 88_200, name)
+
+    def test_a_wav_from_a_pipe_has_the_samples_of_a_wav(self):
+        def decoded(path):
+            done = subprocess.run([PROGRAM, "fingerprint", "--decoded", "--json", str(path)], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            return json.loads(done.stdout)[0]["decoded_sha256"]
+
+        piped = self.folder / "piped.wav"
+        with piped.open("wb") as out:
+            subprocess.run(["ffmpeg", "-v", "error", "-i", str(self.paths["wav"]), "-f", "wav", "-"], check=True, timeout=60, stdout=out)
+        self.assertEqual(piped.read_bytes()[4:8], b"\xff" * 4)
+        self.assertEqual(decoded(piped), decoded(self.paths["wav"]))
 
     def test_a_declared_format_is_checked(self):
         done = self.run_workload([{"id": "1", "messages": [{"role": "user", "content": [part("siren.mp3", "wav")]}]}])

@@ -100,6 +100,11 @@ FileContent make_wav(const std::vector<float>& samples, std::uint32_t rate_hz,
                      std::uint32_t channels = 1);
 FileContent make_wav_float(const std::vector<float>& samples, std::uint32_t rate_hz,
                            std::uint32_t channels = 1);
+enum class AiffKind : std::uint8_t { kPcm, kLittle, kFloat };
+FileContent make_aiff(const std::vector<float>& samples, std::uint32_t rate_hz,
+                      std::uint32_t channels, AiffKind kind);
+/// A WAV of Microsoft's or IMA's ADPCM.
+FileContent make_adpcm(const std::vector<float>& samples, std::uint32_t rate_hz, bool ima);
 FileContent make_flac(const std::vector<float>& samples, std::uint32_t rate_hz,
                       std::uint32_t channels = 1);
 /// Without tags. A frame with the encoder's notes ("Xing") is the first, but not of a low constant bit rate.

@@ -49,9 +49,18 @@ bool is_declared_as(FileFormat format, const std::string& subtype) {
     case FileFormat::kMp3:
       return subtype == "mp3" || subtype == "mpeg" || subtype == "mpeg3" || subtype == "x-mp3";
     case FileFormat::kMp4:
-      return subtype == "mp4" || subtype == "quicktime" || subtype == "x-m4v" || subtype == "3gpp";
+      return subtype == "mp4" || subtype == "quicktime" || subtype == "x-m4v" ||
+             subtype == "3gpp" || subtype == "m4a" || subtype == "x-m4a" || subtype == "aac";
     case FileFormat::kMatroska:
       return subtype == "webm" || subtype == "x-matroska" || subtype == "matroska";
+    case FileFormat::kOgg:
+      return subtype == "ogg" || subtype == "opus" || subtype == "oga" || subtype == "vorbis";
+    case FileFormat::kAiff:
+      return subtype == "aiff" || subtype == "x-aiff" || subtype == "aif";
+    case FileFormat::kAmr:
+      return subtype == "amr" || subtype == "amr-wb" || subtype == "3gpp";
+    case FileFormat::kAac:
+      return subtype == "aac" || subtype == "x-aac" || subtype == "aacp";
     case FileFormat::kPpm:
       return subtype == "x-portable-pixmap";
     case FileFormat::kPdf:

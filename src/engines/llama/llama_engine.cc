@@ -145,7 +145,8 @@ struct DecodedMedia {
   MediaInput input;
   Image image;  // input.rgb points into it once it no longer moves
   Samples sound;
-  std::size_t item = 0;  // index of the item in the call
+  std::shared_ptr<std::optional<Error>> undecoded;  // of a video: why a frame could not be read
+  std::size_t item = 0;                             // index of the item in the call
 };
 
 EncoderOutput output_of(EncodedMedia encoded, std::uint64_t width) {
@@ -374,7 +375,7 @@ PreprocessRecipe LlamaEngine::recipe(Modality modality) const {
     recipe.options["decoder"] = video_decoder();
   }
   if (modality == Modality::kAudio)
-    recipe.options["sound"] = "mono before resampling, " + mp3_decoder();
+    recipe.options["sound"] = "mono before resampling, " + sound_decoder();
   return recipe;
 }
 
@@ -428,10 +429,16 @@ Result<DecodedMedia> LlamaEngine::State::decode(const MediaItem& item) const {
     }
     AFI_TRY(FrameReader opened, FrameReader::open(item, wanted, options.limits));
     const auto reader = std::make_shared<FrameReader>(std::move(opened));
-    decoded.input.next_frame = [reader]() -> Result<std::vector<std::uint8_t>> {
-      AFI_TRY(std::optional<Frame> frame, reader->next());
-      AFI_CHECK(frame.has_value());
-      return std::move(frame->image.rgb);
+    decoded.undecoded = std::make_shared<std::optional<Error>>();
+    decoded.input.next_frame = [reader,
+                                error = decoded.undecoded]() -> Result<std::vector<std::uint8_t>> {
+      auto frame = reader->next();
+      if (!frame.has_value()) {
+        *error = frame.error();
+        return std::unexpected(frame.error());
+      }
+      AFI_CHECK(frame->has_value());
+      return std::move((*frame)->image.rgb);
     };
   }
   if (item.modality == Modality::kAudio) {
@@ -558,9 +565,10 @@ void LlamaEngine::encode_all(std::span<const MediaItem* const> items,
         outputs.back().output = output_of(*std::move(one.media), state_->model->facts().row_width);
       } else {
         const Error& error = one.media.error();
-        const std::string name = items[item]->name + ": ";
-        const bool names_it = error.message.starts_with(name);  // an error of the item's decoder
-        outputs.back().output = fail(error.code, names_it ? error.message : name + error.message);
+        const auto& undecoded = decoded[one.input].undecoded;
+        outputs.back().output = undecoded != nullptr && undecoded->has_value()
+                                    ? std::unexpected(**undecoded)
+                                    : fail(error.code, items[item]->name + ": " + error.message);
       }
     }
     on_encoded(std::move(outputs));

@@ -33,7 +33,7 @@ void describe_sound(const AudioOptions& audio, PreprocessRecipe& recipe) {
                     {"tones", std::to_string(kAudioBands) + " fourth root of energy"},
                     {"frames_per_embedding", std::to_string(kFramesPerEmbedding)},
                     {"max_embeddings", std::to_string(audio.max_embeddings)},
-                    {"mp3", mp3_decoder()}};
+                    {"decoder", sound_decoder()}};
   if (audio.window_embeddings != 0) {
     recipe.options["windows"] = std::to_string(audio.window_embeddings) + " embeddings";
   }

@@ -139,9 +139,17 @@ Result<Image> decode_image(const MediaItem& item, const MediaLimits& limits) {
 
 Result<Samples> decode_audio(const MediaItem& item, const MediaLimits& limits) {
   AFI_TRY(const std::vector<MediaFile> files, probed_files(item, Modality::kAudio, limits));
-  AFI_TRY(const SoundHeader header, read_sound_header(files[0]));
-  return header.format == FileFormat::kMp3 ? decode_mp3(files[0], header)
-                                           : decode_sound(files[0], header);
+  AFI_TRY(const SoundHeader header, read_sound_header(files[0], limits));
+  switch (header.format) {
+    case FileFormat::kMp3:
+      return decode_mp3(files[0], header);
+    case FileFormat::kWav:
+    case FileFormat::kFlac:
+    case FileFormat::kAiff:
+      return decode_sound(files[0], header);
+    default:
+      return decode_coded(files[0], header, limits);
+  }
 }
 
 struct FrameReader::State {
@@ -218,6 +226,10 @@ Result<std::vector<Frame>> decode_video(const MediaItem& item, const MediaLimits
   std::vector<std::uint32_t> all(info.frames);
   std::iota(all.begin(), all.end(), 0U);
   return decode_frames(item, all, limits);
+}
+
+std::string sound_decoder() {
+  return fmt::format("{}; {}", mp3_decoder(), coded_sound_decoder());
 }
 
 }  // namespace afterimage

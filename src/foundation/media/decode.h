@@ -80,8 +80,8 @@ Result<std::vector<Frame>> decode_frames(const MediaItem& item,
                                          std::span<const std::uint32_t> positions,
                                          const MediaLimits& limits = {});
 
-/// Names the library that decides which samples an MP3 file has: part of a preprocessing recipe.
-std::string mp3_decoder();
+/// Names the libraries that decide which samples a sound has: part of a preprocessing recipe.
+std::string sound_decoder();
 
 /// Names the libraries that decide which pixels a video file has: part of a preprocessing recipe.
 std::string video_decoder();

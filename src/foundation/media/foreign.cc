@@ -59,7 +59,6 @@ constexpr Magic kMagic[] = {
     {40, raw(" EMF"), {"EMF", kToPicture}},
     {128, raw("DICM"), {"DICOM", kToPicture}},
     {0, raw("AT&TFORM"), {"DjVu", "convert it to PDF"}},
-    {0, raw("OggS"), {"Ogg", kToSound}},
     {0, raw("RF64"), {"RF64 (large WAV)", kToSound}},
     {0, raw("BW64"), {"BW64 (large WAV)", kToSound}},
     {0, raw("RIFX"), {"RIFX (big-endian WAV)", kToSound}},
@@ -102,7 +101,6 @@ constexpr Magic kMagic[] = {
 /// Of text: prose may begin as the others do.
 constexpr Magic kTextMagic[] = {
     {0, raw("#?RADIANCE"), {"Radiance HDR", kToPicture}},
-    {0, raw("#!AMR"), {"AMR", kToSound}},
     {0, raw("YUV4MPEG2"), {"Y4M", kToVideo}},
     {0, raw("{\\rtf"), {"RTF", kToPdf}},
     {0, raw("%!PS"), {"PostScript", "convert it to PDF"}},
@@ -205,9 +203,6 @@ Foreign foreign_format(std::span<const std::byte> file) {
   if (has_at(file, 4, "ftyp")) return image_of_brand(file);
   if (has_at(file, 0, "RIFF")) return riff_of(file);
   if (has_at(file, 0, raw("PK\x03\x04"))) return archive_of(file);
-  if (has_at(file, 0, "FORM") && (has_at(file, 8, "AIFF") || has_at(file, 8, "AIFC"))) {
-    return {"AIFF", kToSound};
-  }
   if (is_icon(file)) return {"ICO", kToPicture};
   if (has_at(file, 0, "P") && octet(file, 1) >= '1' && octet(file, 1) <= '7' &&
       (octet(file, 2) == ' ' || octet(file, 2) == '\n' || octet(file, 2) == '\r')) {

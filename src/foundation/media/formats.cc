@@ -63,7 +63,7 @@ Result<PictureHeader> read_picture_header(const MediaFile& file) {
   }
 }
 
-Result<SoundHeader> read_sound_header(const MediaFile& file) {
+Result<SoundHeader> read_sound_header(const MediaFile& file, const MediaLimits& limits) {
   switch (sniff(file.bytes)) {
     case FileFormat::kWav:
       return read_wav_header(file);
@@ -71,6 +71,14 @@ Result<SoundHeader> read_sound_header(const MediaFile& file) {
       return read_flac_header(file);
     case FileFormat::kMp3:
       return read_mp3_header(file);
+    case FileFormat::kAiff:
+      return read_aiff_header(file);
+    case FileFormat::kOgg:
+    case FileFormat::kAmr:
+    case FileFormat::kAac:
+    case FileFormat::kMp4:
+    case FileFormat::kMatroska:
+      return read_coded_header(file, limits);
     default:
       return fail(ErrorCode::kInvalidArgument, fmt::format("{}: not an audio file", file.name));
   }

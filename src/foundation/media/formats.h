@@ -83,12 +83,21 @@ struct Mp3Frames {
   std::uint64_t after = 0;
 };
 
+/// Where the samples of a WAV file lie.
+struct WavSamples {
+  std::span<const std::byte> format;
+  std::span<const std::byte> data;
+  bool as_declared = true;          // false: its header states another length
+  std::uint64_t coded_samples = 0;  // with the rest of the last block
+};
+
 struct SoundHeader {
   FileFormat format = FileFormat::kUnknown;
   std::uint32_t sample_rate_hz = 0;
   std::uint32_t channels = 0;
   std::uint64_t samples = 0;  // per channel
   Mp3Frames mp3 = {};         // MP3 only
+  WavSamples wav = {};        // WAV only
 };
 
 Result<PictureHeader> read_jpeg_header(const MediaFile& file);
@@ -100,6 +109,13 @@ Result<SoundHeader> read_wav_header(const MediaFile& file);
 Result<SoundHeader> read_flac_header(const MediaFile& file);
 /// Reads the header of every frame: the file states its length nowhere else.
 Result<SoundHeader> read_mp3_header(const MediaFile& file);
+Result<SoundHeader> read_aiff_header(const MediaFile& file);
+/// Of the sound of Ogg, AMR, AAC, MP4, WebM and Matroska files. Decodes its first samples.
+Result<SoundHeader> read_coded_header(const MediaFile& file, const MediaLimits& limits);
+/// Bytes of the ID3v2 tags at the start.
+std::size_t leading_tags(std::span<const std::byte> file);
+/// Whether an MP4 or Matroska file has a video track; true of a damaged one.
+bool has_pictures(const MediaFile& file);
 /// Whether the file begins as MP3 files do.
 bool is_mp3(std::span<const std::byte> file);
 
@@ -111,8 +127,8 @@ Result<VideoHeader> read_video_header(const MediaFile& file, const MediaLimits& 
 
 /// Reads the header of any of the five image formats.
 Result<PictureHeader> read_picture_header(const MediaFile& file);
-/// Reads the header of any of the three audio formats.
-Result<SoundHeader> read_sound_header(const MediaFile& file);
+/// Reads the header of any of the formats for sound.
+Result<SoundHeader> read_sound_header(const MediaFile& file, const MediaLimits& limits);
 
 /// The item's name for messages, or a substitute if it has none.
 std::string name_of(const MediaItem& item);
@@ -154,8 +170,14 @@ class FrameSource {
 Result<std::unique_ptr<FrameSource>> open_video_frames(const MediaFile& file,
                                                        std::span<const std::uint32_t> positions,
                                                        const MediaLimits& limits);
-/// WAV and FLAC.
+Result<Samples> decode_coded(const MediaFile& file, const SoundHeader& header,
+                             const MediaLimits& limits);
+/// WAV, FLAC and AIFF.
 Result<Samples> decode_sound(const MediaFile& file, const SoundHeader& header);
+/// Names the library that decides which samples an MP3 file has.
+std::string mp3_decoder();
+/// Names the library that decides which samples a sound in Ogg, AMR, AAC, MP4, WebM or Matroska has.
+std::string coded_sound_decoder();
 Result<Samples> decode_mp3(const MediaFile& file, const SoundHeader& header);
 /// Appends the mean of each frame's channels. False if a sample is not a number.
 bool append_mono(std::span<const float> interleaved, std::size_t channels,

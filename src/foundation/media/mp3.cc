@@ -98,22 +98,6 @@ std::optional<EncoderNotes> notes_in(std::span<const std::byte> frame, std::size
   return notes;
 }
 
-/// Bytes of the ID3v2 tags at the start.
-std::size_t leading_tags(std::span<const std::byte> file) {
-  std::size_t size = 0;
-  while (as_text(file.subspan(size)).starts_with("ID3")) {
-    ByteCursor cursor(file.subspan(size));
-    cursor.take(5);
-    const std::uint32_t flags = cursor.big(1);
-    std::uint64_t length = 0;
-    for (int i = 0; i < 4; ++i) length = (length << 7U) | (cursor.big(1) & 0x7FU);
-    cursor.take(length + ((flags & 0x10U) != 0 ? 10 : 0));
-    if (cursor.ended_early()) return file.size();
-    size = file.size() - cursor.rest().size();
-  }
-  return size;
-}
-
 /// Without ID3v1 and APEv2 tags at its end.
 std::span<const std::byte> without_trailing_tags(std::span<const std::byte> file) {
   if (file.size() >= kId3v1Bytes && as_text(file.last(kId3v1Bytes)).starts_with("TAG")) {
@@ -173,6 +157,21 @@ std::unique_ptr<mpg123_handle, CloseDecoder> open_decoder(const SoundHeader& hea
 }
 
 }  // namespace
+
+std::size_t leading_tags(std::span<const std::byte> file) {
+  std::size_t size = 0;
+  while (as_text(file.subspan(size)).starts_with("ID3")) {
+    ByteCursor cursor(file.subspan(size));
+    cursor.take(5);
+    const std::uint32_t flags = cursor.big(1);
+    std::uint64_t length = 0;
+    for (int i = 0; i < 4; ++i) length = (length << 7U) | (cursor.big(1) & 0x7FU);
+    cursor.take(length + ((flags & 0x10U) != 0 ? 10 : 0));
+    if (cursor.ended_early()) return file.size();
+    size = file.size() - cursor.rest().size();
+  }
+  return size;
+}
 
 bool is_mp3(std::span<const std::byte> file) {
   return as_text(file).starts_with("ID3") || frame_at(file).has_value();

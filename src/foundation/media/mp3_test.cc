@@ -158,7 +158,7 @@ TEST(Mp3, RefusesForgedHeaders) {
        ErrorCode::kUnsupported, "no MP3 frame of a stated length"},
       {"a tag that never ends", joined({text_file("ID3\x03"), FileContent(6, std::byte{0x7F})}),
        ErrorCode::kUnsupported, "no MP3 frame of a stated length"},
-      {"layer II", with_big(file, 1, 0xFD, 1), ErrorCode::kInvalidArgument, "WAV, FLAC and MP3"},
+      {"layer II", with_big(file, 1, 0xFD, 1), ErrorCode::kInvalidArgument, "WAV, FLAC, MP3"},
   };
   for (const auto& c : kCases) {
     const auto samples = decode(c.file);

@@ -11,6 +11,7 @@
 #include "foundation/media/cursor.h"
 #include "foundation/media/formats.h"
 #include "foundation/media/media_limits.h"
+#include "foundation/media/sound_packets.h"
 
 namespace afterimage {
 
@@ -52,7 +53,18 @@ bool is_picture(FileFormat format) {
 }
 
 bool is_sound(FileFormat format) {
-  return format == FileFormat::kWav || format == FileFormat::kFlac || format == FileFormat::kMp3;
+  switch (format) {
+    case FileFormat::kWav:
+    case FileFormat::kFlac:
+    case FileFormat::kMp3:
+    case FileFormat::kOgg:
+    case FileFormat::kAiff:
+    case FileFormat::kAmr:
+    case FileFormat::kAac:
+      return true;
+    default:
+      return false;
+  }
 }
 
 /// What to do with a file of a format that is read, but not as what it was given.
@@ -192,10 +204,12 @@ Result<MediaInfo> probe_folder(const std::vector<MediaFile>& files, const MediaI
 
 Result<MediaInfo> probe_sound(const MediaFile& file, const MediaLimits& limits) {
   const FileFormat format = sniff(file.bytes);
-  if (!is_sound(format)) {
-    return std::unexpected(not_of_modality(file, format, "audio", "WAV, FLAC and MP3"));
+  if (!is_sound(format) && !is_video_file(format)) {
+    return std::unexpected(not_of_modality(
+        file, format, "audio",
+        "WAV, FLAC, MP3, AIFF, Ogg, AMR, AAC, and the sound of MP4, WebM and Matroska files"));
   }
-  AFI_TRY(const SoundHeader header, read_sound_header(file));
+  AFI_TRY(const SoundHeader header, read_sound_header(file, limits));
   if (header.sample_rate_hz == 0 || header.channels == 0) {
     return corrupt(file,
                    fmt::format("{} channels of {} Hz", header.channels, header.sample_rate_hz));
@@ -245,6 +259,14 @@ std::string_view to_string(FileFormat format) {
       return "PDF";
     case FileFormat::kMp3:
       return "MP3";
+    case FileFormat::kOgg:
+      return "Ogg";
+    case FileFormat::kAiff:
+      return "AIFF";
+    case FileFormat::kAmr:
+      return "AMR";
+    case FileFormat::kAac:
+      return "AAC";
   }
   return "unknown";
 }
@@ -261,8 +283,25 @@ FileFormat sniff(std::span<const std::byte> file) {
   if (has(file, {0, "\x1A\x45\xDF\xA3"})) return FileFormat::kMatroska;
   if (has(file, {0, "P6"}) && file.size() > 2 && is_space(file[2])) return FileFormat::kPpm;
   if (has(file, {0, "%PDF-"}) || is_pdf_behind_other_bytes(file)) return FileFormat::kPdf;
+  if (has(file, {0, "OggS"})) return FileFormat::kOgg;
+  const bool form = has(file, {0, "FORM"});
+  if (form && (has(file, {8, "AIFF"}) || has(file, {8, "AIFC"}))) return FileFormat::kAiff;
+  if (has(file, {0, "#!AMR\n"}) || has(file, {0, "#!AMR-WB\n"})) return FileFormat::kAmr;
+  // Behind tags, which taggers put before any of them.
+  const auto tagless = file.subspan(leading_tags(file));
+  if (tagless.size() < file.size() && has(tagless, {0, "fLaC"})) return FileFormat::kFlac;
+  if (is_adts(tagless)) return FileFormat::kAac;
   if (is_mp3(file)) return FileFormat::kMp3;
   return FileFormat::kUnknown;
+}
+
+Modality modality_of(std::span<const std::byte> file) {
+  const FileFormat format = sniff(file);
+  if (is_sound(format)) return Modality::kAudio;
+  if (is_video_file(format)) {
+    return has_pictures({.bytes = file, .name = {}}) ? Modality::kVideo : Modality::kAudio;
+  }
+  return may_move(format) ? Modality::kVideo : Modality::kImage;
 }
 
 Result<MediaInfo> probe(const MediaItem& item, const MediaLimits& limits) {

@@ -26,10 +26,15 @@ enum class FileFormat : unsigned char {
   kMatroska,
   kPpm,
   kPdf,
-  kMp3
+  kMp3,
+  kOgg,
+  kAiff,
+  kAmr,
+  kAac
 };
 
-/// "JPEG", "PNG", "WebP", "GIF", "WAV", "FLAC", "MP4", "Matroska", "PPM", "PDF", "MP3", "unknown".
+/// "JPEG", "PNG", "WebP", "GIF", "WAV", "FLAC", "MP4", "Matroska", "PPM", "PDF", "MP3", "Ogg", "AIFF",
+/// "AMR", "AAC", "unknown".
 std::string_view to_string(FileFormat format);
 
 /// Detects the format from the first bytes. The file's name and declared MIME type are ignored.
@@ -41,6 +46,10 @@ std::string describe_content(std::span<const std::byte> file);
 
 /// In messages, behind the formats that are. A server writes which of its engines reads them in this place.
 inline constexpr std::string_view kAreReadHere = "are read here";
+
+/// What a file is by itself: sound if it is of one of the formats for sound, or an MP4, WebM or
+/// Matroska file without pictures; a video if it has pictures that may move; else an image.
+Modality modality_of(std::span<const std::byte> file);
 
 /// What a media item's headers say about it. Nothing was decoded.
 struct MediaInfo {
@@ -54,8 +63,8 @@ struct MediaInfo {
   std::uint64_t samples = 0;         // audio only, per channel
 };
 
-/// Decodes nothing: the cost grows with the headers (for an animation, or an MP3 file, with its frame headers; for an
-/// MP4, WebM or Matroska file, with the file), not with the pixels. Allocates nothing whose size the
+/// Decodes nothing but the first samples of a compressed sound, which tell its rate: the cost grows with the headers (for an animation, or an MP3, AMR or AAC file, with its frame headers; for an
+/// MP4, WebM, Matroska or Ogg file, with the file), not with the pixels. Allocates nothing whose size the
 /// file controls, except that libavformat may allocate up to 256 MiB for a table of frames.
 ///
 /// A video is one GIF or WebP, one MP4, WebM or Matroska file, or a folder of still frames of one size: an item with a frame rate.

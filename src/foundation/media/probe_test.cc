@@ -136,8 +136,8 @@ TEST(Probe, RefusesAnotherModalityAndNamesTheFormat) {
        "cat.jpg: a WAV file, given as an image; JPEG, PNG, WebP and GIF are "
        "read here: send it as audio"},
       {"image as sound", audio_of(png),
-       "purr.wav: a PNG file, given as audio; WAV, FLAC and MP3 are read here: send it as an "
-       "image"},
+       "purr.wav: a PNG file, given as audio; WAV, FLAC, MP3, AIFF, Ogg, AMR, AAC, and the sound "
+       "of MP4, WebM and Matroska files are read here: send it as an image"},
       {"still as video", video_of(png), "play.gif: a PNG file, given as a video"},
       {"sound as video", video_of(wav), "play.gif: a WAV file, given as a video"},
       {"HTML", image_of(text_file("<!DOCTYPE html>\n<p>404 not found</p>")),

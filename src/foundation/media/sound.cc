@@ -10,7 +10,10 @@
 #include <cstdio>  // SEEK_SET and the like, for libsndfile
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "foundation/media/cursor.h"
 #include "foundation/media/formats.h"
@@ -20,17 +23,27 @@ namespace afterimage {
 namespace {
 
 constexpr std::uint32_t kPcm = 1;
+constexpr std::uint32_t kMicrosoftAdpcm = 2;
 constexpr std::uint32_t kFloat = 3;
 constexpr std::uint32_t kALaw = 6;
 constexpr std::uint32_t kMuLaw = 7;
+constexpr std::uint32_t kImaAdpcm = 0x11;
 constexpr std::uint32_t kExtensible = 0xFFFE;
 
 constexpr std::size_t kBlockFrames = 4096;
 
 struct WavFormat {
   std::uint32_t tag;
-  std::uint32_t block_bytes;  // one sample of every channel
+  std::uint32_t block_bytes;        // one sample of every channel; of ADPCM some more
+  std::uint32_t block_samples = 1;  // of each channel
 };
+
+/// Samples of each channel in a block of ADPCM; 0: it is none.
+std::uint32_t adpcm_samples(const WavFormat& format, std::uint32_t channels) {
+  const std::uint32_t head = (format.tag == kImaAdpcm ? 4 : 7) * channels;
+  if (channels == 0 || channels > 2 || format.block_bytes <= head) return 0;
+  return (format.block_bytes - head) * 2 / channels + (format.tag == kImaAdpcm ? 1 : 2);
+}
 
 /// Reads the "fmt " chunk into `header`.
 WavFormat read_wav_format(std::span<const std::byte> chunk, SoundHeader& header) {
@@ -46,20 +59,62 @@ WavFormat read_wav_format(std::span<const std::byte> chunk, SoundHeader& header)
     cursor.take(8);  // extension size, valid bits, speakers
     format.tag = cursor.little(2);
   }
+  if (format.tag == kMicrosoftAdpcm || format.tag == kImaAdpcm) {
+    cursor.take(2);  // extension size
+    format.block_samples = cursor.little(2);
+    if (format.block_samples != adpcm_samples(format, header.channels)) return WavFormat{};
+  }
   return cursor.ended_early() ? WavFormat{} : format;
 }
 
-bool is_linear(std::uint32_t tag) {
-  return tag == kPcm || tag == kFloat || tag == kALaw || tag == kMuLaw;
+bool is_read(std::uint32_t tag) {
+  return tag == kPcm || tag == kFloat || tag == kALaw || tag == kMuLaw || tag == kMicrosoftAdpcm ||
+         tag == kImaAdpcm;
+}
+
+/// What programs write that cannot go back to the header at the end: all ones, or a little less than
+/// 2 GiB.
+bool is_of_a_pipe(std::uint32_t length) { return length >= 0x7FFF0000U; }
+
+/// The bytes of the samples, of which `length` are declared and `rest` follow. nullopt: it ends early.
+/// `riff` is the length of the file by its first header, `at` what of that is before the samples.
+std::optional<std::uint64_t> data_length(std::uint32_t length, std::uint32_t riff, std::uint64_t at,
+                                         std::uint64_t rest) {
+  const bool open_end = riff == 0 || is_of_a_pipe(riff);
+  if (length == 0 && rest > 0 && (open_end || riff == at)) return rest;
+  if (length <= rest) return length;
+  if (is_of_a_pipe(length) && open_end) return rest;
+  return std::nullopt;
+}
+
+/// The header that a WAV would have if its length had been known when it was written.
+std::vector<std::byte> wav_head(const WavSamples& wav) {
+  std::vector<std::byte> head;
+  const auto text = [&head](std::string_view word) {
+    for (const char c : word) head.push_back(static_cast<std::byte>(c));
+  };
+  const auto number = [&head](std::size_t value) {
+    for (unsigned i = 0; i < 4; ++i) head.push_back(static_cast<std::byte>(value >> (8 * i)));
+  };
+  text("RIFF");
+  number(20 + wav.format.size() + wav.data.size());
+  text("WAVEfmt ");
+  number(wav.format.size());
+  head.insert(head.end(), wav.format.begin(), wav.format.end());
+  text("data");
+  number(wav.data.size());
+  return head;
 }
 
 struct MemoryFile {
+  std::vector<std::byte> head;  // before `bytes`
   std::span<const std::byte> bytes;
   std::size_t position = 0;
 };
 
 sf_count_t size_of(void* user) {
-  return static_cast<sf_count_t>(static_cast<MemoryFile*>(user)->bytes.size());
+  const auto* file = static_cast<MemoryFile*>(user);
+  return static_cast<sf_count_t>(file->head.size() + file->bytes.size());
 }
 
 sf_count_t seek_to(sf_count_t offset, int whence, void* user) {
@@ -79,10 +134,17 @@ sf_count_t seek_to(sf_count_t offset, int whence, void* user) {
 sf_count_t read_some(void* out, sf_count_t count, void* user) {
   auto* file = static_cast<MemoryFile*>(user);
   if (count <= 0) return 0;
-  const auto rest = file->bytes.subspan(file->position);
+  const bool in_head = file->position < file->head.size();
+  const auto rest = in_head ? std::span<const std::byte>(file->head).subspan(file->position)
+                            : file->bytes.subspan(file->position - file->head.size());
   const auto taken = rest.first(std::min(rest.size(), static_cast<std::size_t>(count)));
-  std::memcpy(out, taken.data(), taken.size());
+  if (!taken.empty()) std::memcpy(out, taken.data(), taken.size());
   file->position += taken.size();
+  if (in_head && std::cmp_less(taken.size(), count)) {
+    const auto more = count - static_cast<sf_count_t>(taken.size());
+    return static_cast<sf_count_t>(taken.size()) +
+           read_some(static_cast<std::byte*>(out) + taken.size(), more, user);
+  }
   return static_cast<sf_count_t>(taken.size());
 }
 
@@ -95,9 +157,10 @@ struct CloseSound {
 };
 
 bool promises(const SF_INFO& info, const SoundHeader& header) {
+  const std::uint64_t samples =
+      header.format == FileFormat::kWav ? header.wav.coded_samples : header.samples;
   return std::cmp_equal(info.samplerate, header.sample_rate_hz) &&
-         std::cmp_equal(info.channels, header.channels) &&
-         std::cmp_equal(info.frames, header.samples);
+         std::cmp_equal(info.channels, header.channels) && std::cmp_equal(info.frames, samples);
 }
 
 }  // namespace
@@ -116,41 +179,62 @@ bool append_mono(std::span<const float> interleaved, std::size_t channels,
 }
 
 Result<SoundHeader> read_wav_header(const MediaFile& file) {
-  ByteCursor cursor(file.bytes.subspan(12));  // "RIFF", its length, "WAVE"
+  ByteCursor cursor(file.bytes.subspan(4));  // "RIFF"
+  const std::uint32_t riff = cursor.little(4);
+  cursor.take(4);  // "WAVE"
   SoundHeader header{.format = FileFormat::kWav};
   WavFormat format{};
+  std::uint32_t declared_samples = 0;
   while (true) {
     const auto type = cursor.take(4);
     const std::uint32_t length = cursor.little(4);
     if (cursor.ended_early()) return corrupt(file, "its WAV header ends before any samples");
-    if (as_text(type) == "data") {
-      if (format.block_bytes == 0 || header.channels == 0) {
-        return corrupt(file, "a WAV whose samples come before a usable \"fmt \" chunk");
+    if (as_text(type) != "data") {
+      const auto body = cursor.take(length + std::uint64_t{length % 2});
+      if (as_text(type) == "fmt ") {
+        format = read_wav_format(body, header);
+        header.wav.format = body;
       }
-      if (!is_linear(format.tag)) {
-        return unsupported(file, fmt::format("WAV encoding {:#06x}; PCM, float, A-law and mu-law "
-                                             "are read",
-                                             format.tag));
-      }
-      if (length > cursor.rest().size()) {
-        return corrupt(file, fmt::format("a WAV that declares {} bytes of samples but has {}",
-                                         length, cursor.rest().size()));
-      }
-      if (length % format.block_bytes != 0) {
-        return corrupt(file, fmt::format("a WAV with {} bytes of samples of {} bytes each", length,
-                                         format.block_bytes));
-      }
-      header.samples = length / format.block_bytes;
-      return header;
+      if (as_text(type) == "fact") declared_samples = ByteCursor(body).little(4);
+      continue;
     }
-    const auto body = cursor.take(length + std::uint64_t{length % 2});
-    if (as_text(type) == "fmt ") format = read_wav_format(body, header);
+    if (format.block_bytes == 0 || header.channels == 0) {
+      return corrupt(file, "a WAV whose samples come before a usable \"fmt \" chunk");
+    }
+    if (!is_read(format.tag)) {
+      return unsupported(file, fmt::format("WAV encoding {:#06x}; PCM, float, A-law, mu-law and "
+                                           "ADPCM are read",
+                                           format.tag));
+    }
+    const std::size_t rest = cursor.rest().size();
+    const auto bytes = data_length(length, riff, file.bytes.size() - rest - 8, rest);
+    if (!bytes.has_value()) {
+      return corrupt(
+          file, fmt::format("a WAV that declares {} bytes of samples but has {}", length, rest));
+    }
+    const std::uint64_t over = *bytes % format.block_bytes;
+    if (over > 1) {
+      return corrupt(file, fmt::format("a WAV with {} bytes of samples of {} bytes each", *bytes,
+                                       format.block_bytes));
+    }
+    WavSamples& wav = header.wav;
+    wav.data = cursor.take(*bytes - over);
+    wav.as_declared = *bytes == length && over == 0;
+    wav.coded_samples = wav.data.size() / format.block_bytes * format.block_samples;
+    header.samples = wav.coded_samples;
+    // Of ADPCM the last block may hold more than the sound.
+    if (declared_samples < header.samples &&
+        header.samples - declared_samples < format.block_samples) {
+      header.samples = declared_samples;
+    }
+    return header;
   }
 }
 
 Result<SoundHeader> read_flac_header(const MediaFile& file) {
   constexpr std::uint32_t kStreamInfoBytes = 34;
-  ByteCursor cursor(file.bytes.subspan(4));  // "fLaC"
+  ByteCursor cursor(file.bytes.subspan(leading_tags(file.bytes)));
+  cursor.take(4);  // "fLaC"
   const std::uint32_t type = cursor.big(1) & 0x7FU;
   const std::uint32_t length = cursor.big(3);
   ByteCursor info(cursor.take(length));
@@ -177,7 +261,11 @@ Result<Samples> decode_sound(const MediaFile& file, const SoundHeader& header) {
                        .read = read_some,
                        .write = nullptr,
                        .tell = position_of};
-  MemoryFile source{.bytes = file.bytes};
+  MemoryFile source{.head = {}, .bytes = file.bytes.subspan(leading_tags(file.bytes))};
+  if (header.format == FileFormat::kWav && !header.wav.as_declared) {
+    source.head = wav_head(header.wav);
+    source.bytes = header.wav.data;
+  }
   SF_INFO info{};
   const std::unique_ptr<SNDFILE, CloseSound> sound(
       sf_open_virtual(&memory, SFM_READ, &info, &source));
@@ -194,6 +282,9 @@ Result<Samples> decode_sound(const MediaFile& file, const SoundHeader& header) {
     if (!append_mono(std::span(block).first(filled), header.channels, samples.mono)) {
       return corrupt(file, "a sample that is not a number");
     }
+  }
+  if (header.format == FileFormat::kWav && samples.mono.size() > header.samples) {
+    samples.mono.resize(header.samples);
   }
   if (samples.mono.size() != header.samples) {
     return corrupt(

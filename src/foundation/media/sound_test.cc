@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "foundation/media/decode.h"
+#include "foundation/media/probe.h"
 #include "foundation/media/testing/lies.h"
 #include "testing/media_files.h"
 
@@ -80,17 +82,18 @@ TEST(Sound, RefusesForgedHeaders) {
   } kCases[] = {
       {"two bytes more than there are", with_little(wav, data, 202, 4), ErrorCode::kCorruption,
        "purr: a WAV that declares 202 bytes of samples but has 200"},
-      {"four gigabytes", with_little(wav, data, 0xFFFF'FFFF, 4), ErrorCode::kCorruption,
-       "declares 4294967295 bytes"},
-      {"half a sample", with_little(wav, data, 199, 4), ErrorCode::kCorruption,
-       "199 bytes of samples of 2 bytes"},
+      {"four gigabytes of a file of a stated length", with_little(wav, data, 0xFFFF'FFFF, 4),
+       ErrorCode::kCorruption, "declares 4294967295 bytes"},
+      {"half a sample", with_little(make_wav(tone(100), 8000, 2), data, 198, 4),
+       ErrorCode::kCorruption, "198 bytes of samples of 4 bytes"},
       {"no channels", with_little(wav, format + 2, 0, 2), ErrorCode::kCorruption, "fmt"},
       {"65,535 channels", with_little(wav, format + 2, 65'535, 2), ErrorCode::kLimitExceeded,
        "65535 channels"},
       {"channels that disagree with the bytes a sample", with_little(wav, format + 2, 2, 2),
        ErrorCode::kCorruption, "purr: "},
       {"no rate", with_little(wav, format + 4, 0, 4), ErrorCode::kCorruption, "0 Hz"},
-      {"ADPCM", with_little(wav, format, 2, 2), ErrorCode::kUnsupported, "encoding 0x0002"},
+      {"G.726", with_little(wav, format, 0x64, 2), ErrorCode::kUnsupported, "encoding 0x0064"},
+      {"ADPCM without its blocks", with_little(wav, format, 2, 2), ErrorCode::kCorruption, "fmt"},
       {"no format", with_little(wav, format - 8, 0, 4), ErrorCode::kCorruption, "fmt"},
       {"FLAC with more samples", with_big(flac, kFlacSamples, 101, 4), ErrorCode::kCorruption,
        "purr: "},
@@ -107,6 +110,121 @@ TEST(Sound, RefusesForgedHeaders) {
     ASSERT_FALSE(samples.has_value()) << c.name;
     EXPECT_EQ(samples.error().code, c.code) << c.name << ": " << samples.error().message;
     EXPECT_THAT(samples.error().message, HasSubstr(c.message)) << c.name;
+  }
+}
+
+/// `wav` with these lengths in its headers, and these bytes behind its samples.
+FileContent piped(FileContent wav, std::uint32_t riff, std::uint32_t data, std::size_t more) {
+  wav = with_little(std::move(wav), 4, riff, 4);
+  const std::size_t length = find_text(wav, "data") + 4;
+  wav = with_little(std::move(wav), length, data, 4);
+  wav.insert(wav.end(), more, std::byte{1});
+  return wav;
+}
+
+TEST(Sound, AWavWrittenIntoAPipeReachesToItsEnd) {
+  const FileContent whole = make_wav(tone(1000), 16'000);
+  const auto at = static_cast<std::uint32_t>(find_text(whole, "data"));
+  const auto expected = decode(whole)->mono;
+  const struct {
+    const char* name;
+    std::uint32_t riff;
+    std::uint32_t data;
+    std::size_t more;
+  } kCases[] = {
+      {"ffmpeg -f wav -", 0xFFFF'FFFF, 0xFFFF'FFFF, 0},
+      {"espeak-ng --stdout", 0x7FFF'F024, 0x7FFF'F000, 0},
+      {"sox -t wav -", 0x7FFF'F024, 0x7FFF'F000, 0},
+      {"lame --decode", 0xFFFF'FFFF, 0xFFFF'FFDB, 0},
+      {"gst-launch-1.0 wavenc", 0, 0, 0},
+      {"a header only", at, 0, 0},
+      {"one byte more", 0xFFFF'FFFF, 0xFFFF'FFFF, 1},
+  };
+  for (const auto& c : kCases) {
+    const auto samples = decode(piped(whole, c.riff, c.data, c.more));
+    ASSERT_TRUE(samples.has_value()) << c.name << ": " << to_string(samples.error());
+    EXPECT_EQ(samples->mono, expected) << c.name;
+  }
+  // Behind other chunks, and of floats.
+  const FileContent floats = make_wav_float(tone(1000), 16'000);
+  EXPECT_EQ(decode(piped(floats, 0xFFFF'FFFF, 0xFFFF'FFFF, 0)).value().mono, decode(floats)->mono);
+}
+
+TEST(Sound, AWavThatEndsEarlyIsAnErrorAlsoIfItsLengthIsLarge) {
+  const FileContent whole = make_wav(tone(1000), 16'000);
+  const auto length = static_cast<std::uint32_t>(whole.size());
+  const FileContent kCases[] = {piped(whole, length - 8, 0xFFFF'FFFF, 0),  // the file's is stated
+                                piped(whole, 0xFFFF'FFFF, 2002, 0),        // the samples' is stated
+                                piped(whole, 0x7FFE'0024, 0x7FFE'0000, 0),
+                                cut_to(whole, whole.size() - 2)};
+  for (const FileContent& file : kCases) {
+    const auto samples = decode(file);
+    ASSERT_FALSE(samples.has_value());
+    EXPECT_EQ(samples.error().code, ErrorCode::kCorruption);
+  }
+  const auto empty = decode(piped(cut_to(whole, 44), 0xFFFF'FFFF, 0xFFFF'FFFF, 0));
+  ASSERT_FALSE(empty.has_value());
+  EXPECT_EQ(empty.error().code, ErrorCode::kInvalidArgument) << "no samples at all";
+}
+
+TEST(Sound, OneByteBehindTheLastSampleIsIgnored) {
+  FileContent wav = make_wav(tone(1000), 16'000);
+  const auto expected = decode(wav)->mono;
+  wav.push_back(std::byte{7});
+  EXPECT_EQ(decode(wav).value().mono, expected) << "not declared";
+  const std::size_t length = find_text(wav, "data") + 4;
+  wav = with_little(std::move(wav), length, 2001, 4);
+  EXPECT_EQ(decode(wav).value().mono, expected) << "declared";
+}
+
+TEST(Sound, AFlacBehindTagsIsAFlac) {
+  const FileContent flac = make_flac(tone(1000), 16'000);
+  FileContent tagged = text_file("ID3\x04");
+  tagged.insert(tagged.end(), {std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{1},
+                               std::byte{0x10}});  // 144 bytes
+  tagged.insert(tagged.end(), 144, std::byte{0});
+  tagged.insert(tagged.end(), flac.begin(), flac.end());
+  EXPECT_EQ(sniff(tagged), FileFormat::kFlac);
+  const auto samples = decode(tagged);
+  ASSERT_TRUE(samples.has_value()) << to_string(samples.error());
+  EXPECT_EQ(samples->mono, decode(flac)->mono);
+  for (std::size_t size = 4; size + 1 < tagged.size(); size += 7) {
+    EXPECT_FALSE(decode(cut_to(tagged, size)).has_value()) << size;
+  }
+}
+
+TEST(Sound, AiffGivesBackTheSamples) {
+  for (const std::uint32_t channels : {1U, 2U}) {
+    const std::vector<float> wave = tone(std::size_t{1000} * channels);
+    for (const AiffKind kind : {AiffKind::kPcm, AiffKind::kLittle, AiffKind::kFloat}) {
+      const FileContent file = make_aiff(wave, 22'050, channels, kind);
+      const auto samples = decode(file);
+      ASSERT_TRUE(samples.has_value()) << to_string(samples.error());
+      EXPECT_EQ(samples->sample_rate_hz, 22'050U);
+      expect_near(samples->mono, decode(make_wav(wave, 22'050, channels))->mono);
+      for (std::size_t size = 12; size < file.size(); size += 37) {
+        EXPECT_FALSE(decode(cut_to(file, size)).has_value()) << size;
+      }
+    }
+  }
+}
+
+// Its last block is filled up; how many samples were meant is in the "fact" chunk.
+TEST(Sound, AdpcmEndsWhereItsFactChunkSays) {
+  const std::vector<float> wave = tone(5000);
+  for (const bool ima : {false, true}) {
+    const FileContent file = make_adpcm(wave, 16'000, ima);
+    const std::size_t fact = find_text(file, "fact") + 8;
+    const auto exact = decode(with_little(file, fact, 5000, 4));
+    ASSERT_TRUE(exact.has_value()) << to_string(exact.error());
+    ASSERT_EQ(exact->mono.size(), 5000U);
+    double sum = 0;
+    for (std::size_t i = 0; i < 5000; ++i) sum += std::abs(exact->mono[i] - wave[i]);
+    EXPECT_LT(sum / 5000, 0.01);
+    const auto all = decode(with_little(file, fact, 7, 4));
+    ASSERT_TRUE(all.has_value()) << to_string(all.error());
+    EXPECT_GT(all->mono.size(), 5000U) << "its end is not in the last block: wrong";
+    EXPECT_TRUE(std::equal(exact->mono.begin(), exact->mono.end(), all->mono.begin()));
   }
 }
 

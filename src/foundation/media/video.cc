@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// MP4, WebM and Matroska through FFmpeg's libraries, versions 5.1 to 7. Everything that libavformat
-// reads comes from the file's bytes in memory: it can open nothing else.
+// The pictures of MP4, WebM and Matroska files.
 extern "C" {
-#include <libavcodec/avcodec.h>
-#include <libavformat/avformat.h>
 #include <libavutil/display.h>
 #include <libavutil/imgutils.h>
-#include <libavutil/log.h>
-#include <libavutil/mem.h>
-#include <libswscale/swscale.h>
 }
 
 #include <fmt/format.h>
@@ -19,94 +13,19 @@ extern "C" {
 #include <cmath>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <numeric>
 #include <utility>
 
 #include "foundation/media/formats.h"
+#include "foundation/media/libav.h"
 #include "foundation/media/media_limits.h"
 
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kMaxAllocation = 256UL << 20U;  // of libav: a header may claim any table
-constexpr int kMaxStreams = 32;
-constexpr int kReadBytes = 32 * 1024;
 constexpr AVRational kNanoseconds{1, 1'000'000'000};
 constexpr Duration kLongest = std::chrono::hours(24);
 constexpr Duration kShownAlone = std::chrono::milliseconds(40);  // a video of one frame
-
-void set_up_library() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    av_log_set_level(AV_LOG_QUIET);
-    av_max_alloc(kMaxAllocation);
-  });
-}
-
-std::string text_of(int error) {
-  char text[AV_ERROR_MAX_STRING_SIZE] = {};
-  av_strerror(error, text, sizeof text);
-  return text;
-}
-
-/// What libavformat reads from.
-struct Source {
-  std::span<const std::byte> bytes;
-  std::size_t at = 0;
-};
-
-int read_source(void* opaque, std::uint8_t* to, int size) {
-  Source& source = *static_cast<Source*>(opaque);
-  const std::size_t rest = source.bytes.size() - source.at;
-  if (rest == 0 || size <= 0) return AVERROR_EOF;
-  const std::size_t count = std::min(rest, static_cast<std::size_t>(size));
-  std::memcpy(to, source.bytes.data() + source.at, count);
-  source.at += count;
-  return static_cast<int>(count);
-}
-
-std::int64_t seek_source(void* opaque, std::int64_t offset, int whence) {
-  Source& source = *static_cast<Source*>(opaque);
-  const auto size = static_cast<std::int64_t>(source.bytes.size());
-  switch (whence & ~AVSEEK_FORCE) {
-    case AVSEEK_SIZE:
-      return size;
-    case SEEK_CUR:
-      offset += static_cast<std::int64_t>(source.at);
-      break;
-    case SEEK_END:
-      offset += size;
-      break;
-    default:
-      break;
-  }
-  if (offset < 0 || offset > size) return AVERROR(EINVAL);
-  source.at = static_cast<std::size_t>(offset);
-  return offset;
-}
-
-int open_nothing(AVFormatContext* /*context*/, AVIOContext** /*opened*/, const char* /*url*/,
-                 int /*flags*/, AVDictionary** /*options*/) {
-  return AVERROR(EPERM);
-}
-
-struct Free {
-  void operator()(AVFormatContext* context) const { avformat_close_input(&context); }
-  void operator()(AVIOContext* io) const {
-    av_freep(static_cast<void*>(&io->buffer));
-    avio_context_free(&io);
-  }
-  void operator()(AVCodecContext* context) const { avcodec_free_context(&context); }
-  void operator()(AVPacket* packet) const { av_packet_free(&packet); }
-  void operator()(AVFrame* frame) const { av_frame_free(&frame); }
-  void operator()(SwsContext* context) const { sws_freeContext(context); }
-  void operator()(AVCodecParserContext* parser) const { av_parser_close(parser); }
-};
-template <typename T>
-using Owned = std::unique_ptr<T, Free>;
-
-Error no_memory() { return {ErrorCode::kNoSpace, "no memory to decode a video"}; }
 
 bool is_known_codec(AVCodecID codec) {
   switch (codec) {
@@ -156,16 +75,15 @@ class VideoFile {
  public:
   static Result<std::unique_ptr<VideoFile>> open(const MediaFile& file, const MediaLimits& limits);
 
-  [[nodiscard]] const AVStream& stream() const { return *format_->streams[stream_]; }
+  [[nodiscard]] const AVStream& stream() const { return *opened_->context().streams[stream_]; }
   [[nodiscard]] std::uint32_t width() const { return to_size(width_); }
   [[nodiscard]] std::uint32_t height() const { return to_size(height_); }
   /// False: the file has ended.
   Result<bool> next(AVPacket& packet);
 
  private:
-  explicit VideoFile(const MediaFile& file) : file_(&file), source_{.bytes = file.bytes} {}
+  explicit VideoFile(const MediaFile& file) : file_(&file) {}
   static std::uint32_t to_size(int side) { return side > 0 ? static_cast<std::uint32_t>(side) : 0; }
-  Result<void> open_container();
   Result<void> choose_stream();
   /// H.264 and HEVC state the size of their pictures themselves, and recorders write another one
   /// into the container: Chrome the odd one that was asked for.
@@ -174,55 +92,27 @@ class VideoFile {
   Result<bool> read(AVPacket& packet);
 
   const MediaFile* file_;
-  Source source_;
-  Owned<AVIOContext> io_;
-  Owned<AVFormatContext> format_;
+  std::unique_ptr<LibavFile> opened_;
   unsigned stream_ = 0;
   int width_ = 0;
   int height_ = 0;
-  Owned<AVPacket> first_;  // read already; nullptr: none
+  OwnedAv<AVPacket> first_;  // read already; nullptr: none
 };
 
 Result<std::unique_ptr<VideoFile>> VideoFile::open(const MediaFile& file,
                                                    const MediaLimits& limits) {
-  set_up_library();
   std::unique_ptr<VideoFile> video(new VideoFile(file));
-  AFI_TRY_VOID(video->open_container());
+  AFI_TRY(video->opened_, LibavFile::open(file, nullptr));
   AFI_TRY_VOID(video->choose_stream());
   AFI_TRY_VOID(video->learn_size());
   AFI_TRY_VOID(video->check_size(limits));
   return video;
 }
 
-Result<void> VideoFile::open_container() {
-  auto* const buffer = static_cast<unsigned char*>(av_malloc(kReadBytes));
-  if (buffer == nullptr) return std::unexpected(no_memory());
-  io_.reset(avio_alloc_context(buffer, kReadBytes, 0, &source_, read_source, nullptr, seek_source));
-  if (io_ == nullptr) {
-    av_free(buffer);
-    return std::unexpected(no_memory());
-  }
-  AVFormatContext* context = avformat_alloc_context();
-  if (context == nullptr) return std::unexpected(no_memory());
-  context->pb = io_.get();
-  context->flags |= AVFMT_FLAG_CUSTOM_IO | AVFMT_FLAG_BITEXACT;
-  context->io_open = open_nothing;
-  context->max_streams = kMaxStreams;
-  const bool is_mp4 = sniff(file_->bytes) == FileFormat::kMp4;
-  const AVInputFormat* const format = av_find_input_format(is_mp4 ? "mov" : "matroska");
-  // On failure it frees the context.
-  const int opened = avformat_open_input(&context, nullptr, format, nullptr);
-  if (opened < 0) {
-    return corrupt(*file_, fmt::format("its header cannot be read: {}", text_of(opened)));
-  }
-  format_.reset(context);
-  return {};
-}
-
 Result<void> VideoFile::choose_stream() {
   bool found = false;
-  for (unsigned i = 0; i < format_->nb_streams; ++i) {
-    AVStream& stream = *format_->streams[i];
+  for (unsigned i = 0; i < opened_->context().nb_streams; ++i) {
+    AVStream& stream = *opened_->context().streams[i];
     const bool is_video = stream.codecpar->codec_type == AVMEDIA_TYPE_VIDEO &&
                           (stream.disposition & AV_DISPOSITION_ATTACHED_PIC) == 0;
     if (is_video && !found) {
@@ -233,8 +123,9 @@ Result<void> VideoFile::choose_stream() {
     }
   }
   if (!found) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{}: no video track among its {} tracks",
-                                                         file_->name, format_->nb_streams));
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: no video track among its {} tracks; a sound is sent as audio",
+                            file_->name, opened_->context().nb_streams));
   }
   const AVCodecID codec = stream().codecpar->codec_id;
   if (!is_known_codec(codec) || avcodec_find_decoder(codec) == nullptr) {
@@ -253,9 +144,9 @@ Result<void> VideoFile::learn_size() {
   height_ = parameters.height;
   if (parameters.codec_id != AV_CODEC_ID_H264 && parameters.codec_id != AV_CODEC_ID_HEVC) return {};
   first_.reset(av_packet_alloc());
-  const Owned<AVCodecParserContext> parser(av_parser_init(parameters.codec_id));
-  const Owned<AVCodecContext> context(avcodec_alloc_context3(nullptr));
-  if (first_ == nullptr || context == nullptr) return std::unexpected(no_memory());
+  const OwnedAv<AVCodecParserContext> parser(av_parser_init(parameters.codec_id));
+  const OwnedAv<AVCodecContext> context(avcodec_alloc_context3(nullptr));
+  if (first_ == nullptr || context == nullptr) return std::unexpected(no_libav_memory());
   AFI_TRY(const bool any, read(*first_));
   if (!any) first_.reset();
   if (!any || parser == nullptr) return {};
@@ -297,9 +188,9 @@ Result<bool> VideoFile::next(AVPacket& packet) {
 Result<bool> VideoFile::read(AVPacket& packet) {
   for (;;) {
     av_packet_unref(&packet);
-    const int read = av_read_frame(format_.get(), &packet);
+    const int read = av_read_frame(&opened_->context(), &packet);
     if (read == AVERROR_EOF) return false;
-    if (read < 0) return corrupt(*file_, fmt::format("it cannot be read on: {}", text_of(read)));
+    if (read < 0) return corrupt(*file_, fmt::format("it cannot be read on: {}", libav_text(read)));
     if (packet.stream_index != static_cast<int>(stream_)) continue;
     if ((packet.flags & AV_PKT_FLAG_CORRUPT) != 0) {
       return corrupt(*file_, "a frame is cut off or damaged");
@@ -311,8 +202,8 @@ Result<bool> VideoFile::read(AVPacket& packet) {
 /// When each frame is shown, in the stream's unit, in order of time.
 Result<std::vector<std::int64_t>> times_of(VideoFile& video, const MediaFile& file,
                                            const MediaLimits& limits) {
-  const Owned<AVPacket> packet(av_packet_alloc());
-  if (packet == nullptr) return std::unexpected(no_memory());
+  const OwnedAv<AVPacket> packet(av_packet_alloc());
+  if (packet == nullptr) return std::unexpected(no_libav_memory());
   const std::uint64_t pixels = std::uint64_t{video.width()} * video.height();
   const std::uint64_t most =
       std::min<std::uint64_t>(limits.max_video_frames, limits.max_decoded_pixels / pixels);
@@ -353,12 +244,12 @@ Result<Duration> length_of(const std::vector<std::int64_t>& times, AVRational ba
   return Duration(static_cast<std::int64_t>((shown + den / 2) / den));
 }
 
-Result<Owned<AVCodecContext>> open_decoder(const VideoFile& video, const MediaFile& file,
-                                           const MediaLimits& limits) {
+Result<OwnedAv<AVCodecContext>> open_decoder(const VideoFile& video, const MediaFile& file,
+                                             const MediaLimits& limits) {
   const AVCodecParameters& parameters = *video.stream().codecpar;
   const AVCodec* const codec = avcodec_find_decoder(parameters.codec_id);
-  Owned<AVCodecContext> decoder(avcodec_alloc_context3(codec));
-  if (decoder == nullptr) return std::unexpected(no_memory());
+  OwnedAv<AVCodecContext> decoder(avcodec_alloc_context3(codec));
+  if (decoder == nullptr) return std::unexpected(no_libav_memory());
   int done = avcodec_parameters_to_context(decoder.get(), &parameters);
   decoder->thread_count = 1;
   decoder->flags |= AV_CODEC_FLAG_BITEXACT;
@@ -366,8 +257,9 @@ Result<Owned<AVCodecContext>> open_decoder(const VideoFile& video, const MediaFi
   decoder->error_concealment = 0;
   decoder->max_pixels = static_cast<std::int64_t>(limits.max_pixels);
   decoder->pkt_timebase = video.stream().time_base;
+  const std::scoped_lock lock(libav_opening());
   if (done >= 0) done = avcodec_open2(decoder.get(), codec, nullptr);
-  if (done < 0) return corrupt(file, fmt::format("its decoder refuses it: {}", text_of(done)));
+  if (done < 0) return corrupt(file, fmt::format("its decoder refuses it: {}", libav_text(done)));
   return decoder;
 }
 
@@ -425,7 +317,7 @@ class ToRgb {
   }
 
  private:
-  Owned<SwsContext> context_;
+  OwnedAv<SwsContext> context_;
   std::vector<std::uint8_t> padded_;
 };
 
@@ -457,13 +349,13 @@ class VideoFrames final : public FrameSource {
   std::size_t next_ = 0;
   std::int64_t start_ = 0;
   std::unique_ptr<VideoFile> video_;
-  Owned<AVCodecContext> decoder_;
+  OwnedAv<AVCodecContext> decoder_;
   ToRgb to_rgb_;
-  Owned<AVPacket> packet_;
-  Owned<AVFrame> decoded_;
-  Owned<AVFrame> before_;  // the frame before `shown_`
-  Owned<AVFrame> shown_;   // the last one decoded
-  std::int64_t at_ = 0;    // its time
+  OwnedAv<AVPacket> packet_;
+  OwnedAv<AVFrame> decoded_;
+  OwnedAv<AVFrame> before_;  // the frame before `shown_`
+  OwnedAv<AVFrame> shown_;   // the last one decoded
+  std::int64_t at_ = 0;      // its time
   bool sent_all_ = false;
   bool ended_ = false;
 };
@@ -481,7 +373,7 @@ Result<std::unique_ptr<FrameSource>> VideoFrames::open(const MediaFile& file,
   frames->packet_.reset(av_packet_alloc());
   frames->decoded_.reset(av_frame_alloc());
   if (frames->packet_ == nullptr || frames->decoded_ == nullptr) {
-    return std::unexpected(no_memory());
+    return std::unexpected(no_libav_memory());
   }
   return frames;
 }
@@ -511,13 +403,13 @@ Result<void> VideoFrames::advance() {
       return {};
     }
     if (received != AVERROR(EAGAIN)) {
-      return corrupt(*file_, fmt::format("a frame cannot be decoded: {}", text_of(received)));
+      return corrupt(*file_, fmt::format("a frame cannot be decoded: {}", libav_text(received)));
     }
     AFI_TRY(const bool more, video_->next(*packet_));
     sent_all_ = !more;
     const int sent = avcodec_send_packet(decoder_.get(), more ? packet_.get() : nullptr);
     if (sent < 0) {
-      return corrupt(*file_, fmt::format("a frame cannot be decoded: {}", text_of(sent)));
+      return corrupt(*file_, fmt::format("a frame cannot be decoded: {}", libav_text(sent)));
     }
   }
   AFI_TRY_VOID(check(*decoded_));
@@ -525,7 +417,7 @@ Result<void> VideoFrames::advance() {
   std::swap(shown_, decoded_);
   at_ = shown_->best_effort_timestamp;
   if (decoded_ == nullptr) decoded_.reset(av_frame_alloc());
-  if (decoded_ == nullptr) return std::unexpected(no_memory());
+  if (decoded_ == nullptr) return std::unexpected(no_libav_memory());
   return {};
 }
 

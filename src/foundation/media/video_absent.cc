@@ -28,4 +28,20 @@ Result<std::unique_ptr<FrameSource>> open_video_frames(const MediaFile& file,
 
 std::string video_decoder() { return "none"; }
 
+Result<SoundHeader> read_coded_header(const MediaFile& file, const MediaLimits& /*limits*/) {
+  return unsupported(file,
+                     "this build reads sounds of WAV, FLAC, MP3 and AIFF files only; build it "
+                     "with AFTERIMAGE_VIDEO, or send one of these");
+}
+
+Result<Samples> decode_coded(const MediaFile& file, const SoundHeader& /*header*/,
+                             const MediaLimits& limits) {
+  AFI_TRY_VOID(read_coded_header(file, limits));
+  return corrupt(file, "not decoded");
+}
+
+bool has_pictures(const MediaFile& /*file*/) { return true; }
+
+std::string coded_sound_decoder() { return "none"; }
+
 }  // namespace afterimage

@@ -45,8 +45,17 @@ std::string media_type_of(std::string_view bytes, std::string_view declared) {
       return "audio/flac";
     case FileFormat::kMp3:
       return "audio/mpeg";
+    case FileFormat::kOgg:
+      return "audio/ogg";
+    case FileFormat::kAiff:
+      return "audio/aiff";
+    case FileFormat::kAmr:
+      return "audio/amr";
+    case FileFormat::kAac:
+      return "audio/aac";
     case FileFormat::kMp4:
-      return "video/mp4";
+      return modality_of(std::as_bytes(std::span(bytes))) == Modality::kAudio ? "audio/mp4"
+                                                                              : "video/mp4";
     case FileFormat::kPpm:
       return "image/x-portable-pixmap";
     case FileFormat::kPdf:

@@ -452,6 +452,19 @@ FileContent make_wav_float(const std::vector<float>& samples, std::uint32_t rate
   return make_sound(samples, rate_hz, channels, SF_FORMAT_WAV | SF_FORMAT_FLOAT);
 }
 
+FileContent make_aiff(const std::vector<float>& samples, std::uint32_t rate_hz,
+                      std::uint32_t channels, AiffKind kind) {
+  const int coding = kind == AiffKind::kFloat    ? SF_FORMAT_FLOAT
+                     : kind == AiffKind::kLittle ? SF_ENDIAN_LITTLE | SF_FORMAT_PCM_16
+                                                 : SF_FORMAT_PCM_16;
+  return make_sound(samples, rate_hz, channels, SF_FORMAT_AIFF | coding);
+}
+
+FileContent make_adpcm(const std::vector<float>& samples, std::uint32_t rate_hz, bool ima) {
+  return make_sound(samples, rate_hz, 1,
+                    SF_FORMAT_WAV | (ima ? SF_FORMAT_IMA_ADPCM : SF_FORMAT_MS_ADPCM));
+}
+
 FileContent make_flac(const std::vector<float>& samples, std::uint32_t rate_hz,
                       std::uint32_t channels) {
   return make_sound(samples, rate_hz, channels, SF_FORMAT_FLAC | SF_FORMAT_PCM_16);

@@ -1,0 +1,590 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+//
+// Compressed sounds through FFmpeg's decoders: Opus, Vorbis, AAC, ALAC, FLAC and AMR in Ogg, MP4, WebM,
+// Matroska and files of their own. Which samples are the sound follows from the file, not from the
+// libraries, whose versions differ in what they cut off.
+extern "C" {
+#include <libavcodec/vorbis_parser.h>
+#include <libavutil/cpu.h>
+}
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "foundation/media/cursor.h"
+#include "foundation/media/formats.h"
+#include "foundation/media/libav.h"
+#include "foundation/media/media_limits.h"
+#include "foundation/media/sound_packets.h"
+
+namespace afterimage {
+namespace {
+
+constexpr int kPacketsUntilSound = 16;  // a decoder may need some before its first samples
+
+AVCodecID codec_of(SoundCodec codec) {
+  switch (codec) {
+    case SoundCodec::kOpus:
+      return AV_CODEC_ID_OPUS;
+    case SoundCodec::kVorbis:
+      return AV_CODEC_ID_VORBIS;
+    case SoundCodec::kFlac:
+      return AV_CODEC_ID_FLAC;
+    case SoundCodec::kAac:
+      return AV_CODEC_ID_AAC;
+    case SoundCodec::kAmrNarrow:
+      return AV_CODEC_ID_AMR_NB;
+    case SoundCodec::kAmrWide:
+      return AV_CODEC_ID_AMR_WB;
+  }
+  return AV_CODEC_ID_NONE;
+}
+
+bool is_read(AVCodecID codec, bool in_mp4) {
+  switch (codec) {
+    case AV_CODEC_ID_OPUS:
+    case AV_CODEC_ID_AAC:
+      return true;
+    case AV_CODEC_ID_VORBIS:
+    case AV_CODEC_ID_PCM_F32LE:
+    case AV_CODEC_ID_PCM_S16LE:
+      return !in_mp4;
+    case AV_CODEC_ID_ALAC:
+    case AV_CODEC_ID_FLAC:
+    case AV_CODEC_ID_AMR_NB:
+    case AV_CODEC_ID_AMR_WB:
+      return in_mp4;
+    default:
+      return false;
+  }
+}
+
+/// A sound in any of the files, ready to be decoded from its first packet.
+struct CodedSound {
+  OwnedAv<AVCodecParameters> parameters;
+  std::uint64_t before = 0;              // samples at its beginning that are not of the sound
+  std::optional<std::uint64_t> samples;  // of the sound; nullopt: all that its packets hold
+  std::unique_ptr<SoundPackets> packets;
+};
+
+/// The first sound track of an MP4, WebM or Matroska file.
+class Track final : public SoundPackets {
+ public:
+  static Result<std::unique_ptr<Track>> open(const MediaFile& file);
+
+  Result<bool> next(std::span<const std::byte>& packet) override {
+    for (;;) {
+      av_packet_unref(packet_.get());
+      const int read = av_read_frame(&opened_->context(), packet_.get());
+      if (read == AVERROR_EOF) return false;
+      if (read < 0) {
+        return corrupt(*file_, fmt::format("it cannot be read on: {}", libav_text(read)));
+      }
+      if (packet_->stream_index != stream_) continue;
+      if ((packet_->flags & AV_PKT_FLAG_CORRUPT) != 0) {
+        return corrupt(*file_, "a part of its sound is cut off or damaged");
+      }
+      packet = std::as_bytes(std::span(packet_->data, static_cast<std::size_t>(packet_->size)));
+      return true;
+    }
+  }
+  [[nodiscard]] const AVStream& stream() const { return *opened_->context().streams[stream_]; }
+  [[nodiscard]] const AVPacket& packet() const { return *packet_; }
+  /// Samples at the end of the last packet that are not of the sound.
+  [[nodiscard]] std::uint32_t padding() const {
+    std::size_t size = 0;
+    const std::uint8_t* const data =
+        av_packet_get_side_data(packet_.get(), AV_PKT_DATA_SKIP_SAMPLES, &size);
+    if (data == nullptr || size < 10) return 0;
+    ByteCursor cursor(std::as_bytes(std::span(data, size)));
+    cursor.take(4);
+    return cursor.little(4);
+  }
+
+ private:
+  explicit Track(const MediaFile& file) : file_(&file) {}
+
+  const MediaFile* file_;
+  std::unique_ptr<LibavFile> opened_;
+  OwnedAv<AVPacket> packet_;
+  int stream_ = -1;
+};
+
+Result<std::unique_ptr<Track>> Track::open(const MediaFile& file) {
+  std::unique_ptr<Track> track(new Track(file));
+  AVDictionary* options = nullptr;
+  const bool in_mp4 = sniff(file.bytes) == FileFormat::kMp4;
+  if (in_mp4) av_dict_set(&options, "ignore_editlist", "1", 0);
+  AFI_TRY(track->opened_, LibavFile::open(file, options));
+  const AVFormatContext& context = track->opened_->context();
+  for (unsigned i = 0; i < context.nb_streams; ++i) {
+    AVStream& stream = *context.streams[i];
+    if (stream.codecpar->codec_type == AVMEDIA_TYPE_AUDIO && track->stream_ < 0) {
+      track->stream_ = static_cast<int>(i);
+    } else {
+      stream.discard = AVDISCARD_ALL;
+    }
+  }
+  if (track->stream_ < 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: no sound among its {} tracks", file.name, context.nb_streams));
+  }
+  const AVCodecID codec = track->stream().codecpar->codec_id;
+  if (!is_read(codec, in_mp4)) {
+    return unsupported(
+        file, fmt::format("a sound coded as \"{}\"; Opus and AAC are read, in MP4 also ALAC, FLAC "
+                          "and AMR, in WebM and Matroska also Vorbis and PCM",
+                          avcodec_get_name(codec)));
+  }
+  const AVRational base = track->stream().time_base;
+  if (base.num <= 0 || base.den <= 0) return corrupt(file, "a sound without a unit of time");
+  track->packet_.reset(av_packet_alloc());
+  if (track->packet_ == nullptr) return std::unexpected(no_libav_memory());
+  return track;
+}
+
+/// A decoder that computes in plain C, so that its samples are the same on every machine: those of the
+/// processor's vector instructions differ in the last bits.
+class Decoder {
+ public:
+  /// Opens it and decodes the first samples, for decoders choose some of their code only then.
+  static Result<Decoder> start(const MediaFile& file, CodedSound& sound);
+
+  [[nodiscard]] std::uint32_t rate_hz() const { return rate_hz_; }
+  [[nodiscard]] std::uint32_t channels() const { return channels_; }
+  /// Of each channel in the first frame.
+  [[nodiscard]] std::uint64_t first_samples() const { return first_samples_; }
+
+  /// The next samples, interleaved; empty: there are no more.
+  Result<std::span<const float>> next();
+
+ private:
+  Decoder(const MediaFile& file, CodedSound& sound) : file_(&file), sound_(&sound) {}
+  Result<void> open();
+  /// Decodes one frame into `block_`; empties it at the end.
+  Result<void> decode();
+  Result<void> take();
+  [[nodiscard]] std::unexpected<Error> damaged(int error) const {
+    return corrupt(*file_,
+                   fmt::format("a part of its sound cannot be decoded: {}", libav_text(error)));
+  }
+
+  const MediaFile* file_;
+  CodedSound* sound_;
+  OwnedAv<AVCodecContext> context_;
+  OwnedAv<AVPacket> packet_;
+  OwnedAv<AVFrame> frame_;
+  std::vector<float> block_;
+  std::uint32_t rate_hz_ = 0;
+  std::uint32_t channels_ = 0;
+  std::uint64_t first_samples_ = 0;
+  int sent_ = 0;
+  bool sent_all_ = false;
+  bool is_first_ = true;
+};
+
+Result<Decoder> Decoder::start(const MediaFile& file, CodedSound& sound) {
+  set_up_libav();
+  Decoder decoder(file, sound);
+  const std::scoped_lock lock(libav_opening());
+  av_force_cpu_flags(0);
+  auto done = decoder.open();
+  if (done.has_value()) done = decoder.decode();
+  av_force_cpu_flags(-1);
+  if (!done.has_value()) return std::unexpected(done.error());
+  if (decoder.block_.empty()) return corrupt(file, "none of its sound can be decoded");
+  decoder.first_samples_ = decoder.block_.size() / decoder.channels_;
+  return decoder;
+}
+
+Result<void> Decoder::open() {
+  const AVCodecParameters& parameters = *sound_->parameters;
+  const AVCodec* const codec = avcodec_find_decoder(parameters.codec_id);
+  if (codec == nullptr) {
+    return unsupported(*file_,
+                       fmt::format("a sound coded as \"{}\", for which this build of FFmpeg "
+                                   "has no decoder",
+                                   avcodec_get_name(parameters.codec_id)));
+  }
+  context_.reset(avcodec_alloc_context3(codec));
+  packet_.reset(av_packet_alloc());
+  frame_.reset(av_frame_alloc());
+  if (context_ == nullptr || packet_ == nullptr || frame_ == nullptr) {
+    return std::unexpected(no_libav_memory());
+  }
+  int done = avcodec_parameters_to_context(context_.get(), &parameters);
+  context_->thread_count = 1;
+  context_->flags |= AV_CODEC_FLAG_BITEXACT;
+  context_->flags2 |= AV_CODEC_FLAG2_SKIP_MANUAL;  // we cut off what is not of the sound
+  context_->err_recognition = AV_EF_EXPLODE | AV_EF_CRCCHECK;
+  if (done >= 0) done = avcodec_open2(context_.get(), codec, nullptr);
+  if (done < 0) {
+    return corrupt(*file_, fmt::format("its decoder refuses it: {}", libav_text(done)));
+  }
+  return {};
+}
+
+template <typename T>
+float as_float(T sample) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<float>(sample);
+  } else {
+    constexpr double kFull = -static_cast<double>(std::numeric_limits<T>::min());
+    return static_cast<float>(static_cast<double>(sample) / kFull);
+  }
+}
+
+/// Appends the samples of a frame, interleaved.
+template <typename T>
+void append(const AVFrame& frame, std::size_t channels, bool planar, std::vector<float>& to) {
+  const auto count = static_cast<std::size_t>(frame.nb_samples);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t channel = 0; channel < channels; ++channel) {
+      T sample{};
+      const std::uint8_t* const plane = frame.extended_data[planar ? channel : 0];
+      const std::size_t at = planar ? i : i * channels + channel;
+      std::memcpy(&sample, plane + at * sizeof(T), sizeof(T));
+      to.push_back(as_float(sample));
+    }
+  }
+}
+
+Result<void> Decoder::take() {
+  const auto rate = static_cast<std::uint32_t>(std::max(frame_->sample_rate, 0));
+  const auto channels = static_cast<std::uint32_t>(std::max(frame_->ch_layout.nb_channels, 0));
+  if (rate == 0 || channels == 0) return corrupt(*file_, "a sound without a rate or channels");
+  if (rate_hz_ == 0) {
+    rate_hz_ = rate;
+    channels_ = channels;
+  }
+  if (rate != rate_hz_ || channels != channels_) {
+    return unsupported(*file_, "a sound whose rate or channels change");
+  }
+  if ((frame_->flags & AV_FRAME_FLAG_CORRUPT) != 0 || frame_->decode_error_flags != 0) {
+    return corrupt(*file_, "a part of its sound is damaged");
+  }
+  const auto format = static_cast<AVSampleFormat>(frame_->format);
+  const bool planar = av_sample_fmt_is_planar(format) != 0;
+  switch (av_get_packed_sample_fmt(format)) {
+    case AV_SAMPLE_FMT_S16:
+      append<std::int16_t>(*frame_, channels, planar, block_);
+      return {};
+    case AV_SAMPLE_FMT_S32:
+      append<std::int32_t>(*frame_, channels, planar, block_);
+      return {};
+    case AV_SAMPLE_FMT_FLT:
+      append<float>(*frame_, channels, planar, block_);
+      return {};
+    default:
+      return unsupported(*file_, "samples of another kind than 16, 32 bits and float");
+  }
+}
+
+Result<void> Decoder::decode() {
+  block_.clear();
+  while (block_.empty()) {
+    const int received = avcodec_receive_frame(context_.get(), frame_.get());
+    if (received >= 0) {
+      AFI_TRY_VOID(take());
+      continue;
+    }
+    if (received == AVERROR_EOF || (received == AVERROR(EAGAIN) && sent_all_)) return {};
+    if (received != AVERROR(EAGAIN)) return damaged(received);
+    if (rate_hz_ == 0 && sent_ == kPacketsUntilSound) return {};
+    std::span<const std::byte> bytes;
+    AFI_TRY(const bool more, sound_->packets->next(bytes));
+    sent_all_ = !more;
+    av_packet_unref(packet_.get());
+    if (more) {
+      if (bytes.empty() || bytes.size() > std::size_t{1} << 24U) {
+        return corrupt(*file_, "a part of its sound is empty or too long");
+      }
+      if (av_new_packet(packet_.get(), static_cast<int>(bytes.size())) < 0) {
+        return std::unexpected(no_libav_memory());
+      }
+      std::memcpy(packet_->data, bytes.data(), bytes.size());
+      ++sent_;
+    }
+    const int sent = avcodec_send_packet(context_.get(), more ? packet_.get() : nullptr);
+    if (sent < 0) return damaged(sent);
+  }
+  return {};
+}
+
+Result<std::span<const float>> Decoder::next() {
+  if (!std::exchange(is_first_, false)) AFI_TRY_VOID(decode());
+  return std::span<const float>(block_);
+}
+
+Result<OwnedAv<AVCodecParameters>> parameters_of(const SoundStream& stream) {
+  OwnedAv<AVCodecParameters> parameters(avcodec_parameters_alloc());
+  if (parameters == nullptr) return std::unexpected(no_libav_memory());
+  parameters->codec_type = AVMEDIA_TYPE_AUDIO;
+  parameters->codec_id = codec_of(stream.codec);
+  const std::size_t size = stream.setup.size();
+  if (size > 0) {
+    parameters->extradata =
+        static_cast<std::uint8_t*>(av_mallocz(size + AV_INPUT_BUFFER_PADDING_SIZE));
+    if (parameters->extradata == nullptr) return std::unexpected(no_libav_memory());
+    std::memcpy(parameters->extradata, stream.setup.data(), size);
+    parameters->extradata_size = static_cast<int>(size);
+  }
+  ByteCursor head(stream.setup);
+  std::uint32_t channels = 1;
+  if (stream.codec == SoundCodec::kOpus) {
+    head.take(9);
+    channels = head.big(1);
+    parameters->sample_rate = 48'000;
+  }
+  if (stream.codec == SoundCodec::kAmrNarrow) parameters->sample_rate = 8'000;
+  if (stream.codec == SoundCodec::kAmrWide) parameters->sample_rate = 16'000;
+  if (channels > 0 && stream.codec != SoundCodec::kAac && stream.codec != SoundCodec::kVorbis &&
+      stream.codec != SoundCodec::kFlac) {
+    av_channel_layout_default(&parameters->ch_layout, static_cast<int>(channels));
+  }
+  return parameters;
+}
+
+Result<CodedSound> open_stream(const MediaFile& file, bool whole) {
+  SoundStream stream;
+  switch (sniff(file.bytes)) {
+    case FileFormat::kOgg: {
+      AFI_TRY(stream, open_ogg(file, whole));
+      break;
+    }
+    case FileFormat::kAmr: {
+      AFI_TRY(stream, open_amr(file));
+      break;
+    }
+    default: {
+      AFI_TRY(stream, open_adts(file));
+      break;
+    }
+  }
+  CodedSound sound{.parameters = nullptr,
+                   .before = stream.before,
+                   .samples = stream.samples,
+                   .packets = nullptr};
+  AFI_TRY(sound.parameters, parameters_of(stream));
+  sound.packets = std::move(stream.packets);
+  return sound;
+}
+
+Result<CodedSound> open_track(const MediaFile& file) {
+  AFI_TRY(auto track, Track::open(file));
+  CodedSound sound;
+  sound.parameters.reset(avcodec_parameters_alloc());
+  if (sound.parameters == nullptr ||
+      avcodec_parameters_copy(sound.parameters.get(), track->stream().codecpar) < 0) {
+    return std::unexpected(no_libav_memory());
+  }
+  sound.packets = std::move(track);
+  return sound;
+}
+
+/// How many samples packets hold, without decoding them.
+class PacketCounter {
+ public:
+  PacketCounter(const AVCodecParameters& parameters, const Decoder& decoder)
+      : codec_(parameters.codec_id), each_(decoder.first_samples()), channels_(decoder.channels()) {
+    if (codec_ == AV_CODEC_ID_VORBIS) {
+      vorbis_.reset(av_vorbis_parse_init(parameters.extradata, parameters.extradata_size));
+    }
+  }
+  /// 0: it has none, or is damaged.
+  std::uint64_t count(std::span<const std::byte> packet) {
+    switch (codec_) {
+      case AV_CODEC_ID_OPUS:
+        return opus_samples(packet);
+      case AV_CODEC_ID_PCM_F32LE:
+        return packet.size() / sizeof(float) / channels_;
+      case AV_CODEC_ID_PCM_S16LE:
+        return packet.size() / sizeof(std::int16_t) / channels_;
+      case AV_CODEC_ID_VORBIS: {
+        if (vorbis_ == nullptr) return 0;
+        const int samples = av_vorbis_parse_frame(vorbis_.get(), as_octets(packet),
+                                                  static_cast<int>(packet.size()));
+        const bool first = std::exchange(is_first_, false);  // only the next one's overlap
+        return first || samples < 0 ? 0 : static_cast<std::uint64_t>(samples);
+      }
+      default:
+        return each_;
+    }
+  }
+
+ private:
+  struct FreeParser {
+    void operator()(AVVorbisParseContext* parser) const { av_vorbis_parse_free(&parser); }
+  };
+  AVCodecID codec_;
+  std::uint64_t each_;
+  std::uint64_t channels_;
+  std::unique_ptr<AVVorbisParseContext, FreeParser> vorbis_;
+  bool is_first_ = true;
+};
+
+/// Sets `before` and `samples` of a sound in MP4: the media, or the part of it that the edit list shows.
+Result<void> measure_mp4(const MediaFile& file, const Decoder& decoder, std::uint64_t most,
+                         CodedSound& sound) {
+  AFI_TRY(const auto track, Track::open(file));
+  const AVRational base = track->stream().time_base;
+  const AVRational rate{1, static_cast<int>(decoder.rate_hz())};
+  const auto each = static_cast<std::int64_t>(decoder.first_samples());
+  std::optional<std::int64_t> start;
+  std::int64_t media = 0;
+  const std::int64_t longest = av_rescale_q(static_cast<std::int64_t>(most), rate, base);
+  for (std::span<const std::byte> packet;;) {
+    AFI_TRY(const bool more, track->next(packet));
+    if (!more || media > longest) break;
+    if (!start.has_value()) start = track->packet().pts;
+    const std::int64_t stated = track->packet().duration;  // fragments may leave out the first one
+    media += stated > 0 ? stated : av_rescale_q(each, rate, base);
+  }
+  std::int64_t begin = 0;
+  std::int64_t end = media;
+  const auto edit = edit_of_sound(file.bytes);
+  if (edit.has_value()) {
+    if (!edit->is_simple) {
+      return unsupported(file, "a sound whose edit list joins several pieces or changes its speed");
+    }
+    if (edit->begin > static_cast<std::uint64_t>(media) || edit->length > UINT32_MAX) {
+      return corrupt(file, "an edit list that begins after the end of the sound");
+    }
+    begin = static_cast<std::int64_t>(edit->begin);
+    if (start.has_value() && *start != AV_NOPTS_VALUE && *start > 0) {
+      begin = std::max<std::int64_t>(begin - *start, 0);
+    }
+    if (edit->length != 0) {
+      const AVRational movie{
+          1, static_cast<int>(std::min<std::uint32_t>(edit->movie_unit, INT32_MAX))};
+      const std::int64_t shown = av_rescale_q(static_cast<std::int64_t>(edit->length), movie, base);
+      // A movie counts milliseconds, as a rule: an end within one of the media's end is that.
+      const std::int64_t unit = av_rescale_q_rnd(1, movie, base, AV_ROUND_UP);
+      if (begin + shown + unit < end) end = begin + shown;
+    }
+  }
+  sound.before = static_cast<std::uint64_t>(av_rescale_q(begin, base, rate));
+  const std::int64_t last = av_rescale_q(end, base, rate);
+  sound.samples = static_cast<std::uint64_t>(std::max<std::int64_t>(last, 0)) - sound.before;
+  if (std::cmp_less(last, sound.before)) return corrupt(file, "a sound that ends before it begins");
+  return {};
+}
+
+/// Sets `before` and `samples` of a sound in WebM or Matroska.
+Result<void> measure_matroska(const MediaFile& file, const Decoder& decoder, std::uint64_t most,
+                              CodedSound& sound) {
+  AFI_TRY(const auto track, Track::open(file));
+  const AVCodecParameters& parameters = *track->stream().codecpar;
+  PacketCounter counter(parameters, decoder);
+  std::uint64_t coded = 0;
+  std::uint64_t padding = 0;
+  for (std::span<const std::byte> packet;;) {
+    AFI_TRY(const bool more, track->next(packet));
+    if (!more || coded > most) break;
+    coded += counter.count(packet);
+    padding += track->padding();
+  }
+  sound.before = static_cast<std::uint64_t>(std::max(parameters.initial_padding, 0));
+  if (sound.before == 0 && parameters.codec_id == AV_CODEC_ID_OPUS &&
+      parameters.extradata_size >= 12) {  // as the encoder says, if the container does not
+    ByteCursor head(std::as_bytes(std::span(parameters.extradata, 12)));
+    head.take(10);
+    sound.before = head.little(2);
+  }
+  if (sound.before + padding > coded) return corrupt(file, "a sound that is all padding");
+  sound.samples = coded - sound.before - padding;
+  return {};
+}
+
+/// The file's sound with its length, and a decoder that has begun with it.
+struct Measured {
+  std::unique_ptr<CodedSound> sound;  // the decoder points to it
+  std::unique_ptr<Decoder> decoder;
+};
+
+Result<Measured> measure(const MediaFile& file, const MediaLimits& limits, bool whole) {
+  const FileFormat format = sniff(file.bytes);
+  const bool in_container = is_video_file(format);
+  if (in_container) AFI_TRY_VOID(check_container(file));
+  auto opened = in_container ? open_track(file) : open_stream(file, whole);
+  if (!opened.has_value()) return std::unexpected(opened.error());
+  Measured measured{.sound = std::make_unique<CodedSound>(*std::move(opened)), .decoder = nullptr};
+  CodedSound& sound = *measured.sound;
+  AFI_TRY(Decoder decoder, Decoder::start(file, sound));
+  measured.decoder = std::make_unique<Decoder>(std::move(decoder));
+  // More than is allowed is not counted to its end.
+  const std::uint64_t most =
+      2 * limits.max_samples + 2 * std::uint64_t{measured.decoder->rate_hz()};
+  if (format == FileFormat::kMp4) {
+    AFI_TRY_VOID(measure_mp4(file, *measured.decoder, most, sound));
+  } else if (format == FileFormat::kMatroska) {
+    AFI_TRY_VOID(measure_matroska(file, *measured.decoder, most, sound));
+  } else if (!sound.samples.has_value()) {
+    AFI_TRY(const CodedSound counted, open_stream(file, false));
+    std::uint64_t coded = 0;
+    for (std::span<const std::byte> packet; coded <= most;) {
+      AFI_TRY(const bool more, counted.packets->next(packet));
+      if (!more) break;
+      coded += measured.decoder->first_samples();
+    }
+    sound.samples = coded;
+  }
+  if (sound.before > limits.max_samples) {
+    return fail(
+        ErrorCode::kLimitExceeded,
+        fmt::format("{}: its sound begins {} samples after the file's; at most {} are decoded",
+                    file.name, sound.before, limits.max_samples));
+  }
+  return measured;
+}
+
+}  // namespace
+
+Result<SoundHeader> read_coded_header(const MediaFile& file, const MediaLimits& limits) {
+  AFI_TRY(const Measured measured, measure(file, limits, false));
+  return SoundHeader{.format = sniff(file.bytes),
+                     .sample_rate_hz = measured.decoder->rate_hz(),
+                     .channels = measured.decoder->channels(),
+                     .samples = *measured.sound->samples};
+}
+
+Result<Samples> decode_coded(const MediaFile& file, const SoundHeader& header,
+                             const MediaLimits& limits) {
+  AFI_TRY(const Measured measured, measure(file, limits, true));
+  const std::uint64_t end = measured.sound->before + header.samples;
+  Samples samples{.sample_rate_hz = header.sample_rate_hz, .mono = {}};
+  while (samples.mono.size() < end) {
+    AFI_TRY(const std::span<const float> block, measured.decoder->next());
+    if (block.empty()) break;
+    if (!append_mono(block, header.channels, samples.mono)) {
+      return corrupt(file, "a sample that is not a number");
+    }
+  }
+  if (samples.mono.size() < end) {
+    return corrupt(file, fmt::format("it declares {} samples; only {} could be read", end,
+                                     samples.mono.size()));
+  }
+  samples.mono.resize(end);
+  samples.mono.erase(samples.mono.begin(),
+                     samples.mono.begin() + static_cast<std::ptrdiff_t>(measured.sound->before));
+  return samples;
+}
+
+bool has_pictures(const MediaFile& file) {
+  const auto opened = LibavFile::open(file, nullptr);
+  if (!opened.has_value()) return true;
+  const AVFormatContext& context = (*opened)->context();
+  return std::ranges::any_of(std::span(context.streams, context.nb_streams), [](const AVStream* s) {
+    return s->codecpar->codec_type == AVMEDIA_TYPE_VIDEO &&
+           (s->disposition & AV_DISPOSITION_ATTACHED_PIC) == 0;
+  });
+}
+
+std::string coded_sound_decoder() { return fmt::format("lavc {}, plain", avcodec_version()); }
+
+}  // namespace afterimage

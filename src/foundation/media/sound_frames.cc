@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+//
+// Sounds that are rows of frames: AMR, and AAC with ADTS headers. And the edit list of MP4.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "foundation/media/cursor.h"
+#include "foundation/media/formats.h"
+#include "foundation/media/sound_packets.h"
+
+namespace afterimage {
+namespace {
+
+constexpr std::string_view kNarrow = "#!AMR\n";
+constexpr std::string_view kWide = "#!AMR-WB\n";
+
+/// Bytes of a frame with its first one; 0: no frame begins with it.
+std::size_t amr_frame(std::byte first, bool wide) {
+  static constexpr std::array<std::uint8_t, 16> kSizes = {13, 14, 16, 18, 20, 21, 27, 32,
+                                                          6,  0,  0,  0,  0,  0,  0,  1};
+  static constexpr std::array<std::uint8_t, 16> kWideSizes = {18, 24, 33, 37, 41, 47, 51, 59,
+                                                              61, 6,  0,  0,  0,  0,  1,  1};
+  const auto kind = (std::to_integer<std::uint32_t>(first) >> 3U) & 15U;
+  const bool has_padding = (std::to_integer<std::uint32_t>(first) & 0x83U) != 0;  // must be zero
+  return has_padding ? 0 : wide ? kWideSizes[kind] : kSizes[kind];
+}
+
+/// Bytes of a frame with its header; 0: none begins here, or it holds several blocks.
+std::size_t adts_frame(std::span<const std::byte> bytes) {
+  ByteCursor cursor(bytes);
+  const std::uint32_t head = cursor.big(4);
+  const std::uint32_t rest = cursor.big(3);
+  if (cursor.ended_early() || head >> 20U != 0xFFF || ((head >> 17U) & 3U) != 0) return 0;
+  if (((head >> 10U) & 15U) > 12) return 0;  // no such rate
+  const std::size_t size = ((head & 3U) << 11U) | (rest >> 13U);
+  const bool has_checksum = ((head >> 16U) & 1U) == 0;
+  return (rest & 3U) == 0 && size > (has_checksum ? 9U : 7U) ? size : 0;
+}
+
+/// Frames one behind the other, each of which says its length.
+class FrameRow final : public SoundPackets {
+ public:
+  using Size = std::size_t (*)(std::span<const std::byte>);
+  FrameRow(const MediaFile& file, std::size_t begin, Size size)
+      : file_(&file), rest_(file.bytes.subspan(begin)), size_(size) {}
+
+  Result<bool> next(std::span<const std::byte>& packet) override {
+    if (rest_.empty()) return false;
+    const std::size_t size = size_(rest_);
+    const std::size_t at = file_->bytes.size() - rest_.size();
+    if (size == 0) return corrupt(*file_, fmt::format("no frame of its sound at byte {}", at));
+    if (size > rest_.size()) {
+      return corrupt(*file_, fmt::format("it ends within the frame at byte {}", at));
+    }
+    packet = rest_.first(size);
+    rest_ = rest_.subspan(size);
+    return true;
+  }
+
+ private:
+  const MediaFile* file_;
+  std::span<const std::byte> rest_;
+  Size size_;
+};
+
+/// A box of an MP4 file.
+struct Box {
+  std::string_view type;
+  std::span<const std::byte> body;
+};
+
+/// False: there are no more.
+bool take_box(ByteCursor& cursor, Box& box) {
+  if (cursor.rest().size() < 8) return false;
+  std::uint64_t size = cursor.big(4);
+  box.type = as_text(cursor.take(4));
+  std::uint64_t head = 8;
+  if (size == 1) {
+    size = std::uint64_t{cursor.big(4)} << 32U;
+    size |= cursor.big(4);
+    head = 16;
+  }
+  if (size == 0) size = head + cursor.rest().size();
+  if (cursor.ended_early() || size < head) return false;
+  box.body = cursor.take(size - head);
+  return !cursor.ended_early();
+}
+
+std::span<const std::byte> find_box(std::span<const std::byte> within, std::string_view path) {
+  while (!path.empty()) {
+    const std::string_view type = path.substr(0, 4);
+    path.remove_prefix(std::min<std::size_t>(path.size(), 5));
+    ByteCursor cursor(within);
+    Box box;
+    bool found = false;
+    while (!found && take_box(cursor, box)) found = box.type == type;
+    if (!found) return {};
+    within = box.body;
+  }
+  return within;
+}
+
+/// Ticks a second, of an "mvhd" or "mdhd" box.
+std::uint32_t unit_of(std::span<const std::byte> head) {
+  ByteCursor cursor(head);
+  const bool is_long = cursor.big(1) == 1;
+  cursor.take(3);
+  cursor.take(is_long ? 16 : 8);  // made and changed
+  return cursor.big(4);
+}
+
+std::uint64_t number(ByteCursor& cursor, bool is_long) {
+  if (!is_long) return cursor.big(4);
+  const std::uint64_t high = cursor.big(4);
+  return high << 32U | cursor.big(4);
+}
+
+/// Reads an "elst" box into `edit`.
+void read_edits(std::span<const std::byte> list, Mp4Edit& edit) {
+  ByteCursor cursor(list);
+  const bool is_long = cursor.big(1) == 1;
+  cursor.take(3);
+  const std::uint32_t count = cursor.big(4);
+  bool found = false;
+  for (std::uint32_t i = 0; i < count && !cursor.ended_early(); ++i) {
+    const std::uint64_t length = number(cursor, is_long);
+    const std::uint64_t begin = number(cursor, is_long);
+    const std::uint32_t speed = cursor.big(4);
+    if (begin == (is_long ? UINT64_MAX : UINT32_MAX)) continue;  // a pause before it
+    edit.is_simple = edit.is_simple && !found && speed == 0x10000U;
+    edit.begin = begin;
+    edit.length = length;
+    found = true;
+  }
+  if (cursor.ended_early()) edit.is_simple = false;
+}
+
+}  // namespace
+
+Result<SoundStream> open_amr(const MediaFile& file) {
+  const bool wide = as_text(file.bytes).starts_with(kWide);
+  SoundStream stream{.codec = wide ? SoundCodec::kAmrWide : SoundCodec::kAmrNarrow};
+  const FrameRow::Size narrow_size = [](auto bytes) { return amr_frame(bytes[0], false); };
+  const FrameRow::Size wide_size = [](auto bytes) { return amr_frame(bytes[0], true); };
+  stream.packets = std::make_unique<FrameRow>(file, wide ? kWide.size() : kNarrow.size(),
+                                              wide ? wide_size : narrow_size);
+  return stream;
+}
+
+Result<SoundStream> open_adts(const MediaFile& file) {
+  SoundStream stream{.codec = SoundCodec::kAac};
+  stream.packets = std::make_unique<FrameRow>(file, leading_tags(file.bytes), adts_frame);
+  return stream;
+}
+
+bool is_adts(std::span<const std::byte> file) {
+  const std::size_t first = adts_frame(file);
+  if (first == 0 || first > file.size()) return false;
+  return first == file.size() || adts_frame(file.subspan(first)) != 0;
+}
+
+std::optional<Mp4Edit> edit_of_sound(std::span<const std::byte> file) {
+  const auto movie = find_box(file, "moov");
+  ByteCursor cursor(movie);
+  for (Box box; take_box(cursor, box);) {
+    if (box.type != "trak") continue;
+    const auto handler = find_box(box.body, "mdia/hdlr");
+    if (handler.size() < 12 || as_text(handler.subspan(8, 4)) != "soun") continue;
+    const auto list = find_box(box.body, "edts/elst");
+    if (list.empty()) return std::nullopt;
+    Mp4Edit edit{.movie_unit = unit_of(find_box(movie, "mvhd")),
+                 .track_unit = unit_of(find_box(box.body, "mdia/mdhd"))};
+    read_edits(list, edit);
+    if (edit.movie_unit == 0 || edit.track_unit == 0) edit.is_simple = false;
+    return edit;
+  }
+  return std::nullopt;
+}
+
+}  // namespace afterimage
