@@ -3,9 +3,11 @@
 // Every turn of a conversation resumes after the last answer: no token is computed twice.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "afterimage/serve.h"
@@ -102,11 +104,12 @@ TEST_P(Conversation, AnAnswerThatIsSentBackOtherwiseIsResumedUpToThere) {
   EXPECT_GE(next.completion.resumed_from.value(), first.completion.prefilled.value() - 1);
 }
 
-const std::string kInstructions = [] {
+std::string instructions(int sentences) {
   std::string text;
-  for (int i = 0; i < 40; ++i) text += "answer in short words and be kind ";
+  for (int i = 0; i < sentences; ++i) text += "answer in short words and be kind ";
   return text;
-}();
+}
+const std::string kInstructions = instructions(40);
 
 // Models whose layers look at a window or keep a state cannot go back to any place: the second question
 // about the same used to compute everything, and only the third resumed.
@@ -153,6 +156,48 @@ std::vector<std::string> models() {
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(Llama, Conversation, ::testing::ValuesIn(models()),
+                         [](const auto& info) { return info.param; });
+
+// Trained weights, whose sums round; two at a time, so that batches mix requests that are resumed with
+// others that are not. The prompt is longer than the ring of a sliding layer.
+class SharedPrompt : public Conversation {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SharedPrompt);
+
+TEST_P(SharedPrompt, TwoHundredQuestionsHaveTheBitsOfColdRuns) {
+  LlamaOptions options = testing::trained_options();
+  options.context = TokenCount(2'048);
+  engine = LlamaEngine::create(std::move(options)).value();
+  constexpr std::uint32_t kQuestions = 200;
+  const std::string system = instructions(140);
+  const GenerateOptions generate{.max_tokens = TokenCount(4), .on_text = {}};
+  std::atomic<std::uint32_t> next = 0;
+  std::atomic<std::uint32_t> equal = 0;
+  std::atomic<std::uint32_t> resumed = 0;
+  const auto ask = [&] {
+    for (std::uint32_t i = next++; i < kQuestions; i = next++) {
+      Request request{.id = RequestId("r" + std::to_string(i))};
+      request.messages.push_back({.role = Role::kSystem, .parts = {system}});
+      request.messages.push_back(
+          {.role = Role::kUser, .parts = {"what is " + std::to_string(i * 37) + " to you"}});
+      const Served served = serve(request, *engine, *reuse, generate).value();
+      const Served cold = serve_without_reuse(request, *engine, clock, generate).value();
+      equal += served.completion.logits == cold.completion.logits ? 1 : 0;
+      resumed += served.completion.resumed_from > TokenCount(1'024) ? 1 : 0;
+    }
+  };
+  {
+    const std::jthread other(ask);
+    ask();
+  }
+  EXPECT_EQ(equal, kQuestions);
+  EXPECT_GE(resumed, kQuestions - 4);
+}
+
+std::vector<std::string> trained_models() {
+  return testing::has_trained_model() ? std::vector<std::string>{"gemma3"}
+                                      : std::vector<std::string>{};
+}
+INSTANTIATE_TEST_SUITE_P(Trained, SharedPrompt, ::testing::ValuesIn(trained_models()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
