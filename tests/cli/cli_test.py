@@ -451,7 +451,7 @@ class Photos(Folder):
         empty.mkdir()
         done, _ = self.run_tiny(request("a", image("good.png"), TEXT), more=["--images", empty])
         self.assertEqual(done.returncode, 2)
-        self.assertIn("holds no JPEG, PNG, WebP or GIF", done.stderr)
+        self.assertIn("holds no JPEG, PNG, WebP, GIF", done.stderr)
 
 
 class BadInput(Folder):

@@ -29,6 +29,10 @@ std::string_view media_type_of(std::span<const std::byte> file) {
       return "image/webp";
     case FileFormat::kGif:
       return "image/gif";
+    case FileFormat::kBmp:
+      return "image/bmp";
+    case FileFormat::kAvif:
+      return "image/avif";
     default:
       return "application/octet-stream";
   }

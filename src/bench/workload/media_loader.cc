@@ -20,8 +20,20 @@ constexpr double kMaxFramesPerSecond = 1'000;
 constexpr std::uint32_t kDefaultFrameRateMhz = 1'000;  // default for a folder of frames: 1 fps
 
 bool is_picture(FileFormat format) {
-  return format == FileFormat::kJpeg || format == FileFormat::kPng || format == FileFormat::kWebp ||
-         format == FileFormat::kGif;
+  switch (format) {
+    case FileFormat::kJpeg:
+    case FileFormat::kPng:
+    case FileFormat::kWebp:
+    case FileFormat::kGif:
+    case FileFormat::kBmp:
+    case FileFormat::kTiff:
+    case FileFormat::kHeic:
+    case FileFormat::kAvif:
+    case FileFormat::kJpeg2000:
+      return true;
+    default:
+      return false;
+  }
 }
 
 std::string lower(std::string text) {
@@ -65,6 +77,18 @@ bool is_declared_as(FileFormat format, const std::string& subtype) {
       return subtype == "x-portable-pixmap";
     case FileFormat::kPdf:
       return subtype == "pdf";
+    case FileFormat::kBmp:
+      return subtype == "bmp" || subtype == "x-ms-bmp";
+    case FileFormat::kIco:
+      return subtype == "x-icon" || subtype == "vnd.microsoft.icon";
+    case FileFormat::kTiff:
+      return subtype == "tiff";
+    case FileFormat::kHeic:
+      return subtype == "heic" || subtype == "heif";
+    case FileFormat::kAvif:
+      return subtype == "avif";
+    case FileFormat::kJpeg2000:
+      return subtype == "jp2" || subtype == "jpx" || subtype == "j2k";
     case FileFormat::kUnknown:
       break;
   }
@@ -126,8 +150,10 @@ Result<MediaLoader> MediaLoader::open(MediaLoaderOptions options, const Files& f
     if (bytes.has_value() && is_picture(sniff(*bytes))) loader.photos_.push_back(name);
   }
   if (loader.photos_.empty()) {
-    return fail(ErrorCode::kNotFound,
-                fmt::format("'{}' holds no JPEG, PNG, WebP or GIF files", folder));
+    return fail(
+        ErrorCode::kNotFound,
+        fmt::format("'{}' holds no JPEG, PNG, WebP, GIF, HEIC, AVIF, TIFF, BMP or JPEG 2000 files",
+                    folder));
   }
   return loader;
 }

@@ -370,6 +370,7 @@ PreprocessRecipe LlamaEngine::recipe(Modality modality) const {
           "afterimage-llama-" + std::string(kRevision) + " " + state_->model->facts().library,
       .options = {{"image_min_tokens", std::to_string(options.image_min_tokens)},
                   {"image_max_tokens", std::to_string(options.image_max_tokens)}}};
+  if (modality == Modality::kImage) recipe.options["decoder"] = picture_decoder();
   if (modality == Modality::kVideo) {
     recipe.options["frames"] = kFrameSampling;
     recipe.options["decoder"] = video_decoder();

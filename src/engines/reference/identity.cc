@@ -57,6 +57,7 @@ PreprocessRecipe recipe_of(Modality modality, const ReferenceOptions& options) {
   switch (modality) {
     case Modality::kImage:
       describe_pixels(options.vision, options.vision.max_cells, recipe);
+      recipe.options["decoder"] = picture_decoder();
       if (options.vision.max_tiles != 0) {
         recipe.options["fit"] = "square tiles in the grid of the nearest aspect ratio";
         recipe.options["tiles"] =

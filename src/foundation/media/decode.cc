@@ -44,6 +44,16 @@ Result<Image> decode_stored(const MediaFile& file, const PictureHeader& header) 
       return decode_webp(file, header);
     case FileFormat::kPpm:
       return decode_ppm(file, header);
+    case FileFormat::kBmp:
+      return decode_bmp(file, header);
+    case FileFormat::kIco:
+      return decode_ico(file, header);
+    case FileFormat::kHeic:
+    case FileFormat::kAvif:
+      return decode_heif(file, header);
+    case FileFormat::kTiff:
+    case FileFormat::kJpeg2000:
+      return decode_coded_still(file, header);
     case FileFormat::kGif: {
       AFI_TRY(std::vector<Frame> frames, decode_gif(file, header, 1));
       return std::move(frames[0].image);

@@ -83,6 +83,10 @@ Result<std::vector<Frame>> decode_frames(const MediaItem& item,
 /// Names the libraries that decide which samples a sound has: part of a preprocessing recipe.
 std::string sound_decoder();
 
+/// Names the libraries that decide which pixels a HEIC, AVIF, TIFF or JPEG 2000 file has: part of a
+/// preprocessing recipe.
+std::string picture_decoder();
+
 /// Names the libraries that decide which pixels a video file has: part of a preprocessing recipe.
 std::string video_decoder();
 

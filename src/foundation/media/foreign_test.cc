@@ -34,6 +34,8 @@ TEST(Foreign, FilesThatPeopleSendAreNamed) {
       {bytes("\0\0\0\x0CjP  \r\n\x87\n"), "a JPEG 2000 file"},
       {bytes("\xFF\x4F\xFF\x51\x00"), "a JPEG 2000 file"},
       {bytes("\0\0\1\0\2\0\x10\x10\0\0\1\0\x20\0"), "an ICO file"},
+      {bytes("II*\0\x08\0\0\0"), "a TIFF file"},
+      {bytes("MM\0*\0\0\0\x08"), "a TIFF file"},
       {bytes("8BPS\0\1\0\0"), "a PSD (Photoshop) file"},
       {bytes("II+\0\x08\0\0\0"), "a BigTIFF file"},
       {bytes("II*\0\x10\0\0\0CR\2\0"), "a CR2 raw file"},

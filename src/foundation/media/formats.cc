@@ -58,6 +58,17 @@ Result<PictureHeader> read_picture_header(const MediaFile& file) {
       return read_gif_header(file);
     case FileFormat::kPpm:
       return read_ppm_header(file);
+    case FileFormat::kBmp:
+      return read_bmp_header(file);
+    case FileFormat::kIco:
+      return read_ico_header(file);
+    case FileFormat::kHeic:
+    case FileFormat::kAvif:
+      return read_heif_header(file);
+    case FileFormat::kTiff:
+      return read_tiff_header(file);
+    case FileFormat::kJpeg2000:
+      return read_jpeg2000_header(file);
     default:
       return fail(ErrorCode::kInvalidArgument, fmt::format("{}: not an image", file.name));
   }

@@ -56,6 +56,8 @@ struct PictureHeader {
   FileFormat format = FileFormat::kUnknown;
   std::uint32_t width = 0;
   std::uint32_t height = 0;
+  std::uint32_t coded_width = 0;  // of HEIC and AVIF, of which a part may be shown; 0: as width
+  std::uint32_t coded_height = 0;
   std::uint32_t frames = 1;
   Duration length{0};  // of an animation, as a player shows it
   Orientation orientation = Orientation::kUpright;
@@ -105,6 +107,14 @@ Result<PictureHeader> read_png_header(const MediaFile& file);
 Result<PictureHeader> read_webp_header(const MediaFile& file);
 Result<PictureHeader> read_gif_header(const MediaFile& file);
 Result<PictureHeader> read_ppm_header(const MediaFile& file);
+Result<PictureHeader> read_bmp_header(const MediaFile& file);
+Result<PictureHeader> read_ico_header(const MediaFile& file);
+Result<PictureHeader> read_heif_header(const MediaFile& file);
+Result<PictureHeader> read_tiff_header(const MediaFile& file);
+Result<PictureHeader> read_jpeg2000_header(const MediaFile& file);
+/// Whether the file begins as BMP files and icons of Windows do.
+bool is_bmp(std::span<const std::byte> file);
+bool is_icon(std::span<const std::byte> file);
 Result<SoundHeader> read_wav_header(const MediaFile& file);
 Result<SoundHeader> read_flac_header(const MediaFile& file);
 /// Reads the header of every frame: the file states its length nowhere else.
@@ -125,10 +135,21 @@ Result<void> check_container(const MediaFile& file);
 /// number of frames, and checks the limits on the way.
 Result<VideoHeader> read_video_header(const MediaFile& file, const MediaLimits& limits);
 
-/// Reads the header of any of the five image formats.
+/// Reads the header of any of the image formats.
 Result<PictureHeader> read_picture_header(const MediaFile& file);
 /// Reads the header of any of the formats for sound.
 Result<SoundHeader> read_sound_header(const MediaFile& file, const MediaLimits& limits);
+
+/// What the fourth sample of a TIFF's pixels is.
+enum class TiffAlpha : std::uint8_t { kOverWhite, kNone, kMultiplied };
+
+/// A TIFF whose directory has only what decides its pixels: FFmpeg's decoder takes another field for damage, or
+/// else takes damage for pixels.
+struct TiffForDecoder {
+  std::vector<std::byte> bytes;
+  TiffAlpha alpha = TiffAlpha::kOverWhite;
+};
+Result<TiffForDecoder> tiff_for_decoder(const MediaFile& file);
 
 /// The item's name for messages, or a substitute if it has none.
 std::string name_of(const MediaItem& item);
@@ -149,6 +170,12 @@ Result<Image> decode_jpeg(const MediaFile& file, const PictureHeader& header);
 Result<Image> decode_png(const MediaFile& file, const PictureHeader& header);
 Result<Image> decode_ppm(const MediaFile& file, const PictureHeader& header);
 Result<Image> decode_webp(const MediaFile& file, const PictureHeader& header);
+Result<Image> decode_bmp(const MediaFile& file, const PictureHeader& header);
+Result<Image> decode_ico(const MediaFile& file, const PictureHeader& header);
+/// HEIC and AVIF.
+Result<Image> decode_heif(const MediaFile& file, const PictureHeader& header);
+/// TIFF and JPEG 2000.
+Result<Image> decode_coded_still(const MediaFile& file, const PictureHeader& header);
 /// The first `frames` frames of an animation, at most as many as the header says.
 Result<std::vector<Frame>> decode_webp_animation(const MediaFile& file, const PictureHeader& header,
                                                  std::uint32_t frames);

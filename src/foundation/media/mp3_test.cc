@@ -185,9 +185,11 @@ TEST(Mp3, GivenAsAnotherModality) {
   const MediaItem image = media_item(Modality::kImage, make_mp3(swell(600, 8'000), 8'000), "purr");
   const auto info = probe(image);
   ASSERT_FALSE(info.has_value());
-  EXPECT_EQ(info.error().message,
-            "purr: an MP3 file, given as an image; JPEG, PNG, WebP and GIF are read here: "
-            "send it as audio");
+  EXPECT_EQ(
+      info.error().message,
+      "purr: an MP3 file, given as an image; JPEG, PNG, WebP, GIF, HEIC, AVIF, BMP, TIFF, ICO "
+      "and JPEG 2000 are read here: "
+      "send it as audio");
 }
 
 }  // namespace

@@ -48,9 +48,26 @@ bool is_pdf_behind_other_bytes(std::span<const std::byte> file) {
 }
 
 bool is_picture(FileFormat format) {
-  return format == FileFormat::kJpeg || format == FileFormat::kPng || format == FileFormat::kWebp ||
-         format == FileFormat::kGif || format == FileFormat::kPpm;
+  switch (format) {
+    case FileFormat::kJpeg:
+    case FileFormat::kPng:
+    case FileFormat::kWebp:
+    case FileFormat::kGif:
+    case FileFormat::kPpm:
+    case FileFormat::kBmp:
+    case FileFormat::kIco:
+    case FileFormat::kTiff:
+    case FileFormat::kHeic:
+    case FileFormat::kAvif:
+    case FileFormat::kJpeg2000:
+      return true;
+    default:
+      return false;
+  }
 }
+
+constexpr std::string_view kPictures =
+    "JPEG, PNG, WebP, GIF, HEIC, AVIF, BMP, TIFF, ICO and JPEG 2000";
 
 bool is_sound(FileFormat format) {
   switch (format) {
@@ -87,25 +104,47 @@ bool may_move(FileFormat format) {
   return format == FileFormat::kWebp || format == FileFormat::kGif;
 }
 
-bool is_image_brand(std::span<const std::byte> file) {
-  static constexpr std::string_view kBrands[] = {"heic", "heix", "heim", "heis", "hevc", "hevx",
-                                                 "mif1", "msf1", "avif", "avis", "crx "};
-  return std::ranges::any_of(kBrands,
-                             [&](std::string_view brand) { return has(file, {8, brand}); });
+/// Raw pictures of cameras are TIFF files, too, whose first picture is a small one.
+bool is_tiff(std::span<const std::byte> file) {
+  return (has(file, {0, {"II*\0", 4}}) && !has(file, {8, "CR"})) || has(file, {0, {"MM\0*", 4}});
+}
+
+/// kHeic, kAvif, or kMp4.
+FileFormat format_of_brands(std::span<const std::byte> file) {
+  static constexpr std::string_view kHeic[] = {"heic", "heix", "heim", "heis", "hevc", "hevx"};
+  static constexpr std::string_view kEither[] = {"mif1", "msf1", "mif2"};
+  ByteCursor cursor(file);
+  const std::size_t box = std::min<std::size_t>({cursor.big(4), 4'096, file.size()});
+  const std::string_view brands =
+      as_text(file).substr(0, box).substr(std::min<std::size_t>(box, 8));
+  const auto has_brand = [&](std::string_view brand) {
+    for (std::size_t at = 0; at + 4 <= brands.size(); at += 4) {
+      if (brands.substr(at, 4) == brand) return true;
+    }
+    return false;
+  };
+  const auto is_major = [&](std::string_view brand) { return has(file, {8, brand}); };
+  if (is_major("avif") || is_major("avis")) return FileFormat::kAvif;
+  if (std::ranges::any_of(kHeic, is_major)) return FileFormat::kHeic;
+  if (!std::ranges::any_of(kEither, is_major)) return FileFormat::kMp4;
+  return has_brand("avif") || has_brand("avis") ? FileFormat::kAvif : FileFormat::kHeic;
 }
 
 Result<void> check_picture(const MediaFile& file, const PictureHeader& header,
                            const MediaLimits& limits) {
   if (header.width == 0 || header.height == 0) {
-    return corrupt(file, fmt::format("a {} of {}x{} pixels", to_string(header.format), header.width,
-                                     header.height));
+    return corrupt(file, fmt::format("{} of {}x{} pixels", with_article(to_string(header.format)),
+                                     header.width, header.height));
   }
-  const std::uint64_t pixels = std::uint64_t{header.width} * header.height;
-  if (std::max(header.width, header.height) > limits.max_side || pixels > limits.max_pixels) {
+  // Also what is decoded and not shown.
+  const std::uint32_t width = std::max(header.width, header.coded_width);
+  const std::uint32_t height = std::max(header.height, header.coded_height);
+  if (std::max(width, height) > limits.max_side ||
+      std::uint64_t{width} * height > limits.max_pixels) {
     return fail(ErrorCode::kLimitExceeded,
-                fmt::format("{}: a {} of {}x{} pixels; at most {} per side and {} in total are "
+                fmt::format("{}: {} of {}x{} pixels; at most {} per side and {} in total are "
                             "allowed",
-                            file.name, to_string(header.format), header.width, header.height,
+                            file.name, with_article(to_string(header.format)), width, height,
                             limits.max_side, limits.max_pixels));
   }
   return {};
@@ -138,7 +177,7 @@ Result<PictureHeader> probe_still(const MediaFile& file, std::string_view given_
                                   const MediaLimits& limits) {
   const FileFormat format = sniff(file.bytes);
   if (!is_picture(format)) {
-    return std::unexpected(not_of_modality(file, format, given_as, "JPEG, PNG, WebP and GIF"));
+    return std::unexpected(not_of_modality(file, format, given_as, kPictures));
   }
   AFI_TRY(const PictureHeader header, read_picture_header(file));
   AFI_TRY_VOID(check_picture(file, header, limits));
@@ -267,6 +306,18 @@ std::string_view to_string(FileFormat format) {
       return "AMR";
     case FileFormat::kAac:
       return "AAC";
+    case FileFormat::kBmp:
+      return "BMP";
+    case FileFormat::kIco:
+      return "ICO";
+    case FileFormat::kTiff:
+      return "TIFF";
+    case FileFormat::kHeic:
+      return "HEIC";
+    case FileFormat::kAvif:
+      return "AVIF";
+    case FileFormat::kJpeg2000:
+      return "JPEG 2000";
   }
   return "unknown";
 }
@@ -279,7 +330,7 @@ FileFormat sniff(std::span<const std::byte> file) {
   if (has(file, {0, "GIF87a"}) || has(file, {0, "GIF89a"})) return FileFormat::kGif;
   if (riff && has(file, {8, "WAVE"})) return FileFormat::kWav;
   if (has(file, {0, "fLaC"})) return FileFormat::kFlac;
-  if (has(file, {4, "ftyp"}) && !is_image_brand(file)) return FileFormat::kMp4;
+  if (has(file, {4, "ftyp"}) && !has(file, {8, "crx "})) return format_of_brands(file);
   if (has(file, {0, "\x1A\x45\xDF\xA3"})) return FileFormat::kMatroska;
   if (has(file, {0, "P6"}) && file.size() > 2 && is_space(file[2])) return FileFormat::kPpm;
   if (has(file, {0, "%PDF-"}) || is_pdf_behind_other_bytes(file)) return FileFormat::kPdf;
@@ -291,6 +342,11 @@ FileFormat sniff(std::span<const std::byte> file) {
   const auto tagless = file.subspan(leading_tags(file));
   if (tagless.size() < file.size() && has(tagless, {0, "fLaC"})) return FileFormat::kFlac;
   if (is_adts(tagless)) return FileFormat::kAac;
+  if (is_bmp(file)) return FileFormat::kBmp;
+  if (is_icon(file)) return FileFormat::kIco;
+  if (is_tiff(file)) return FileFormat::kTiff;
+  if (has(file, {0, {"\0\0\0\x0CjP  \r\n\x87\n", 12}}) || has(file, {0, "\xFF\x4F\xFF\x51"}))
+    return FileFormat::kJpeg2000;
   if (is_mp3(file)) return FileFormat::kMp3;
   return FileFormat::kUnknown;
 }

@@ -30,11 +30,16 @@ enum class FileFormat : unsigned char {
   kOgg,
   kAiff,
   kAmr,
-  kAac
+  kAac,
+  kBmp,
+  kIco,
+  kTiff,
+  kHeic,
+  kAvif,
+  kJpeg2000
 };
 
-/// "JPEG", "PNG", "WebP", "GIF", "WAV", "FLAC", "MP4", "Matroska", "PPM", "PDF", "MP3", "Ogg", "AIFF",
-/// "AMR", "AAC", "unknown".
+/// "JPEG", "Matroska", "JPEG 2000", "unknown".
 std::string_view to_string(FileFormat format);
 
 /// Detects the format from the first bytes. The file's name and declared MIME type are ignored.

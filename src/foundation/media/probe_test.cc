@@ -133,15 +133,16 @@ TEST(Probe, RefusesAnotherModalityAndNamesTheFormat) {
       {"empty file", image_of({}), "cat.jpg: the file is empty"},
       {"nameless", {.modality = Modality::kAudio}, "unnamed audio: no file"},
       {"sound as image", image_of(wav),
-       "cat.jpg: a WAV file, given as an image; JPEG, PNG, WebP and GIF are "
-       "read here: send it as audio"},
+       "cat.jpg: a WAV file, given as an image; JPEG, PNG, WebP, GIF, HEIC, AVIF, BMP, TIFF, ICO "
+       "and JPEG 2000 are read here: send it as audio"},
       {"image as sound", audio_of(png),
        "purr.wav: a PNG file, given as audio; WAV, FLAC, MP3, AIFF, Ogg, AMR, AAC, and the sound "
        "of MP4, WebM and Matroska files are read here: send it as an image"},
       {"still as video", video_of(png), "play.gif: a PNG file, given as a video"},
       {"sound as video", video_of(wav), "play.gif: a WAV file, given as a video"},
       {"HTML", image_of(text_file("<!DOCTYPE html>\n<p>404 not found</p>")),
-       "cat.jpg: an HTML file, given as an image; JPEG, PNG, WebP and GIF are read here: its "
+       "cat.jpg: an HTML file, given as an image; JPEG, PNG, WebP, GIF, HEIC, AVIF, BMP, TIFF, "
+       "ICO and JPEG 2000 are read here: its "
        "address is that of a page, not of a file"},
       {"a sentence", image_of(text_file("BMW makes cars, and bikes")),
        "cat.jpg: text that starts with \"BMW makes cars, and bike\", given as an image"},

@@ -60,6 +60,18 @@ std::string media_type_of(std::string_view bytes, std::string_view declared) {
       return "image/x-portable-pixmap";
     case FileFormat::kPdf:
       return "application/pdf";
+    case FileFormat::kBmp:
+      return "image/bmp";
+    case FileFormat::kIco:
+      return "image/vnd.microsoft.icon";
+    case FileFormat::kTiff:
+      return "image/tiff";
+    case FileFormat::kHeic:
+      return "image/heic";
+    case FileFormat::kAvif:
+      return "image/avif";
+    case FileFormat::kJpeg2000:
+      return "image/jp2";
     case FileFormat::kMatroska:  // WebM, too: as declared
     case FileFormat::kUnknown:
       break;

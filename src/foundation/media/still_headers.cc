@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+//
+// Headers of stills that FFmpeg's decoders read: TIFF and JPEG 2000. Each also checks that the file is
+// complete as far as its structure says, since a decoder may make do with less.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "foundation/media/cursor.h"
+#include "foundation/media/formats.h"
+
+namespace afterimage {
+
+namespace {
+
+constexpr std::uint32_t kTiffWidth = 256;
+constexpr std::uint32_t kTiffHeight = 257;
+constexpr std::uint32_t kTiffStrips = 273;
+constexpr std::uint32_t kTiffStripBytes = 279;
+constexpr std::uint32_t kTiffTiles = 324;
+constexpr std::uint32_t kTiffTileBytes = 325;
+constexpr std::uint32_t kTiffDngVersion = 50'706;
+
+/// One field of a TIFF directory, of whole numbers.
+struct TiffField {
+  std::span<const std::byte> values;
+  std::uint32_t count = 0;
+  std::size_t width = 0;  // bytes of a value
+  bool big_endian = false;
+
+  /// 0: there is none.
+  [[nodiscard]] std::uint32_t at(std::size_t index) const {
+    if (index >= count) return 0;
+    ByteCursor cursor(values.subspan(index * width, width));
+    return big_endian ? cursor.big(width) : cursor.little(width);
+  }
+};
+
+class TiffDirectory {
+ public:
+  explicit TiffDirectory(std::span<const std::byte> file)
+      : file_(file), big_endian_(as_text(file).starts_with("MM")) {
+    ByteCursor start(file.subspan(std::min<std::size_t>(file.size(), 4)));
+    const std::uint32_t at = number(start, 4);
+    ended_early_ = start.ended_early() || at > file.size();
+    if (!ended_early_) entries_ = file.subspan(at);
+  }
+
+  [[nodiscard]] bool ended_early() const { return ended_early_; }
+
+  [[nodiscard]] bool is_big_endian() const { return big_endian_; }
+  /// The twelve bytes of each field, as stored.
+  [[nodiscard]] std::vector<std::span<const std::byte>> stored_fields() const {
+    ByteCursor cursor(entries_);
+    const std::uint32_t count = number(cursor, 2);
+    std::vector<std::span<const std::byte>> fields;
+    for (std::uint32_t i = 0; i < count && cursor.rest().size() >= 12; ++i) {
+      fields.push_back(cursor.take(12));
+    }
+    return fields;
+  }
+  [[nodiscard]] std::uint32_t name_of_field(std::span<const std::byte> stored) const {
+    ByteCursor cursor(stored);
+    return number(cursor, 2);
+  }
+
+  /// The first field of this name.
+  TiffField field(std::uint32_t name) {
+    ByteCursor cursor(entries_);
+    const std::uint32_t count = number(cursor, 2);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      ByteCursor entry(cursor.take(12));
+      if (cursor.ended_early()) break;
+      if (number(entry, 2) != name) continue;
+      const std::uint32_t type = number(entry, 2);
+      TiffField field{.values = {}, .count = number(entry, 4), .big_endian = big_endian_};
+      field.width = type == 1 ? 1 : type == 3 ? 2 : 4;
+      const std::uint64_t size = std::uint64_t{field.count} * field.width;
+      if (type != 1 && type != 3 && type != 4) return {};
+      if (size <= 4) {
+        field.values = entry.take(size);
+        return field;
+      }
+      const std::uint32_t at = number(entry, 4);
+      if (at > file_.size() || size > file_.size() - at) {
+        ended_early_ = true;
+        return {};
+      }
+      field.values = file_.subspan(at, static_cast<std::size_t>(size));
+      return field;
+    }
+    return {};
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t number(ByteCursor& cursor, std::size_t width) const {
+    return big_endian_ ? cursor.big(width) : cursor.little(width);
+  }
+
+  std::span<const std::byte> file_;
+  bool big_endian_;
+  bool ended_early_ = false;
+  std::span<const std::byte> entries_;
+};
+
+/// Whether every strip or tile is in the file.
+bool holds_pixels(TiffDirectory& directory, std::size_t size) {
+  for (const auto& [places, bytes] :
+       {std::pair{kTiffStrips, kTiffStripBytes}, std::pair{kTiffTiles, kTiffTileBytes}}) {
+    const TiffField at = directory.field(places);
+    const TiffField lengths = directory.field(bytes);
+    if (at.count == 0) continue;
+    if (lengths.count != at.count) return false;
+    for (std::uint32_t i = 0; i < at.count; ++i) {
+      if (lengths.at(i) == 0 || at.at(i) > size || lengths.at(i) > size - at.at(i)) return false;
+    }
+    return true;
+  }
+  return false;
+}
+
+/// A box of JPEG 2000's container.
+struct StillBox {
+  std::string_view type;
+  std::span<const std::byte> body;
+};
+
+std::optional<StillBox> next_still_box(ByteCursor& cursor) {
+  std::uint64_t size = cursor.big(4);
+  const std::string_view type = as_text(cursor.take(4));
+  std::uint64_t header = 8;
+  if (size == 1) {
+    size = std::uint64_t{cursor.big(4)} << 32U;
+    size |= cursor.big(4);
+    header = 16;
+  } else if (size == 0) {
+    size = header + cursor.rest().size();
+  }
+  if (size < header) return std::nullopt;
+  const auto body = cursor.take(size - header);
+  if (cursor.ended_early()) return std::nullopt;
+  return StillBox{.type = type, .body = body};
+}
+
+}  // namespace
+
+Result<PictureHeader> read_tiff_header(const MediaFile& file) {
+  TiffDirectory directory(file.bytes);
+  PictureHeader header{.format = FileFormat::kTiff};
+  header.width = directory.field(kTiffWidth).at(0);
+  header.height = directory.field(kTiffHeight).at(0);
+  if (directory.ended_early()) return corrupt(file, "a TIFF that ends early");
+  if (directory.field(kTiffDngVersion).count != 0) {
+    return unsupported(file, "a raw picture of a camera (DNG): convert it to PNG or JPEG");
+  }
+  if (!holds_pixels(directory, file.bytes.size())) {
+    return corrupt(file, "a TIFF that ends before its pixels do, or has none");
+  }
+  header.orientation = exif_orientation(file.bytes);
+  return header;
+}
+
+Result<TiffForDecoder> tiff_for_decoder(const MediaFile& file) {
+  // Sides, bits, compression, photometry, order of bits, strips, samples, planes, fax
+  // options, predictor, palette, tiles, format of samples, subsampling.
+  static constexpr std::uint32_t kFields[] = {256, 257, 258, 259, 262, 266, 273, 277, 278, 279, 284,
+                                              292, 293, 317, 320, 322, 323, 324, 325, 339, 530};
+  static constexpr std::uint32_t kCompressions[] = {1, 2, 3, 4, 5, 8, 32'773, 32'946};
+  TiffDirectory directory(file.bytes);
+  const std::uint32_t compression = directory.field(259).at(0);
+  if (std::ranges::find(kCompressions, compression) == std::end(kCompressions)) {
+    return unsupported(
+        file, fmt::format("a TIFF compressed in the way {}{}; LZW, Deflate, PackBits, fax and "
+                          "none are read: convert it to PNG or JPEG",
+                          compression, compression == 7 ? " (JPEG)" : ""));
+  }
+  constexpr std::uint32_t kYCbCr = 6;
+  if (directory.field(262).at(0) == kYCbCr) {
+    return unsupported(file, "a TIFF of YCbCr colours: convert it to PNG or JPEG");
+  }
+  TiffForDecoder made{.bytes = {file.bytes.begin(), file.bytes.end()}};
+  if (made.bytes.size() % 2 != 0) made.bytes.push_back(std::byte{0});
+  std::vector<std::span<const std::byte>> kept;
+  for (const auto& field : directory.stored_fields()) {
+    if (std::ranges::find(kFields, directory.name_of_field(field)) != std::end(kFields)) {
+      kept.push_back(field);
+    }
+  }
+  const auto put = [&](std::size_t at, std::size_t value, std::size_t width) {
+    for (std::size_t i = 0; i < width; ++i) {
+      const std::size_t place = directory.is_big_endian() ? width - 1 - i : i;
+      made.bytes[at + place] = static_cast<std::byte>(value >> (8 * i));
+    }
+  };
+  const std::size_t begin = made.bytes.size();
+  put(4, begin, 4);
+  made.bytes.resize(begin + 2);
+  put(begin, kept.size(), 2);
+  for (const auto& field : kept) made.bytes.insert(made.bytes.end(), field.begin(), field.end());
+  made.bytes.resize(made.bytes.size() + 4);  // there is no further directory
+  const TiffField extra = directory.field(338);
+  if (extra.count != 0 && extra.at(0) == 0) made.alpha = TiffAlpha::kNone;
+  if (extra.count != 0 && extra.at(0) == 1) made.alpha = TiffAlpha::kMultiplied;
+  return made;
+}
+
+Result<PictureHeader> read_jpeg2000_header(const MediaFile& file) {
+  std::span<const std::byte> stream = file.bytes;
+  if (!as_text(stream).starts_with("\xFF\x4F")) {
+    ByteCursor boxes(file.bytes);
+    stream = {};
+    while (!boxes.rest().empty()) {
+      const auto box = next_still_box(boxes);
+      if (!box.has_value()) return corrupt(file, "a JPEG 2000 that ends within a box");
+      if (box->type == "jp2c" && stream.empty()) stream = box->body;
+    }
+  }
+  // The start, and the marker of the size.
+  if (!as_text(stream).starts_with("\xFF\x4F\xFF\x51")) {
+    return corrupt(file, "a JPEG 2000 without pixels");
+  }
+  if (!as_text(stream).ends_with("\xFF\xD9")) return corrupt(file, "a JPEG 2000 that ends early");
+  ByteCursor cursor(stream.subspan(8));
+  const std::uint32_t right = cursor.big(4);
+  const std::uint32_t bottom = cursor.big(4);
+  const std::uint32_t left = cursor.big(4);
+  const std::uint32_t top = cursor.big(4);
+  if (cursor.ended_early() || left > right || top > bottom) {
+    return corrupt(file, "a JPEG 2000 without a size");
+  }
+  return PictureHeader{
+      .format = FileFormat::kJpeg2000, .width = right - left, .height = bottom - top};
+}
+
+}  // namespace afterimage

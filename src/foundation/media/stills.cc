@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+//
+// HEIC, AVIF, TIFF and JPEG 2000 through FFmpeg's decoders: one thread, bit-exact conversions, no error
+// concealment, and no picture of more pixels than the header says.
+extern "C" {
+#include <libavcodec/avcodec.h>
+#include <libavutil/imgutils.h>
+#include <libavutil/log.h>
+#include <libavutil/mem.h>
+#include <libavutil/opt.h>
+#include <libavutil/pixdesc.h>
+#include <libswscale/swscale.h>
+}
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "foundation/media/formats.h"
+#include "foundation/media/heif.h"
+
+namespace afterimage {
+namespace {
+
+struct FreeStill {
+  void operator()(AVCodecContext* context) const { avcodec_free_context(&context); }
+  void operator()(AVPacket* packet) const { av_packet_free(&packet); }
+  void operator()(AVFrame* frame) const { av_frame_free(&frame); }
+  void operator()(SwsContext* context) const { sws_freeContext(context); }
+};
+template <typename T>
+using OwnedStill = std::unique_ptr<T, FreeStill>;
+
+Error no_memory_for_still() { return {ErrorCode::kNoSpace, "no memory to decode a picture"}; }
+
+/// Decodes pictures of one kind, one after the other.
+class StillDecoder {
+ public:
+  struct Settings {
+    AVCodecID codec = AV_CODEC_ID_NONE;
+    std::span<const std::byte> configuration;
+    std::uint32_t width = 0;
+    std::uint32_t height = 0;
+  };
+
+  static Result<StillDecoder> open(const MediaFile& file, const Settings& settings) {
+    av_log_set_level(AV_LOG_QUIET);
+    const AVCodec* const codec = avcodec_find_decoder(settings.codec);
+    if (codec == nullptr) {
+      return unsupported(file,
+                         fmt::format("this machine's FFmpeg has no decoder for {}: convert the "
+                                     "file to PNG or JPEG",
+                                     avcodec_get_name(settings.codec)));
+    }
+    OwnedStill<AVCodecContext> context(avcodec_alloc_context3(codec));
+    if (context == nullptr) return std::unexpected(no_memory_for_still());
+    context->thread_count = 1;
+    context->flags |= AV_CODEC_FLAG_BITEXACT;
+    context->err_recognition = AV_EF_EXPLODE;
+    context->error_concealment = 0;
+    // Coded sizes are multiples of blocks of at most 128 pixels.
+    constexpr std::uint64_t kBlock = 128;
+    context->max_pixels =
+        static_cast<std::int64_t>((settings.width + kBlock) * (settings.height + kBlock));
+    const std::size_t extra = settings.configuration.size();
+    if (extra != 0) {
+      context->extradata =
+          static_cast<std::uint8_t*>(av_mallocz(extra + AV_INPUT_BUFFER_PADDING_SIZE));
+      if (context->extradata == nullptr) return std::unexpected(no_memory_for_still());
+      std::memcpy(context->extradata, settings.configuration.data(), extra);
+      context->extradata_size = static_cast<int>(extra);
+    }
+    if (avcodec_open2(context.get(), codec, nullptr) < 0) {
+      return corrupt(file, "its decoder refuses it");
+    }
+    return StillDecoder(file, std::move(context));
+  }
+
+  Result<OwnedStill<AVFrame>> decode(std::span<const std::byte> coded) {
+    const OwnedStill<AVPacket> packet(av_packet_alloc());
+    OwnedStill<AVFrame> frame(av_frame_alloc());
+    if (packet == nullptr || frame == nullptr ||
+        av_new_packet(packet.get(), static_cast<int>(coded.size())) < 0) {
+      return std::unexpected(no_memory_for_still());
+    }
+    std::memcpy(packet->data, coded.data(), coded.size());
+    packet->flags |= AV_PKT_FLAG_KEY;
+    int done = avcodec_send_packet(context_.get(), packet.get());
+    if (done >= 0) done = avcodec_send_packet(context_.get(), nullptr);
+    if (done >= 0) done = avcodec_receive_frame(context_.get(), frame.get());
+    if (done < 0) {
+      char text[AV_ERROR_MAX_STRING_SIZE] = {};
+      av_strerror(done, text, sizeof text);
+      return corrupt(*file_, fmt::format("its pixels cannot be decoded: {}", text));
+    }
+    avcodec_flush_buffers(context_.get());
+    if (frame->decode_error_flags != 0 || (frame->flags & AV_FRAME_FLAG_CORRUPT) != 0) {
+      return corrupt(*file_, "its pixels end early or are damaged");
+    }
+    return frame;
+  }
+
+ private:
+  StillDecoder(const MediaFile& file, OwnedStill<AVCodecContext> context)
+      : file_(&file), context_(std::move(context)) {}
+
+  const MediaFile* file_;
+  OwnedStill<AVCodecContext> context_;
+};
+
+int still_matrix(std::uint32_t number) {
+  switch (number) {
+    case AVCOL_SPC_BT709:
+      return SWS_CS_ITU709;
+    case AVCOL_SPC_BT2020_NCL:
+    case AVCOL_SPC_BT2020_CL:
+      return SWS_CS_BT2020;
+    case AVCOL_SPC_FCC:
+      return SWS_CS_FCC;
+    case AVCOL_SPC_SMPTE240M:
+      return SWS_CS_SMPTE240M;
+    default:
+      return SWS_CS_ITU601;
+  }
+}
+
+std::uint8_t rounded_to_byte(unsigned value) {
+  return static_cast<std::uint8_t>((value * 255U + 32'767U) / 65'535U);
+}
+
+/// Samples of 16 bits, rounded as those of PNG files; libswscale would cut them off.
+std::vector<std::uint8_t> rounded_samples(const AVFrame& frame, std::size_t samples) {
+  std::vector<std::uint8_t> to;
+  const auto row = static_cast<std::size_t>(frame.width) * samples;
+  to.reserve(row * static_cast<std::size_t>(frame.height));
+  for (int y = 0; y < frame.height; ++y) {
+    const std::uint8_t* from = frame.data[0] + std::ptrdiff_t{y} * frame.linesize[0];
+    for (std::size_t i = 0; i < row; ++i, from += 2) {
+      std::uint16_t value = 0;
+      std::memcpy(&value, from, sizeof value);
+      to.push_back(rounded_to_byte(value));
+    }
+  }
+  return to;
+}
+
+/// Rows of RGB or RGBA, `channels` bytes a pixel.
+struct StillPixels {
+  std::vector<std::uint8_t> bytes;
+  std::size_t channels = 3;
+};
+
+bool has_alpha(AVPixelFormat format) {
+  const AVPixFmtDescriptor* const about = av_pix_fmt_desc_get(format);
+  return about != nullptr && (about->flags & AV_PIX_FMT_FLAG_ALPHA) != 0;
+}
+
+Result<StillPixels> wide_samples(const AVFrame& frame, AVPixelFormat format) {
+  StillPixels pixels;
+  if (format == AV_PIX_FMT_RGB48 || format == AV_PIX_FMT_RGBA64) {
+    pixels.channels = format == AV_PIX_FMT_RGB48 ? 3 : 4;
+    pixels.bytes = rounded_samples(frame, pixels.channels);
+    return pixels;
+  }
+  for (const std::uint8_t level : rounded_samples(frame, 1)) {
+    pixels.bytes.insert(pixels.bytes.end(), 3, level);
+  }
+  return pixels;
+}
+
+/// With the last row and column of its first plane twice, where several pixels share a colour and the last of them
+/// are not in the picture: libswscale would stretch the colours to fit. nullptr: it needs none.
+Result<OwnedStill<AVFrame>> evened(const AVFrame& frame) {
+  const auto format = static_cast<AVPixelFormat>(frame.format);
+  const AVPixFmtDescriptor* const about = av_pix_fmt_desc_get(format);
+  if (about == nullptr) return OwnedStill<AVFrame>();
+  const int across = 1 << about->log2_chroma_w;
+  const int down = 1 << about->log2_chroma_h;
+  const int width = (frame.width + across - 1) / across * across;
+  const int height = (frame.height + down - 1) / down * down;
+  const bool is_planar = av_pix_fmt_count_planes(format) == about->nb_components;
+  if (!is_planar || (width == frame.width && height == frame.height)) {
+    return OwnedStill<AVFrame>();
+  }
+  OwnedStill<AVFrame> even(av_frame_alloc());
+  if (even == nullptr) return std::unexpected(no_memory_for_still());
+  even->format = frame.format;
+  even->width = width;
+  even->height = height;
+  if (av_frame_get_buffer(even.get(), 0) < 0) return std::unexpected(no_memory_for_still());
+  const int bytes = (about->comp[0].depth + 7) / 8;
+  for (int plane = 0; plane < about->nb_components; ++plane) {
+    const bool is_chroma = plane == 1 || plane == 2;
+    const int from_width =
+        is_chroma ? AV_CEIL_RSHIFT(frame.width, about->log2_chroma_w) : frame.width;
+    const int from_height =
+        is_chroma ? AV_CEIL_RSHIFT(frame.height, about->log2_chroma_h) : frame.height;
+    const int to_width = is_chroma ? width >> about->log2_chroma_w : width;
+    const int to_height = is_chroma ? height >> about->log2_chroma_h : height;
+    for (int y = 0; y < to_height; ++y) {
+      const std::uint8_t* const from =
+          frame.data[plane] + std::ptrdiff_t{std::min(y, from_height - 1)} * frame.linesize[plane];
+      std::uint8_t* const to = even->data[plane] + std::ptrdiff_t{y} * even->linesize[plane];
+      std::memcpy(to, from, static_cast<std::size_t>(from_width * bytes));
+      for (int x = from_width; x < to_width; ++x) {
+        std::memcpy(to + std::ptrdiff_t{x} * bytes, from + std::ptrdiff_t{from_width - 1} * bytes,
+                    static_cast<std::size_t>(bytes));
+      }
+    }
+  }
+  return even;
+}
+
+Result<StillPixels> rgb_of_still(const AVFrame& frame, const std::optional<HeifColour>& colour,
+                                 const MediaFile& file) {
+  auto format = static_cast<AVPixelFormat>(frame.format);
+  if (format == AV_PIX_FMT_RGB48 || format == AV_PIX_FMT_RGBA64 || format == AV_PIX_FMT_GRAY16) {
+    return wide_samples(frame, format);
+  }
+  const std::uint32_t matrix = colour.has_value() && colour->matrix != AVCOL_SPC_UNSPECIFIED
+                                   ? colour->matrix
+                                   : static_cast<std::uint32_t>(frame.colorspace);
+  if (matrix == AVCOL_SPC_RGB && format == AV_PIX_FMT_YUV444P) format = AV_PIX_FMT_GBRP;
+  if (matrix == AVCOL_SPC_YCGCO && format != AV_PIX_FMT_GBRP) {
+    return unsupported(file, "colours as YCgCo: convert it to PNG or JPEG");
+  }
+  const bool is_jpeg = format == AV_PIX_FMT_YUVJ420P || format == AV_PIX_FMT_YUVJ422P ||
+                       format == AV_PIX_FMT_YUVJ444P;
+  const bool is_full =
+      colour.has_value() ? colour->is_full_range : frame.color_range == AVCOL_RANGE_JPEG || is_jpeg;
+  StillPixels pixels{.bytes = {}, .channels = has_alpha(format) ? std::size_t{4} : 3};
+  const AVPixelFormat to = pixels.channels == 4 ? AV_PIX_FMT_RGBA : AV_PIX_FMT_RGB24;
+  // How colours of two or four pixels each are spread over them: as libheif does it, and nearly as libavif.
+  const int filter = sniff(file.bytes) == FileFormat::kHeic ? SWS_POINT : SWS_BICUBIC;
+  const int flags =
+      filter | SWS_ACCURATE_RND | SWS_BITEXACT | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP;
+  const OwnedStill<SwsContext> context(sws_isSupportedInput(format) == 0 ? nullptr
+                                                                         : sws_alloc_context());
+  if (context == nullptr) return unsupported(file, "an unknown pixel format");
+  AFI_TRY(const OwnedStill<AVFrame> even, evened(frame));
+  const AVFrame& source = even == nullptr ? frame : *even;
+  for (const auto& [option, value] :
+       {std::pair{"srcw", source.width}, std::pair{"srch", source.height},
+        std::pair{"dstw", source.width}, std::pair{"dsth", source.height},
+        std::pair{"src_format", static_cast<int>(format)},
+        std::pair{"dst_format", static_cast<int>(to)}, std::pair{"sws_flags", flags}}) {
+    av_opt_set_int(context.get(), option, value, 0);
+  }
+  if (sws_init_context(context.get(), nullptr, nullptr) < 0) {
+    return unsupported(file, "an unknown pixel format");
+  }
+  sws_setColorspaceDetails(context.get(), sws_getCoefficients(still_matrix(matrix)),
+                           is_full ? 1 : 0, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
+                           1 << 16);
+  const std::size_t row = pixels.channels * static_cast<std::size_t>(frame.width);
+  const auto height = static_cast<std::size_t>(frame.height);
+  // It writes whole blocks of pixels.
+  const std::size_t stride =
+      (pixels.channels * static_cast<std::size_t>(source.width) + 127) / 64 * 64;
+  std::vector<std::uint8_t> padded(stride * static_cast<std::size_t>(source.height) + 64);
+  std::uint8_t* const planes[4] = {padded.data(), nullptr, nullptr, nullptr};
+  const int strides[4] = {static_cast<int>(stride), 0, 0, 0};
+  if (sws_scale(context.get(), source.data, source.linesize, 0, source.height, planes, strides) !=
+      source.height) {
+    return corrupt(file, "its pixels cannot be converted to RGB");
+  }
+  pixels.bytes.reserve(row * height);
+  for (std::size_t y = 0; y < height; ++y) {
+    const auto from = padded.begin() + static_cast<std::ptrdiff_t>(y * stride);
+    pixels.bytes.insert(pixels.bytes.end(), from, from + static_cast<std::ptrdiff_t>(row));
+  }
+  return pixels;
+}
+
+/// Copies a tile to its place. Both have the same planes of whole samples.
+void place_tile(const AVFrame& tile, std::uint32_t left, std::uint32_t top, AVFrame& canvas) {
+  const AVPixFmtDescriptor& about = *av_pix_fmt_desc_get(static_cast<AVPixelFormat>(canvas.format));
+  const int bytes = (about.comp[0].depth + 7) / 8;
+  for (int plane = 0; plane < av_pix_fmt_count_planes(static_cast<AVPixelFormat>(canvas.format));
+       ++plane) {
+    const bool is_chroma = plane == 1 || plane == 2;
+    const int right = is_chroma ? about.log2_chroma_w : 0;
+    const int down = is_chroma ? about.log2_chroma_h : 0;
+    std::uint8_t* const to =
+        canvas.data[plane] +
+        std::ptrdiff_t{static_cast<int>(top) >> down} * canvas.linesize[plane] +
+        std::ptrdiff_t{static_cast<int>(left) >> right} * bytes;
+    av_image_copy_plane(to, canvas.linesize[plane], tile.data[plane], tile.linesize[plane],
+                        AV_CEIL_RSHIFT(tile.width, right) * bytes,
+                        AV_CEIL_RSHIFT(tile.height, down));
+  }
+}
+
+Result<OwnedStill<AVFrame>> canvas_for(const AVFrame& tile, const HeifCoded& coded) {
+  OwnedStill<AVFrame> canvas(av_frame_alloc());
+  if (canvas == nullptr) return std::unexpected(no_memory_for_still());
+  canvas->format = tile.format;
+  canvas->width = static_cast<int>(coded.tile_width * coded.columns);
+  canvas->height = static_cast<int>(coded.tile_height * coded.rows);
+  canvas->colorspace = tile.colorspace;
+  canvas->color_range = tile.color_range;
+  if (av_frame_get_buffer(canvas.get(), 0) < 0) return std::unexpected(no_memory_for_still());
+  return canvas;
+}
+
+/// Planes of one sample each, of which a tile's place is the same number of samples from the corner.
+bool is_planar_picture(const AVFrame& frame) {
+  const AVPixFmtDescriptor* const about =
+      av_pix_fmt_desc_get(static_cast<AVPixelFormat>(frame.format));
+  if (about == nullptr) return false;
+  const int planes = av_pix_fmt_count_planes(static_cast<AVPixelFormat>(frame.format));
+  return planes == about->nb_components &&
+         (about->flags &
+          (AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BITSTREAM | AV_PIX_FMT_FLAG_HWACCEL)) == 0;
+}
+
+Result<OwnedStill<AVFrame>> decode_tiles(const MediaFile& file, const HeifCoded& coded) {
+  AFI_TRY(StillDecoder decoder,
+          StillDecoder::open(file, {.codec = coded.is_av1 ? AV_CODEC_ID_AV1 : AV_CODEC_ID_HEVC,
+                                    .configuration = coded.configuration,
+                                    .width = coded.tile_width,
+                                    .height = coded.tile_height}));
+  OwnedStill<AVFrame> canvas;
+  for (std::size_t i = 0; i < coded.tiles.size(); ++i) {
+    AFI_TRY(OwnedStill<AVFrame> tile, decoder.decode(coded.tiles[i]));
+    if (!std::cmp_equal(tile->width, coded.tile_width) ||
+        !std::cmp_equal(tile->height, coded.tile_height)) {
+      return corrupt(file, fmt::format("it declares {}x{} pixels and holds {}x{}", coded.tile_width,
+                                       coded.tile_height, tile->width, tile->height));
+    }
+    if (!is_planar_picture(*tile)) return unsupported(file, "an unknown pixel format");
+    if (coded.tiles.size() == 1) return tile;
+    if (canvas == nullptr) {
+      AFI_TRY(canvas, canvas_for(*tile, coded));
+    }
+    if (tile->format != canvas->format) return corrupt(file, "tiles of different pixel formats");
+    const auto column = static_cast<std::uint32_t>(i % coded.columns);
+    const auto row = static_cast<std::uint32_t>(i / coded.columns);
+    place_tile(*tile, column * coded.tile_width, row * coded.tile_height, *canvas);
+  }
+  return canvas;
+}
+
+/// Levels of 8 bits, over the whole range.
+Result<std::vector<std::uint8_t>> decode_alpha(const MediaFile& file, const HeifCoded& coded,
+                                               const AVFrame& picture) {
+  AFI_TRY(const OwnedStill<AVFrame> frame, decode_tiles(file, coded));
+  if (frame->width != picture.width || frame->height != picture.height) {
+    return corrupt(file, "alpha of another size than the picture");
+  }
+  // Its first plane alone: the others, if there are any, say nothing.
+  const AVPixFmtDescriptor& about = *av_pix_fmt_desc_get(static_cast<AVPixelFormat>(frame->format));
+  const int depth = about.comp[0].depth;
+  const unsigned most = (1U << static_cast<unsigned>(depth)) - 1;
+  const bool is_full = coded.colour.has_value() ? coded.colour->is_full_range
+                                                : frame->color_range != AVCOL_RANGE_MPEG;
+  if (!is_full) return unsupported(file, "alpha of a limited range");
+  std::vector<std::uint8_t> levels;
+  levels.reserve(static_cast<std::size_t>(frame->width) * static_cast<std::size_t>(frame->height));
+  for (int y = 0; y < frame->height; ++y) {
+    const std::uint8_t* from = frame->data[0] + std::ptrdiff_t{y} * frame->linesize[0];
+    for (int x = 0; x < frame->width; ++x) {
+      unsigned level = *from++;
+      if (depth > 8) level |= static_cast<unsigned>(*from++) << 8U;
+      levels.push_back(static_cast<std::uint8_t>((level * 255U + most / 2) / most));
+    }
+  }
+  return levels;
+}
+
+Image image_of_pixels(StillPixels pixels, std::uint32_t width, std::uint32_t height) {
+  Image image{.width = width, .height = height, .rgb = {}};
+  if (pixels.channels == 3) {
+    image.rgb = std::move(pixels.bytes);
+  } else {
+    image.rgb.reserve(pixels.bytes.size() / 4 * 3);
+    append_over_white(pixels.bytes, image.rgb);
+  }
+  return image;
+}
+
+/// Makes the pixels opaque that are not meant to be transparent, or are already multiplied by their alpha.
+void blend(std::vector<std::uint8_t>& rgba, TiffAlpha alpha) {
+  for (std::size_t i = 0; i + 4 <= rgba.size(); i += 4) {
+    const unsigned white = 255U - rgba[i + 3];
+    for (std::size_t channel = 0; channel < 3 && alpha == TiffAlpha::kMultiplied; ++channel) {
+      rgba[i + channel] = static_cast<std::uint8_t>(std::min(255U, rgba[i + channel] + white));
+    }
+    rgba[i + 3] = 255;
+  }
+}
+
+Image cropped(Image image, const HeifCrop& crop) {
+  if (crop.width == image.width && crop.height == image.height) return image;
+  Image part{.width = crop.width, .height = crop.height, .rgb = {}};
+  part.rgb.reserve(std::size_t{3} * crop.width * crop.height);
+  for (std::uint32_t y = crop.top; y < crop.top + crop.height; ++y) {
+    const auto row = std::span(image.rgb).subspan(3 * (std::size_t{y} * image.width + crop.left),
+                                                  std::size_t{3} * crop.width);
+    part.rgb.insert(part.rgb.end(), row.begin(), row.end());
+  }
+  return part;
+}
+
+}  // namespace
+
+Result<Image> decode_heif(const MediaFile& file, const PictureHeader& header) {
+  AFI_TRY(const HeifImage heif, read_heif(file));
+  if (heif.is_premultiplied) return unsupported(file, "colours multiplied by alpha");
+  AFI_TRY(const OwnedStill<AVFrame> frame, decode_tiles(file, heif.picture));
+  AFI_TRY(StillPixels pixels, rgb_of_still(*frame, heif.picture.colour, file));
+  if (heif.alpha.has_value() && pixels.channels == 3) {
+    AFI_TRY(const std::vector<std::uint8_t> alpha, decode_alpha(file, *heif.alpha, *frame));
+    StillPixels rgba{.bytes = {}, .channels = 4};
+    rgba.bytes.reserve(4 * alpha.size());
+    for (std::size_t i = 0; i < alpha.size(); ++i) {
+      const auto rgb = std::span(pixels.bytes).subspan(3 * i, 3);
+      rgba.bytes.insert(rgba.bytes.end(), rgb.begin(), rgb.end());
+      rgba.bytes.push_back(alpha[i]);
+    }
+    pixels = std::move(rgba);
+  }
+  Image image = image_of_pixels(std::move(pixels), static_cast<std::uint32_t>(frame->width),
+                                static_cast<std::uint32_t>(frame->height));
+  image = cropped(std::move(image), heif.crop);
+  AFI_CHECK(image.width == header.width && image.height == header.height);
+  return image;
+}
+
+Result<Image> decode_coded_still(const MediaFile& file, const PictureHeader& header) {
+  const AVCodecID codec =
+      header.format == FileFormat::kTiff ? AV_CODEC_ID_TIFF : AV_CODEC_ID_JPEG2000;
+  AFI_TRY(StillDecoder decoder, StillDecoder::open(file, {.codec = codec,
+                                                          .configuration = {},
+                                                          .width = header.width,
+                                                          .height = header.height}));
+  TiffForDecoder tiff;
+  if (header.format == FileFormat::kTiff) {
+    AFI_TRY(tiff, tiff_for_decoder(file));
+  }
+  AFI_TRY(const OwnedStill<AVFrame> frame,
+          decoder.decode(tiff.bytes.empty() ? file.bytes : std::span(tiff.bytes)));
+  if (!std::cmp_equal(frame->width, header.width) ||
+      !std::cmp_equal(frame->height, header.height)) {
+    return corrupt(file, fmt::format("it declares {}x{} pixels and holds {}x{}", header.width,
+                                     header.height, frame->width, frame->height));
+  }
+  AFI_TRY(StillPixels pixels, rgb_of_still(*frame, HeifColour{}, file));
+  if (pixels.channels == 4 && tiff.alpha != TiffAlpha::kOverWhite) {
+    blend(pixels.bytes, tiff.alpha);
+  }
+  return image_of_pixels(std::move(pixels), header.width, header.height);
+}
+
+std::string picture_decoder() {
+  return fmt::format("lavc {}, lsws {}", avcodec_version(), swscale_version());
+}
+
+}  // namespace afterimage

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+//
+// BMP, ICO, TIFF, HEIC, AVIF and JPEG 2000. The files are seeds of the fuzzer, which
+// tests/media/make_seeds.py makes with Pillow, libheif, libavif and OpenJPEG.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "foundation/media/decode.h"
+#include "foundation/media/media_limits.h"
+#include "foundation/media/probe.h"
+#include "foundation/media/testing/lies.h"
+#include "testing/media_files.h"
+#include "testing/seeds.h"
+
+namespace afterimage {
+namespace {
+
+using namespace testing;
+using ::testing::HasSubstr;
+
+FileContent seed(const std::string& name) {
+  std::ifstream file(AFTERIMAGE_MEDIA_SEEDS "/" + name, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  AFI_CHECK(text.size() > 1);
+  return text_file(std::string_view(text).substr(1));  // without the modality
+}
+
+Result<Image> decoded(FileContent file, const MediaLimits& limits = {}) {
+  return decode_image(media_item(Modality::kImage, std::move(file), "cat"), limits);
+}
+
+const std::vector<std::string> kAllStills = {
+    "bmp",        "bmp_565",    "bmp_alpha",     "bmp_bits",     "bmp_palette", "bmp_runs",
+    "ico_bitmap", "ico_mask",   "ico_png",       "tiff",         "tiff_alpha",  "tiff_deflate",
+    "tiff_fax",   "tiff_lzw",   "tiff_packbits", "tiff_palette", "jpeg2000",    "jpeg2000_stream",
+    "heic",       "heic_alpha", "heic_grid",     "avif",         "avif_alpha",  "avif_animated"};
+
+std::uint8_t furthest(const Image& one, const Image& other) {
+  if (one.rgb.size() != other.rgb.size() || one.width != other.width) return 255;
+  int most = 0;
+  for (std::size_t i = 0; i < one.rgb.size(); ++i) {
+    most = std::max(most, std::abs(one.rgb[i] - other.rgb[i]));
+  }
+  return static_cast<std::uint8_t>(most);
+}
+
+TEST(Stills, GiveBackThePixelsOfOtherWriters) {
+  const Image picture = make_picture(21, 18);
+  const struct {
+    const char* name;
+    FileFormat format;
+    std::uint8_t off;  // by the rounding of YCbCr
+  } kCases[] = {
+      {"bmp", FileFormat::kBmp, 0},
+      {"bmp_alpha", FileFormat::kBmp,
+       0},  // a fourth byte without a mask says nothing, as in Pillow
+      {"tiff", FileFormat::kTiff, 0},
+      {"tiff_lzw", FileFormat::kTiff, 0},
+      {"tiff_deflate", FileFormat::kTiff, 0},
+      {"tiff_packbits", FileFormat::kTiff, 0},
+      {"jpeg2000", FileFormat::kJpeg2000, 0},
+      {"jpeg2000_stream", FileFormat::kJpeg2000, 0},
+      {"heic", FileFormat::kHeic, 3},
+      {"avif", FileFormat::kAvif, 3},
+  };
+  for (const auto& c : kCases) {
+    const FileContent file = seed(c.name);
+    EXPECT_EQ(sniff(file), c.format) << c.name;
+    const auto image = decoded(file);
+    ASSERT_TRUE(image.has_value()) << c.name << ": " << to_string(image.error());
+    EXPECT_LE(furthest(*image, picture), c.off) << c.name;
+  }
+}
+
+TEST(Stills, AlphaIsCompositedOverWhite) {
+  Image expected = make_picture(21, 18);
+  for (std::uint32_t i = 0; i < expected.rgb.size(); ++i) {
+    const std::uint32_t alpha = i / 3 % 21 * 12;
+    expected.rgb[i] =
+        static_cast<std::uint8_t>((expected.rgb[i] * alpha + 255 * (255 - alpha) + 127) / 255);
+  }
+  for (const char* const name : {"ico_png", "ico_bitmap", "tiff_alpha"}) {
+    EXPECT_EQ(furthest(decoded(seed(name)).value(), expected), 0) << name;
+  }
+  for (const char* const name : {"heic_alpha", "avif_alpha"}) {
+    EXPECT_LE(furthest(decoded(seed(name)).value(), expected), 40) << name << ", of low quality";
+  }
+}
+
+TEST(Stills, ThePaletteAndItsRunsAreTheSame) {
+  const Image plain = decoded(seed("bmp_palette")).value();
+  EXPECT_EQ(decoded(seed("bmp_runs")).value().rgb, plain.rgb);
+  EXPECT_EQ(decoded(seed("tiff_palette")).value().rgb, plain.rgb);
+  EXPECT_EQ(decoded(seed("bmp_bits")).value().rgb, decoded(seed("tiff_fax")).value().rgb);
+}
+
+// As phones write pictures: tiles, of which the last reaches beyond, and a turn.
+TEST(Stills, AGridOfTilesIsOneTurnedPicture) {
+  const Image image = decoded(seed("heic_grid")).value();
+  ASSERT_EQ(image.width, 60U);
+  ASSERT_EQ(image.height, 100U);
+  const Image tiles[2] = {make_picture(64, 64, 1), make_picture(64, 64, 2)};
+  double off = 0;
+  for (std::uint32_t y = 0; y < 100; ++y) {
+    for (std::uint32_t x = 0; x < 60; ++x) {
+      // Turned clockwise: the left column is the first row, the last row the left column.
+      const std::size_t at = 3 * (std::size_t{59 - x} * 64 + y % 64);
+      for (std::size_t i = 0; i < 3; ++i) {
+        off += std::abs(image.rgb[3 * (std::size_t{y} * 60 + x) + i] - tiles[y / 64].rgb[at + i]);
+      }
+    }
+  }
+  EXPECT_LT(off / 18'000, 12) << "a picture that is turned otherwise is off by 80";
+}
+
+TEST(Stills, TheFirstPictureOfAnAnimatedAvifIsTheImage) {
+  EXPECT_LE(furthest(decoded(seed("avif_animated")).value(), make_picture(21, 18)), 60);
+  const auto as_video =
+      decode_video(media_item(Modality::kVideo, seed("avif_animated"), "wave.avif"));
+  ASSERT_FALSE(as_video.has_value());
+  EXPECT_THAT(as_video.error().message, HasSubstr("an AVIF file, given as a video"));
+}
+
+TEST(Stills, ATruncatedFileIsAnErrorOrComplete) {
+  for (const std::string& name : kAllStills) {
+    const FileContent file = seed(name);
+    const Image whole = decoded(file).value();
+    for (std::size_t size = 12; size < file.size(); ++size) {
+      const auto cut = decoded(cut_to(file, size));
+      if (cut.has_value()) {
+        EXPECT_EQ(cut->rgb, whole.rgb) << name << " cut to " << size;
+        EXPECT_LE(file.size() - size, 16U) << name << ": more than a trailer is missing";
+      } else {
+        EXPECT_NE(cut.error().code, ErrorCode::kLimitExceeded)
+            << name << " cut to " << size << ": " << cut.error().message;
+      }
+    }
+  }
+}
+
+TEST(StillsProperty, FlippedBitsNeverCrashOrExceedTheLimits) {
+  std::map<std::string, FileContent> seeds;
+  for (const std::string& name : kAllStills) seeds[name] = seed(name);
+  const MediaLimits limits{.max_side = 128, .max_pixels = 16'384};
+  for_each_seed(1'500, [&](Rng& rng) {
+    const std::string& name = kAllStills[rng.below(kAllStills.size())];
+    FileContent file = seeds[name];
+    for (std::uint64_t flips = 1 + rng.below(6); flips > 0; --flips) {
+      // Half of them where the headers are.
+      const std::size_t most =
+          rng.below(2) == 0 ? std::min<std::size_t>(file.size(), 400) : file.size();
+      file[rng.below(most)] ^= std::byte{1} << static_cast<int>(rng.below(8));
+    }
+    if (const auto image = decoded(file, limits)) {
+      ASSERT_LE(std::max(image->width, image->height), 128U) << name;
+      ASSERT_EQ(image->rgb.size(), 3U * image->width * image->height) << name;
+    }
+  });
+}
+
+/// A file that claims many pixels and has few bytes.
+TEST(Stills, BombsAreRefusedByTheirHeaders) {
+  const FileContent tiff = seed("tiff");
+  const FileContent heic = seed("heic");
+  const FileContent grid = seed("heic_grid");
+  const std::size_t width_in_tiff = find_text(tiff, {"\0\1\4\0\1\0\0\0", 8});
+  const std::size_t ispe = find_text(heic, "ispe") + 8;
+  const std::size_t grid_tile = find_text(grid, {"ispe\0\0\0\0\0\0\0\x40", 12}) + 8;
+  const FileContent stream = seed("jpeg2000_stream");
+  const struct {
+    const char* name;
+    FileContent file;
+  } kCases[] = {
+      {"BMP", with_little(seed("bmp"), 18, 60'000, 4)},
+      {"BMP of runs", with_little(with_little(seed("bmp_runs"), 18, 16'000, 4), 22, 16'000, 4)},
+      {"BMP from above", with_little(seed("bmp"), 22, 0x8000'0000, 4)},
+      {"ICO", with_little(seed("ico_mask"), 22 + 4, 60'000, 4)},
+      {"TIFF", with_little(tiff, width_in_tiff + 8, 60'000, 4)},
+      {"HEIC", with_big(heic, ispe, 60'000, 4)},
+      {"HEIC of 2^32 - 1", with_big(with_big(heic, ispe, UINT32_MAX, 4), ispe + 4, UINT32_MAX, 4)},
+      {"a tile that is far larger than the picture", with_big(grid, grid_tile, 100'000, 4)},
+      {"JPEG 2000", with_big(stream, 8, 60'000, 4)},
+  };
+  for (const auto& c : kCases) {
+    const auto info = probe(media_item(Modality::kImage, c.file));
+    ASSERT_FALSE(info.has_value()) << c.name;
+    const bool is_refused = info.error().code == ErrorCode::kLimitExceeded ||
+                            info.error().message.contains("a grid of another size");
+    EXPECT_TRUE(is_refused) << c.name << ": " << info.error().message;
+  }
+}
+
+// Decoders go by what is coded, not by what the container says of it.
+TEST(Stills, WhatIsCodedMustHaveTheSizeThatTheFileDeclares) {
+  for (const char* const name : {"heic", "avif"}) {
+    const FileContent file = seed(name);
+    const std::size_t ispe = find_text(file, "ispe") + 8;
+    const auto smaller = decoded(with_big(file, ispe, 8, 4));
+    ASSERT_FALSE(smaller.has_value()) << name;
+    EXPECT_EQ(smaller.error().code, ErrorCode::kCorruption) << smaller.error().message;
+  }
+}
+
+TEST(Stills, WhatIsNotReadSaysWhatToDo) {
+  FileContent tiff = seed("tiff_lzw");
+  const std::size_t compression = find_text(tiff, {"\3\1\3\0\1\0\0\0\5\0", 10});
+  const auto jpeg = decoded(with_little(tiff, compression + 8, 7, 2));
+  ASSERT_FALSE(jpeg.has_value());
+  EXPECT_EQ(jpeg.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(jpeg.error().message, HasSubstr("a TIFF compressed in the way 7 (JPEG)"));
+  EXPECT_THAT(jpeg.error().message, HasSubstr("convert it to PNG or JPEG"));
+}
+
+TEST(Stills, TheDecoderIsNamed) {
+  EXPECT_THAT(picture_decoder(), ::testing::MatchesRegex("lavc [0-9]+, lsws [0-9]+"));
+}
+
+}  // namespace
+}  // namespace afterimage
