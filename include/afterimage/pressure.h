@@ -70,6 +70,16 @@ inline constexpr std::size_t kPressureModes = 5;
 /// "relaxed", "normal", "pressure", "critical", "emergency".
 std::string_view to_string(PressureMode mode);
 
+/// The shares of all memory in use at which the four modes above kRelaxed begin, in order. A mode ends one
+/// point below where it begins.
+using ModesByUse = std::array<double, kPressureModes - 1>;
+/// Those of the original VRAMAwareCache.
+inline constexpr ModesByUse kSeedModes{0.70, 0.85, 0.92, 0.96};
+/// "headroom": nullopt; "seed": kSeedModes; or four percentages: "60,75,85,95".
+///
+/// Errors   kInvalidArgument: anything else, or percentages that don't rise between 1 and 100.
+Result<std::optional<ModesByUse>> parse_modes(std::string_view text);
+
 /// How long an entry may stay unused; nullopt: for ever. Applied in every step.
 struct IdleLimits {
   std::optional<Duration> relaxed;
@@ -102,16 +112,16 @@ struct GovernorOptions {
   double stall_limit = 0.10;        // memory stall share (PSI) that counts as pressure
   /// A gauge and our own figures may differ by so much, or by 1 % of the memory if that is more.
   Bytes tolerance = 64_MiB;
-  /// Modes by the share of all memory that is used, as in the original VRAMAwareCache; false: by the
-  /// bytes needed soon, relative to the headroom.
-  bool modes_by_use = false;
+  /// When modes begin, by the share of all memory that is used; nullopt: by the bytes needed soon,
+  /// relative to the headroom.
+  std::optional<ModesByUse> modes = std::nullopt;
   IdleLimits idle;
 
   [[nodiscard]] Bytes blind() const { return blind_cap.value_or(Bytes(cap.value() / 2)); }
 };
 
 /// kInvalidArgument: no cap, no reserve, a blind cap above the cap, times or rates that are not
-/// positive.
+/// positive, modes that don't rise.
 Result<void> check(const GovernorOptions& options);
 
 /// Whether the gauge is trusted. Everything but kTrusted fails closed.

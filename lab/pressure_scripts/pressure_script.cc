@@ -155,9 +155,9 @@ Result<void> read_governor(LineTokens& words, PressureScript& script) {
        }},
       {"modes",
        [&](auto word) -> Result<void> {
-         if (word != "seed" && word != "headroom")
-           return wrong("modes must be 'headroom' or 'seed'");
-         governor.modes_by_use = word == "seed";
+         auto modes = parse_modes(word);
+         if (!modes.has_value()) return wrong(modes.error().message);
+         governor.modes = *modes;
          return {};
        }},
       {"idle", [&](auto word) -> Result<void> {

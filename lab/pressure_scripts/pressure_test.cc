@@ -40,7 +40,7 @@ TEST(PressureScript, ParsesEventsInOrderOfTime) {
   EXPECT_EQ(read.memory, 8_GiB);
   EXPECT_EQ(read.load.size, Bytes(3U << 19U));
   EXPECT_EQ(read.load.seed, 7U);
-  EXPECT_TRUE(read.governor.modes_by_use);
+  EXPECT_EQ(read.governor.modes, kSeedModes);
   EXPECT_EQ(read.governor.stale_after, 60ms);
   ASSERT_EQ(read.events.size(), 2U);
   EXPECT_EQ(read.events[0].kind, PressureEvent::Kind::kHover) << "by time";

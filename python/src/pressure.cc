@@ -150,7 +150,7 @@ class PyPressureController {
  public:
   PyPressureController(const PyBudget& budget, std::optional<nb::callable> gauge,
                        std::uint64_t reserve_bytes, bool own_thread,
-                       std::optional<double> idle_limit_seconds) {
+                       std::optional<double> idle_limit_seconds, const std::string& modes) {
     auto callable = gauge.has_value() ? shared_callable(*std::move(gauge)) : nullptr;
     auto controlled = std::make_shared<Controlled>();
     controlled->pool = budget.pool;
@@ -164,6 +164,7 @@ class PyPressureController {
         }
         options.governor.idle = IdleLimits::of(seconds(*idle_limit_seconds));
       }
+      AFI_TRY(options.governor.modes, parse_modes(modes));
       AFI_TRY(options.gauge, gauge_of(std::move(callable)));
       if (!budget.pool->begin_control()) {
         return fail(ErrorCode::kInvalidArgument,
@@ -259,15 +260,15 @@ void bind_controller(nb::module_& module) {
       "interpreter.")
       .def(
           nb::init<const PyBudget&, std::optional<nb::callable>, std::uint64_t, bool,
-                   std::optional<double>>(),
+                   std::optional<double>, const std::string&>(),
           nb::arg("budget"), nb::kw_only(), nb::arg("gauge") = nb::none(),
           nb::arg("reserve_bytes") = 0, nb::arg("own_thread") = true,
-          nb::arg("idle_limit") = nb::none(),
+          nb::arg("idle_limit") = nb::none(), nb::arg("modes") = "headroom",
           nb::sig(
               "def __init__(self, budget: SharedBudget, *, gauge: "
               "collections.abc.Callable[[], tuple[int, int] | tuple[int, int, float]] | None "
               "= None, reserve_bytes: int = 0, own_thread: bool = True, idle_limit: float | None = "
-              "None) -> None"),
+              "None, modes: str = 'headroom') -> None"),
           "gauge: returns (total_bytes, used_bytes[, stall]), the caches included; default: "
           "MemoryGauge's\n"
           "memory. It runs on the controller's thread. reserve_bytes: free memory to leave to "
@@ -276,6 +277,10 @@ void bind_controller(nb::module_& module) {
           "seconds after which\n"
           "entries that nobody used are evicted; a fifth of it once memory is not plenty, a "
           "twentieth in an emergency.\n"
+          "modes: when they begin: headroom, by the bytes needed soon; seed, at 70, 85, 92 and 96 "
+          "% of "
+          "the memory in\n"
+          "use; or four percentages of your own, such as 60,75,85,95.\n"
           "\n"
           "Unavailable: the gauge cannot be read and reserve_bytes is 0.")
       .def("tick", &PyPressureController::tick, nb::arg("refused_bytes") = 0,

@@ -112,14 +112,15 @@ Limits compute_limits(const GovernorState& state, const GovernorInputs& inputs,
 }
 
 LadderOptions ladder_of(const GovernorOptions& options) {
-  return options.modes_by_use ? LadderOptions::seed() : LadderOptions::headroom();
+  return options.modes.has_value() ? LadderOptions::by_use(*options.modes)
+                                   : LadderOptions::headroom();
 }
 
 double stress_of(const GovernorState& state, const GovernorInputs& inputs, Bytes expected,
                  const GovernorOptions& options) {
   if (!state.last.has_value()) return 0;
   const auto total = static_cast<double>(state.last->total.value());
-  if (options.modes_by_use) {
+  if (options.modes.has_value()) {
     return static_cast<double>(plus(state.external, inputs.ledger.used).value()) / total;
   }
   const Bytes need = plus(plus(options.reserve, sub_sat(expected, state.external)),
@@ -204,7 +205,7 @@ Result<void> check(const GovernorOptions& options) {
     if (!(rate > 0) || !std::isfinite(rate))
       return invalid("rates and limits must be positive numbers");
   }
-  return {};
+  return check(ladder_of(options));
 }
 
 GovernorStep step(const GovernorState& state, const GovernorInputs& inputs,

@@ -37,8 +37,8 @@ struct LadderOptions {
 
   /// Headroom of 3, 1.5, 1 and 0.5 times the need; left at 3.5, 1.8, 1.2 and 0.7.
   static LadderOptions headroom();
-  /// 70, 85, 92 and 96 % of all memory used; left one point lower.
-  static LadderOptions seed();
+  /// Those shares of all memory used; left one point lower.
+  static LadderOptions by_use(const ModesByUse& modes);
 };
 
 /// kInvalidArgument: thresholds that do not rise from mode to mode, or a `leave` that is not below

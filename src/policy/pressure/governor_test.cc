@@ -212,7 +212,7 @@ TEST(Governor, m6_the_ladder_is_monotone) {
     const std::uint64_t high = low + rng.below(room - low + 1);
     GovernorOptions chosen = options();
     chosen.idle = IdleLimits::seed();
-    if (rng.chance(0.5)) chosen.modes_by_use = true;
+    if (rng.chance(0.5)) chosen.modes = kSeedModes;
     const auto mild = step({}, truth(0s, Bytes(low), ledger), chosen).actions;
     const auto hard = step({}, truth(0s, Bytes(high), ledger), chosen).actions;
     EXPECT_LE(mild.mode, hard.mode);
@@ -226,7 +226,7 @@ TEST(Governor, m6_the_ladder_is_monotone) {
 
 TEST(Governor, TheSeedsThresholdsAndIdleLimitsCanBeChosen) {
   GovernorOptions seed = options();
-  seed.modes_by_use = true;
+  seed.modes = kSeedModes;
   seed.idle = IdleLimits::seed();
   const struct {
     double used;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "afterimage/pressure.h"
 #include "policy/pressure/governor.h"
@@ -39,12 +40,39 @@ LadderOptions LadderOptions::headroom() {
                        {.enter = 1 / 0.5, .leave = 1 / 0.7}}}};
 }
 
-LadderOptions LadderOptions::seed() {
-  return {.scale = StressScale::kUsedFraction,
-          .borders = {{{.enter = 0.70, .leave = 0.69},
-                       {.enter = 0.85, .leave = 0.84},
-                       {.enter = 0.92, .leave = 0.91},
-                       {.enter = 0.96, .leave = 0.95}}}};
+LadderOptions LadderOptions::by_use(const ModesByUse& modes) {
+  LadderOptions options{.scale = StressScale::kUsedFraction, .borders = {}};
+  for (std::size_t i = 0; i < modes.size(); ++i) {
+    options.borders[i] = {.enter = modes[i], .leave = modes[i] - 0.01};
+  }
+  return options;
+}
+
+Result<std::optional<ModesByUse>> parse_modes(std::string_view text) {
+  if (text == "headroom") return std::nullopt;
+  if (text == "seed") return kSeedModes;
+  ModesByUse modes{};
+  const char* at = text.data();
+  const char* const end = text.data() + text.size();
+  double below = 1;
+  for (std::size_t i = 0; i < modes.size(); ++i) {
+    while (at != end && *at == ' ') ++at;
+    double percent = 0;
+    const auto read = std::from_chars(at, end, percent);
+    const bool ends = i + 1 == modes.size() ? read.ptr == end : read.ptr != end && *read.ptr == ',';
+    if (read.ec != std::errc() || !ends || !(percent > below && percent <= 100)) {
+      return fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format("modes '{}': expected headroom, seed, or the four percentages of memory "
+                      "in use at which normal, pressure, critical and emergency begin, each "
+                      "above the one before: 70,85,92,96",
+                      text));
+    }
+    modes[i] = percent / 100;
+    below = percent;
+    at = read.ptr + (i + 1 == modes.size() ? 0 : 1);
+  }
+  return modes;
 }
 
 Result<void> check(const LadderOptions& options) {

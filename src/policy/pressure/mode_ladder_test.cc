@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::for_each_seed;
 
-const LadderOptions kSeed = LadderOptions::seed();
+const LadderOptions kSeed = LadderOptions::by_use(kSeedModes);
 
 PressureMode mode_at(double stress) { return climb({}, stress, 0s, kSeed).mode; }
 
@@ -35,6 +35,17 @@ TEST(ModeLadder, EntersTheSeedsModesAtTheSeedsThresholds) {
       {std::numeric_limits<double>::infinity(), PressureMode::kEmergency},
   };
   for (const auto& c : kCases) EXPECT_EQ(mode_at(c.used), c.mode) << c.used;
+}
+
+TEST(ModeLadder, OperatorsSayWhenModesBegin) {
+  EXPECT_EQ(parse_modes("headroom").value(), std::nullopt);
+  EXPECT_EQ(parse_modes("seed").value(), kSeedModes);
+  EXPECT_EQ(parse_modes("70,85,92,96").value(), kSeedModes);
+  EXPECT_EQ(parse_modes("60, 75.5, 85, 100").value(), (ModesByUse{0.60, 0.755, 0.85, 1.0}));
+  for (const char* wrong : {"", "often", "70,85,92", "70,85,92,96,99", "70,85,92,", "70;85;92;96",
+                            "0,85,92,96", "70,85,85,96", "70,85,92,101", "nan,85,92,96"}) {
+    EXPECT_EQ(parse_modes(wrong).error().code, ErrorCode::kInvalidArgument) << wrong;
+  }
 }
 
 TEST(ModeLadder, GoesUpAtOnceAndDownOneStepPerDwell) {
@@ -117,15 +128,15 @@ TEST(ModeLadder, AnUndefinedStressIsNotCalm) {
 }
 
 TEST(ModeLadder, BordersAreChecked) {
-  EXPECT_TRUE(check(LadderOptions::seed()).has_value());
+  EXPECT_TRUE(check(LadderOptions::by_use(kSeedModes)).has_value());
   EXPECT_TRUE(check(LadderOptions::headroom()).has_value());
-  LadderOptions falling = LadderOptions::seed();
+  LadderOptions falling = LadderOptions::by_use(kSeedModes);
   falling.borders[2].enter = 0.8;
   EXPECT_EQ(check(falling).error().code, ErrorCode::kInvalidArgument);
-  LadderOptions no_gap = LadderOptions::seed();
+  LadderOptions no_gap = LadderOptions::by_use(kSeedModes);
   no_gap.borders[1].leave = no_gap.borders[1].enter;
   EXPECT_EQ(check(no_gap).error().code, ErrorCode::kInvalidArgument);
-  LadderOptions restless = LadderOptions::seed();
+  LadderOptions restless = LadderOptions::by_use(kSeedModes);
   restless.dwell = Duration(0);
   EXPECT_EQ(check(restless).error().code, ErrorCode::kInvalidArgument);
 }

@@ -167,7 +167,7 @@ TEST(IdleLimits, m6_critical_modes_offload_what_is_idle) {
     const auto gauge = std::make_shared<Calm>();
     PressureOptions pressure{.gauge = gauge, .governor = {.reserve = 1_MiB}, .own_thread = false};
     pressure.governor.idle.offload = 30s;
-    pressure.governor.modes_by_use = true;
+    pressure.governor.modes = kSeedModes;
     Tenants f({.budget = 16_MiB, .tier = &below, .weigh_loads = false, .pressure = pressure});
     EXPECT_TRUE(f.ask("t", 1));
     f.clock.advance(31s);
