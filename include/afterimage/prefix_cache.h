@@ -145,6 +145,7 @@ struct PrefixArchiveStats {
   std::uint64_t promoted = 0;         // prompts that resumed further thanks to loaded KV
   std::uint64_t tokens_loaded = 0;    // positions whose rows were loaded
   std::uint64_t failed = 0;           // prompts with KV in the tier that could not be loaded
+  std::uint64_t no_memory = 0;        // of those, the ones whose KV found no memory
   std::uint64_t declined = 0;         // prompts with KV in the tier that was cheaper to compute
   std::uint64_t tokens_declined = 0;  // positions of those
 };
@@ -233,6 +234,7 @@ class PrefixCache final : public BudgetClient, private PrefixOwner {
   Bytes evict_idle(Duration since) override;
   /// While admission is blocked, insert() fails with kUnavailable.
   void block_admission(bool blocked) override;
+  [[nodiscard]] bool is_blocked() const;
 
   [[nodiscard]] PrefixCacheStats stats() const;
   /// Memory used by the index.

@@ -334,13 +334,6 @@ std::optional<PrefixArchive::Chosen> PrefixArchive::choose(const ArchivedPrompt&
   return taken > 0 ? std::optional(chosen) : std::nullopt;
 }
 
-std::optional<TierEntry> PrefixArchive::read(const TierKey& key, const Chosen& chosen) {
-  auto entry = load_or_compute_ == nullptr
-                   ? tier_.get(key, transfer_)
-                   : load_or_compute_->get(tier_, key, transfer_, chosen.step, chosen.choice);
-  return entry.has_value() ? *std::move(entry) : std::nullopt;
-}
-
 std::vector<Result<std::optional<TierEntry>>> PrefixArchive::read_all(std::span<const TierKey> keys,
                                                                       const Chosen& chosen) {
   return load_or_compute_ == nullptr
@@ -367,7 +360,7 @@ std::vector<std::uint32_t> PrefixArchive::next_ends(const ArchivedPrompt& prompt
 
 std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32_t from,
                                        const Chosen& chosen, const Insert& insert,
-                                       const std::stop_token& stop) {
+                                       const std::stop_token& stop, bool& lacks_memory) {
   const Held& held = chosen.held;
   const KvLayout& layout = *prompt.layout_;
   const std::uint64_t row = row_bytes(layout);
@@ -385,6 +378,7 @@ std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32
       auto entry = std::exchange(entries[i], std::nullopt);
       // `transfer` had no space for the whole batch: the rest is read again.
       if (i > 0 && !entry.has_value()) break;
+      lacks_memory |= !entry.has_value() && entry.error().code == ErrorCode::kNoSpace;
       const std::uint32_t begin = buffer.end() / kBlockTokens * kBlockTokens;
       const std::uint32_t wanted = std::min(ends[i], held.rows_end);
       more = entry.has_value() && entry->has_value() &&
@@ -399,11 +393,13 @@ std::uint32_t PrefixArchive::load_rows(const ArchivedPrompt& prompt, std::uint32
 }
 
 bool PrefixArchive::load_snapshot(const ArchivedPrompt& prompt, const Chosen& chosen,
-                                  const Insert& insert) {
+                                  const Insert& insert, bool& lacks_memory) {
   const KvLayout& layout = *prompt.layout_;
   const std::uint32_t at = *chosen.held.snapshot;
-  auto entry = read(snapshot_key(prompt.end(at)), chosen);
-  if (!entry.has_value()) return false;
+  auto found = read_all(std::array{snapshot_key(prompt.end(at))}, chosen).front();
+  lacks_memory |= !found.has_value() && found.error().code == ErrorCode::kNoSpace;
+  if (!found.has_value() || !found->has_value()) return false;
+  TierEntry* const entry = &**found;
   auto snapshot = snapshot_of(layout, *entry, at);
   if (!snapshot.has_value()) return false;
   KvSlice kv{.begin = TokenCount(at), .end = TokenCount(at), .cost = entry->meta.cost};
@@ -424,13 +420,22 @@ bool PrefixArchive::promote(const ArchivedPrompt& prompt, TokenCount matched, To
   if (!more_rows && !found.snapshot.has_value()) return false;
   const auto chosen = choose(prompt, matched.value(), resume.value(), found);
   if (!chosen.has_value()) return false;
+  bool lacks_memory = false;
+  const auto note_insert = [&](const KvSlice& kv, std::vector<LoadedKv> memory) {
+    auto done = insert(kv, std::move(memory));
+    lacks_memory |= !done.has_value() && done.error().code == ErrorCode::kNoSpace;
+    return done;
+  };
   const std::uint32_t end =
-      more_rows ? load_rows(prompt, matched.value(), *chosen, insert, stop) : matched.value();
+      more_rows ? load_rows(prompt, matched.value(), *chosen, note_insert, stop, lacks_memory)
+                : matched.value();
   bool done = !more_rows || end == chosen->held.rows_end;
-  if (done && found.snapshot.has_value()) done = load_snapshot(prompt, *chosen, insert);
+  if (done && found.snapshot.has_value())
+    done = load_snapshot(prompt, *chosen, note_insert, lacks_memory);
   const MutexLock lock(mutex_);
   if (end > matched.value()) stats_.tokens_loaded += end - matched.value();
   ++(done ? stats_.promoted : stats_.failed);
+  if (!done && lacks_memory) ++stats_.no_memory;
   return end > matched.value() || done;
 }
 

@@ -158,7 +158,6 @@ class PrefixArchive {
   /// snapshot after them is useful, all blocks and the snapshot as one step.
   [[nodiscard]] std::vector<LoadStep> steps(const ArchivedPrompt& prompt, std::uint32_t matched,
                                             std::uint32_t resume, const Held& held) const;
-  std::optional<TierEntry> read(const TierKey& key, const Chosen& chosen);
   std::vector<Result<std::optional<TierEntry>>> read_all(std::span<const TierKey> keys,
                                                          const Chosen& chosen);
   [[nodiscard]] std::vector<std::uint32_t> next_ends(const ArchivedPrompt& prompt,
@@ -168,8 +167,9 @@ class PrefixArchive {
              Look look) const;
   /// Loads rows [from, chosen.held.rows_end), or fewer; returns the end of the loaded rows.
   std::uint32_t load_rows(const ArchivedPrompt& prompt, std::uint32_t from, const Chosen& chosen,
-                          const Insert& insert, const std::stop_token& stop);
-  bool load_snapshot(const ArchivedPrompt& prompt, const Chosen& chosen, const Insert& insert);
+                          const Insert& insert, const std::stop_token& stop, bool& lacks_memory);
+  bool load_snapshot(const ArchivedPrompt& prompt, const Chosen& chosen, const Insert& insert,
+                     bool& lacks_memory);
   /// Whether a prompt whose KV [kv.begin, kv.end) was computed is worth a write: prompts are told
   /// apart by the last of their whole blocks. One without a new block is.
   static std::vector<TierKey> whole_blocks(const ArchivedPrompt& prompt, TokenCount end);

@@ -318,6 +318,11 @@ void PrefixCache::block_admission(bool blocked) {
   locked_->state.blocked = blocked;
 }
 
+bool PrefixCache::is_blocked() const {
+  const MutexLock lock(locked_->mutex);
+  return locked_->state.blocked;
+}
+
 PrefixCacheStats PrefixCache::stats() const {
   const MutexLock lock(locked_->mutex);
   PrefixCacheStats stats = locked_->state.stats;

@@ -11,6 +11,7 @@
 
 #include "afterimage/reuse_stats.h"
 #include "afterimage/serve.h"
+#include "afterimage/tier.h"
 #include "engines/reference/reference_engine.h"
 #include "testing/forwarding_engine.h"
 #include "testing/media_files.h"
@@ -144,6 +145,37 @@ TEST(GovernedServeProperty, AnswersStayTheSameUnderAnyPressure) {
   });
   EXPECT_GT(hits, 0U) << "otherwise nothing was proved";
   EXPECT_GT(given_back, 256_KiB);
+}
+
+// KV was read from the disk, refused by the cache, and computed again.
+TEST(GovernedServe, InAnEmergencyKvFromATierServesTheRequestThatLoadedIt) {
+  MemoryBudget below_budget(64_MiB);
+  HostTier below(below_budget);
+  ManualClock clock;
+  const auto engine = testing::tiny_engine(clock);
+  Request request{.id = RequestId("r")};
+  request.messages.push_back({.role = Role::kUser, .parts = {std::string(600, 'x')}});
+  const GenerateOptions options{.max_tokens = TokenCount(3)};
+  const auto alone = serve_without_reuse(request, *engine, clock, options).value().completion;
+  const ReuseOptions with_tier{.budget = 32_MiB, .tier = &below, .weigh_loads = false};
+  ASSERT_TRUE(serve(request, *engine, *Reuse::create(with_tier, Secret{}, clock).value(), options)
+                  .has_value());
+  ReuseOptions governed = with_tier;
+  const auto gauge = std::make_shared<Neighbours>();
+  governed.pressure = {.gauge = gauge, .governor = {.reserve = 1_MiB}, .own_thread = false};
+  const auto reuse = Reuse::create(governed, Secret{}, clock).value();
+  gauge->ours = reuse.get();
+  gauge->external = kMemory.value();
+  clock.advance(50ms);
+  ASSERT_EQ(reuse->pressure()->tick().mode, PressureMode::kEmergency);
+  for (int i = 0; i < 2; ++i) {
+    const auto served = serve(request, *engine, *reuse, options);
+    ASSERT_TRUE(served.has_value());
+    EXPECT_GE(served->completion.resumed_from, TokenCount(512));
+    EXPECT_EQ(served->completion.tokens, alone.tokens);
+    EXPECT_EQ(served->completion.logits, alone.logits);
+    EXPECT_EQ(reuse->stats().prefix.tokens, 0U) << "nothing new is kept";
+  }
 }
 
 TEST(GovernedServe, ConcurrentRequestsStayRightWhileTheGovernorEvicts) {

@@ -148,6 +148,7 @@ Result<void> Plan::add_prefix(const Sequence& prompt, const KvLayout& layout,
 /// Promotes the part of the prompt that the tier has and memory lacks.
 Result<void> Plan::State::load_prefix(PrefixArchive::Look look, const std::stop_token& stop) {
   if (!archived.has_value()) return {};
+  if (reuse->prefix()->cache().is_blocked()) return load_aside(look, stop);
   PrefixMatch own(TokenCount(0), facts);  // matches nothing: it says whose insertion this is
   const bool loaded = reuse->prefix_archive()->promote(
       *archived, leader->match().matched(), resume(),
@@ -158,6 +159,24 @@ Result<void> Plan::State::load_prefix(PrefixArchive::Look look, const std::stop_
       },
       stop, look);
   return loaded ? leader->look_again() : Result<void>();
+}
+
+/// In an emergency: into a cache of this request's own, which goes with it.
+Result<void> Plan::State::load_aside(PrefixArchive::Look look, const std::stop_token& stop) {
+  auto loaded = std::make_unique<Aside>();
+  AFI_TRY(loaded->cache, PrefixCache::create({}, loaded->budget));
+  const bool found = reuse->prefix_archive()->promote(
+      *archived, TokenCount(0), resume(),
+      [&](const KvSlice& kv, std::vector<LoadedKv> memory) -> Result<void> {
+        AFI_TRY_VOID(loaded->cache->insert(identity->root, *layout, *prompt, kv, nullptr,
+                                           std::move(memory)));
+        return {};
+      },
+      stop, look);
+  if (!found) return {};
+  AFI_TRY(loaded->match, loaded->cache->match(identity->root, *prompt));
+  if (loaded->match->resume() > resume()) aside = std::move(loaded);
+  return {};
 }
 
 /// Of the processes that lack the same block one prefills it; the others wait, load it, and compute
@@ -189,6 +208,7 @@ Result<void> Plan::State::lease_prefix(const std::stop_token& stop) {
 }
 
 TokenCount Plan::State::resume() const {
+  if (aside != nullptr) return aside->match->resume();
   return leader.has_value() ? leader->match().resume() : TokenCount(0);
 }
 
@@ -239,7 +259,10 @@ void Plan::State::keep_media(const KvSlice& kv) {
 KvUse Plan::kv_use(const KvOrigin& origin) {
   KvUse use;
   if (resume().value() > 0) {
-    state_->resume_from = state_->reuse->prefix()->cache().kv(state_->leader->match());
+    const Plan::State::Aside* const aside = state_->aside.get();
+    state_->resume_from = aside == nullptr
+                              ? state_->reuse->prefix()->cache().kv(state_->leader->match())
+                              : aside->cache->kv(*aside->match);
     state_->resume_from.origin = origin;
     use.resume_from = &state_->resume_from;
   }
@@ -253,6 +276,7 @@ KvUse Plan::kv_use(const KvOrigin& origin) {
   use.wanted = {.rows_from = state_->capture_from(resume()),
                 .rows_to = length,
                 .snapshots = state_->leader->snapshots()};
+  std::erase_if(use.wanted.snapshots, [this](TokenCount at) { return at < resume(); });
   use.on_captured = [state = state_.get()](KvSlice kv) { state->commit_prefix(std::move(kv)); };
   if (state_->identity->request->hints.conversation == ContinuationHint::kEnds) return use;
   use.end_from = state_->capture_from(length);
@@ -348,6 +372,7 @@ Result<std::uint64_t> Plan::State::prefetch_prefix(const Sequence& sequence,
 
 void Plan::restart() {
   state_->leader->start_over();
+  state_->aside.reset();
   state_->moved.clear();
   state_->moved_items.clear();
   state_->media.reset();

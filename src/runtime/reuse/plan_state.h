@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "afterimage/answer_once.h"
+#include "afterimage/memory_budget.h"
 #include "afterimage/prefill_once.h"
+#include "afterimage/prefix_cache.h"
 #include "afterimage/reuse.h"
 #include "caches/prefix/prefix_archive.h"
 #include "runtime/reuse/moved_media.h"
@@ -29,10 +31,13 @@ struct Plan::State {
 
   Result<void> add_answer(const std::stop_token& stop);
   Result<void> load_prefix(PrefixArchive::Look look, const std::stop_token& stop);
+  Result<void> load_aside(PrefixArchive::Look look, const std::stop_token& stop);
   Result<void> lease_prefix(const std::stop_token& stop);
   Result<std::uint64_t> prefetch_prefix(const Sequence& sequence, const KvLayout& its_layout,
                                         const std::stop_token& stop);
   void commit_prefix(KvSlice kv);
+  /// `engine`: for the sizes of items; nullptr: unknown. `parts` may be empty.
+  void add_media(const Sequence& sequence, const Engine* engine, PartsOfMedia parts = {});
   void keep_media(const KvSlice& kv);
   void want_exact_rows(KvUse& use);
   void commit_end(KvSlice kv, std::span<const TokenId> fed_back);
@@ -54,7 +59,14 @@ struct Plan::State {
   std::optional<ArchivedPrompt> archived;  // nullopt: KV is cached in memory only
   std::optional<PrefillLeader> leader;
   std::unique_ptr<Lease> lease;  // nullptr: no other process waits for this prefix
-  KvSlice resume_from;           // kept alive by the match of the leader
+  /// KV that was loaded for this request alone, because the cache admits nothing.
+  struct Aside {
+    MemoryBudget budget{Bytes::max()};  // the transfers' budget pays for what was loaded
+    std::unique_ptr<PrefixCache> cache;
+    std::optional<PrefixMatch> match;  // the longest; before the cache it is destroyed
+  };
+  std::unique_ptr<Aside> aside;  // nullptr: none, or no more than the cache has
+  KvSlice resume_from;           // kept alive by the match of the leader, or the one aside
   Duration prefill_began{0};
 
   std::vector<TokenPlace> places;  // of the first token of each media item; empty: nothing is moved
