@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,14 +23,18 @@
 namespace afterimage {
 
 class EncoderCache;
+struct EncoderEntryInfo;
 
 struct EncoderCacheOptions {
   EntryCount max_entries = EntryCount(1'000'000);  // at least 1
+  std::uint64_t max_tokens = UINT64_MAX;           // of all entries together (EncoderEntryFacts)
   std::unique_ptr<EvictionPolicy> policy;          // nullptr: worth
   /// A floor: new entries never push the cache below so many; a shrinking budget does. A new entry
   /// may replace one, but a large one that would leave fewer is served uncached instead. The budget
   /// is never exceeded for it. entries_in_flight() computes one from the load.
   EntryCount min_entries{};
+  /// Called when an entry is evicted, under the cache's lock: it must not call the cache. Empty: nobody.
+  std::function<void(const EncoderEntryInfo&)> on_evicted = {};
 };
 
 /// Metadata of an entry.
@@ -39,10 +44,15 @@ struct EncoderEntryFacts {
   std::vector<EntryLabel> labels{};  // see Namespace::labels; the first is the owner's
   /// Of the item, for people who look into the cache; absent: unknown.
   std::optional<ContentDigest> content{};
+  MediaSize size{};                     // of the item
+  std::uint64_t tokens = 0;             // that it stands for, if somebody counts them
+  bool is_part = false;                 // of the item: an item has as many entries as parts
+  std::optional<Duration> stored_at{};  // set by EncodeOnce, on its clock
 };
 
 /// A request that misses, waits for another request's encode and is then served counts as one miss
-/// and one hit. Counters cover the cache's whole life; clear() does not reset them.
+/// and one hit; an item in parts is one item (note_parts()). Counters cover the cache's whole life;
+/// clear() does not reset them.
 struct EncoderCacheStats {
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
@@ -53,10 +63,13 @@ struct EncoderCacheStats {
   std::uint64_t refused_oversize = 0;  // larger than the whole budget
   std::uint64_t refused_in_use = 0;    // all candidates are pinned, or others hold the budget
   std::uint64_t refused_by_floor = 0;  // would have evicted below the floor
+  std::uint64_t blocked = 0;           // came while admission was blocked
   Bytes bytes_reused;                  // sum over hits of the entry's size
   Bytes bytes_covered;                 // the same over covered uses
   Duration encode_time_saved{0};       // sum over hits of the entry's cost
   EntryCount entries;                  // resident now
+  std::uint64_t tokens = 0;            // of these
+  EntryCount min_entries;              // the floor now
   Bytes resident;                      // bytes of the resident entries
 };
 
@@ -67,15 +80,17 @@ struct EncoderArchiveStats {
   std::uint64_t unwritten = 0;  // new outputs that were not worth a write, because so few return
   std::uint64_t loaded = 0;     // outputs loaded instead of encoded
   std::uint64_t failed = 0;     // stored outputs that could not be read, or found no memory
+  std::uint64_t no_memory = 0;  // of those, the ones that found no memory
   std::uint64_t declined = 0;   // stored outputs that are expected to be encoded faster than loaded
 };
 
 /// The stats under the names of the original VisualKVCache, in its order. Covered uses are hits there.
 std::vector<std::pair<std::string_view, double>> seed_named_stats(const EncoderCacheStats& stats);
 
-/// State of one entry.
+/// State of one entry; of most_shared(): of one item.
 struct EncoderEntryInfo {
   EncoderEntryFacts facts;
+  std::uint64_t entries = 1;
   Bytes bytes;
   std::uint64_t access_count = 0;  // hits and covered uses since it was inserted
   std::uint64_t agents = 0;        // distinct agents that stored or used it; counted up to 1,024
@@ -160,6 +175,9 @@ class EncoderCache final : public BudgetClient {
   /// Counts a use by a request that did not need the entry, because KV that it resumed from covers the
   /// item. Not a hit, and nothing to the eviction policy. No effect if the entry is not resident.
   void note_covered(const EncoderKey& key, AgentId agent);
+  /// Of the look-ups that were counted, so many hits and misses were of parts of one item: they become one
+  /// miss if a part was missing, otherwise one hit.
+  void note_parts(std::uint64_t hits, std::uint64_t misses);
   /// Removes a damaged entry and takes back the hit that it was counted as.
   void discard_damaged(SlotId slot);
 
@@ -184,10 +202,13 @@ class EncoderCache final : public BudgetClient {
   Bytes evict_idle(Duration since) override;
   /// While admission is blocked, insert() and make_room() fail with kUnavailable.
   void block_admission(bool blocked) override;
+  /// EncoderCacheOptions::min_entries from now on.
+  void set_min_entries(EntryCount min_entries);
 
   [[nodiscard]] std::optional<EncoderEntryInfo> info(const EncoderKey& key) const;
-  /// Those that most agents share, at most `limit`; among equals those that were found most often.
-  /// O(n): for people.
+  /// The items that most agents share, at most `limit`; among equals those that were found most often.
+  /// The parts of an item are one: its bytes and cost are their sums, its uses those of the part that was
+  /// used most. O(n log n): for people.
   [[nodiscard]] std::vector<EncoderEntryInfo> most_shared(std::size_t limit) const;
   [[nodiscard]] EncoderCacheStats stats() const;
   /// Recounts everything from the entries and aborts on a disagreement. O(n): for tests and

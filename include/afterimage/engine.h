@@ -335,6 +335,10 @@ class Engine {
   /// Of this loaded model on this machine; constant. Default: not exact, because nobody checked.
   [[nodiscard]] virtual Exactness exactness() const { return {}; }
 
+  /// What the item's headers say, for people who look into the cache. Default, and for a file that cannot
+  /// be read: unknown.
+  [[nodiscard]] virtual MediaSize size_of(const MediaItem& /*item*/) const { return {}; }
+
   /// Tokenizes text and turns media into spans of placeholders. `contents` are the digests of the
   /// request's media in order of appearance. Reads the headers of media files; decodes nothing.
   virtual Result<Sequence> prepare(const Request& request,

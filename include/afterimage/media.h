@@ -39,7 +39,16 @@ struct MediaItem {
   std::string name;  // for messages only: never part of a key
   /// Content digest of `files`, if it is known. Only a caller that hashed these very bytes sets it.
   std::optional<ContentDigest> digest = std::nullopt;
+
+  /// How large an item is, as its files say; zero where it has no such size, or that is unknown.
+  struct Size {
+    std::uint32_t width = 0;  // pixels, of images and videos
+    std::uint32_t height = 0;
+    Duration length{0};  // of videos and sound
+    bool operator==(const Size&) const = default;
+  };
 };
+using MediaSize = MediaItem::Size;
 
 /// Sum of the sizes of all files.
 [[nodiscard]] Bytes raw_bytes(const MediaItem& item);

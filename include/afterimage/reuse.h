@@ -96,6 +96,9 @@ std::string_view to_string(MediaSource source);
 /// item is encoded as a whole.
 using PartsOfMedia = std::vector<std::vector<MediaPart>>;
 
+/// The size of a request's media item at a position.
+using SizeOfMedia = std::function<MediaSize(std::size_t)>;
+
 class AnswerCache;
 class AnswerOnce;
 class EncodeOnce;
@@ -110,6 +113,7 @@ class RunningRequests;
 class SharedBudget;
 class SplitMemory;
 class Tier;
+struct EncoderEntryInfo;
 struct ReuseStats;
 
 /// How answers are cached and served.
@@ -141,12 +145,17 @@ struct MovedMediaOptions {
   std::function<void(const std::string&)> on_disabled = {};
 };
 
+inline constexpr EntryCount kMinEntriesFromLoad = EntryCount::max();
+
 struct ReuseOptions {
   Bytes budget = 4_GiB;  // of all caches together
   std::vector<MemoryShare> shares = {};
   EntryCount max_encoder_entries = EntryCount(1'000'000);
   /// New encoder outputs never push the cache below so many (EncoderCacheOptions::min_entries); pressure does.
+  /// kMinEntriesFromLoad: as many as requests of the last minute held at a time.
   EntryCount min_encoder_entries = EntryCount(0);
+  /// EncoderCacheOptions::on_evicted.
+  std::function<void(const EncoderEntryInfo&)> on_encoder_evicted = {};
   std::string policy = "worth";  // eviction policy: one of policy_names()
   bool verify_hits = true;       // recompute checksums at every hit
   bool prefixes = true;          // cache KV: prefill once
@@ -239,10 +248,12 @@ class Reuse {
   /// encoding of the rest. `agent` names who asks, for the count of agents that share an entry;
   /// empty: unknown. The first `covered` items lie in a resumed prefix: they are neither looked up
   /// nor encoded. `facts` are for the eviction policy. An item that has `parts` is looked up and
-  /// encoded part by part; without a namespace in `prints`, whole.
+  /// encoded part by part; without a namespace in `prints`, whole. `size_of` is called
+  /// of items that are not cached, for EncoderEntryFacts; empty: unknown.
   [[nodiscard]] MediaPlan plan_media(const Fingerprint& prints, const std::string& agent,
                                      std::size_t covered = 0, const RequestFacts& facts = {},
-                                     const PartsOfMedia& parts = {});
+                                     const PartsOfMedia& parts = {},
+                                     const SizeOfMedia& size_of = {});
 
   /// Brings into memory what the tier has of a target's KV and encoder outputs and memory lacks.
   /// `layout`: of the engine's KV; nullptr: none. Waits for the tier, and for a request that is

@@ -17,6 +17,9 @@ class ForwardingEngine : public Engine {
   [[nodiscard]] PreprocessRecipe recipe(Modality modality) const override {
     return good_.recipe(modality);
   }
+  [[nodiscard]] MediaSize size_of(const MediaItem& item) const override {
+    return good_.size_of(item);
+  }
   Result<Sequence> prepare(const Request& request,
                            std::span<const ContentDigest> contents) const override {
     return good_.prepare(request, contents);

@@ -136,7 +136,12 @@ void add_disk(std::string& out, const RunReport& report) {
   if (lost > 0) out += fmt::format("disk: {} rejected\n", plural(lost, "entry", "entries"));
   const std::uint64_t failed = encoder.failed + prefix.failed;
   if (failed > 0) {
-    out += fmt::format("disk: {} loads failed; computed instead\n", failed);
+    const std::uint64_t no_memory = encoder.no_memory + prefix.no_memory;
+    out += fmt::format("disk: {} loads failed{}; computed instead\n", failed,
+                       no_memory == 0
+                           ? ""
+                           : fmt::format(", {} for lack of memory (raise --budget)",
+                                         no_memory == failed ? "all" : std::to_string(no_memory)));
   }
   if (!after.degraded_reason.empty()) out += fmt::format("disk: {}\n", after.degraded_reason);
 }
@@ -288,6 +293,7 @@ OrderedJson disk_json(const RunReport& report) {
           {"prompts_unwritten", prefix.unwritten},
           {"refused", encoder.refused + prefix.refused},
           {"failed", encoder.failed + prefix.failed},
+          {"failed_for_memory", encoder.no_memory + prefix.no_memory},
           {"damaged", after.damaged},
           {"degraded_reason", after.degraded_reason}};
 }

@@ -121,7 +121,9 @@ Result<Pin> EncodeOnce::store(const EncoderKey& key, const TensorViews& views,
   }
   AFI_TRY(Reservation room, std::move(reservation));
   AFI_TRY(Payload payload, Payload::copy_of(views, std::move(room)));
-  return state_->cache.insert(key, std::move(payload), facts, agent);
+  EncoderEntryFacts stored = facts;
+  stored.stored_at = state_->clock.now();
+  return state_->cache.insert(key, std::move(payload), stored, agent);
 }
 
 Result<Embeddings> EncodeOnce::publish(EncoderFlight& flight, EncoderOutput output,

@@ -106,6 +106,7 @@ std::optional<EncoderArchive::Loaded> EncoderArchive::get(const EncoderKey& key,
   if (nothing) return std::nullopt;
   const MutexLock lock(mutex_);
   ++(loaded.has_value() ? stats_.loaded : stats_.failed);
+  if (!entry.has_value() && entry.error().code == ErrorCode::kNoSpace) ++stats_.no_memory;
   return loaded;
 }
 

@@ -6,7 +6,10 @@
 #include <array>
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <functional>
+#include <map>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "afterimage/eviction_policy.h"
@@ -83,6 +86,14 @@ EncoderEntryInfo info_of(const Slot& slot) {
           .pins = slot.pins};
 }
 
+void add_part(const EncoderEntryInfo& part, EncoderEntryInfo& item) {
+  ++item.entries;
+  item.bytes += part.bytes;
+  item.facts.cost += part.facts.cost;
+  item.access_count = std::max(item.access_count, part.access_count);
+  item.pins += part.pins;
+}
+
 }  // namespace
 
 struct EncoderCache::State {
@@ -122,8 +133,9 @@ struct EncoderCache::State {
   std::optional<SlotId> first_unpinned(const Propose& propose) AFI_REQUIRES(mutex);
   void remove(SlotId id, RemovalReason why) AFI_REQUIRES(mutex);
   void free_place(std::uint32_t place) AFI_REQUIRES(mutex);
-  Result<void> evict_for(Bytes bytes, std::optional<SlotId> replaced) AFI_REQUIRES(mutex);
-  [[nodiscard]] std::uint64_t floor() const;
+  Result<void> evict_for(Bytes bytes, std::optional<SlotId> replaced, std::uint64_t tokens = 0)
+      AFI_REQUIRES(mutex);
+  [[nodiscard]] std::uint64_t floor() const AFI_REQUIRES(mutex);
   Result<Reservation> make_room(Bytes bytes) AFI_REQUIRES(mutex);
   /// Counts a hit, and pins.
   void hit(SlotId id, AgentId agent) AFI_REQUIRES(mutex);
@@ -199,7 +211,11 @@ void EncoderCache::State::remove(SlotId id, RemovalReason why) {
   index.erase(id.index);  // before the slot's key is cleared
   stats.entries -= EntryCount(1);
   stats.resident -= slot.bytes;
-  if (why == RemovalReason::kEvicted) ++stats.evictions;
+  stats.tokens -= slot.record->facts.tokens;
+  if (why == RemovalReason::kEvicted) {
+    ++stats.evictions;
+    if (options.on_evicted) options.on_evicted(info_of(slot));
+  }
   slot.resident = slot.in_policy = slot.parked = slot.use_pending = false;
   if (slot.pins == 0) free_place(id.index);
 }
@@ -215,7 +231,8 @@ void EncoderCache::State::free_place(std::uint32_t place) {
 std::uint64_t EncoderCache::State::floor() const { return options.min_entries.value(); }
 
 // Chooses all victims first, and evicts them only if they free enough.
-Result<void> EncoderCache::State::evict_for(Bytes bytes, std::optional<SlotId> replaced) {
+Result<void> EncoderCache::State::evict_for(Bytes bytes, std::optional<SlotId> replaced,
+                                            std::uint64_t tokens) {
   if (bytes > budget.capacity()) {
     ++stats.refused_oversize;
     return fail(ErrorCode::kNoSpace, "an encoder output of " + std::to_string(bytes.value()) +
@@ -223,7 +240,15 @@ Result<void> EncoderCache::State::evict_for(Bytes bytes, std::optional<SlotId> r
                                          std::to_string(budget.capacity().value()));
   }
   flush_uses();
+  if (tokens > options.max_tokens) {
+    ++stats.refused_oversize;
+    return fail(ErrorCode::kNoSpace, "an entry of " + std::to_string(tokens) +
+                                         " tokens is larger than the limit of " +
+                                         std::to_string(options.max_tokens) + " on all of them");
+  }
   const std::uint64_t entries = stats.entries.value() - (replaced.has_value() ? 1 : 0);
+  std::uint64_t held_tokens =
+      stats.tokens - (replaced.has_value() ? at(*replaced).record->facts.tokens : 0);
   const std::uint64_t min_entries = std::min(floor(), stats.entries.value());
   Bytes freed;
   if (replaced.has_value() && at(*replaced).pins == 0) freed = at(*replaced).bytes;
@@ -236,7 +261,8 @@ Result<void> EncoderCache::State::evict_for(Bytes bytes, std::optional<SlotId> r
   const auto fits = [&] {
     const std::uint64_t held = budget.used().value();
     return held - std::min(held, freed.value()) <= (budget.capacity() - bytes).value() &&
-           entries - victims.size() < options.max_entries.value();
+           entries - victims.size() < options.max_entries.value() &&
+           held_tokens <= options.max_tokens - tokens;
   };
   while (!refused.has_value() && !fits()) {
     const auto victim = next_victim();
@@ -254,6 +280,7 @@ Result<void> EncoderCache::State::evict_for(Bytes bytes, std::optional<SlotId> r
     } else {
       options.policy->park(*victim);
       freed += at(*victim).bytes;
+      held_tokens -= at(*victim).record->facts.tokens;
       victims.push_back(*victim);
     }
   }
@@ -340,6 +367,14 @@ void EncoderCache::note_covered(const EncoderKey& key, AgentId agent) {
   count_agent(slot, agent);
 }
 
+void EncoderCache::note_parts(std::uint64_t hits, std::uint64_t misses) {
+  const MutexLock lock(state_->mutex);
+  EncoderCacheStats& stats = state_->stats;
+  AFI_CHECK(hits <= stats.hits && misses <= stats.misses);
+  stats.hits -= misses > 0 ? hits : hits - std::min<std::uint64_t>(hits, 1);
+  stats.misses -= misses - std::min<std::uint64_t>(misses, 1);
+}
+
 void EncoderCache::discard_damaged(SlotId id) {
   const MutexLock lock(state_->mutex);
   Slot& slot = state_->at(id);
@@ -358,6 +393,7 @@ Result<Reservation> EncoderCache::make_room(Bytes bytes) {
 
 Result<Reservation> EncoderCache::State::make_room(Bytes bytes) {
   if (blocked) {
+    ++stats.blocked;
     return fail(ErrorCode::kUnavailable,
                 "the encoder output is not cached: admission is blocked while memory is short");
   }
@@ -398,7 +434,7 @@ Result<SlotId> EncoderCache::State::insert(const EncoderKey& key, Payload payloa
                                            const EncoderEntryFacts& facts, AgentId agent) {
   std::optional<SlotId> replaced;
   if (const auto it = index.find(key); it != index.end()) replaced = id_of(*it);
-  AFI_TRY_VOID(evict_for(0_B, replaced));
+  AFI_TRY_VOID(evict_for(0_B, replaced, facts.tokens));
   if (replaced.has_value()) remove(*replaced, RemovalReason::kErased);
   const std::uint32_t place = take_place();
   Slot& slot = slots[place];
@@ -414,6 +450,7 @@ Result<SlotId> EncoderCache::State::insert(const EncoderKey& key, Payload payloa
   ++stats.insertions;
   stats.entries += EntryCount(1);
   stats.resident += slot.bytes;
+  stats.tokens += facts.tokens;
   return id_of(place);
 }
 
@@ -506,6 +543,11 @@ void EncoderCache::block_admission(bool blocked) {
   state_->blocked = blocked;
 }
 
+void EncoderCache::set_min_entries(EntryCount min_entries) {
+  const MutexLock lock(state_->mutex);
+  state_->options.min_entries = min_entries;
+}
+
 void EncoderCache::unpin(SlotId id) {
   const MutexLock lock(state_->mutex);
   Slot& slot = state_->at(id);
@@ -529,24 +571,39 @@ std::optional<EncoderEntryInfo> EncoderCache::info(const EncoderKey& key) const 
 
 std::vector<EncoderEntryInfo> EncoderCache::most_shared(std::size_t limit) const {
   const MutexLock lock(state_->mutex);
-  std::vector<const Slot*> resident;
+  std::vector<EncoderEntryInfo> items;
+  std::map<std::tuple<EntryLabel, ContentDigest>, std::size_t> in_parts;
+  std::map<std::size_t, std::set<AgentId>> agents;  // of those in parts
   for (const Slot& slot : state_->slots) {
-    if (slot.resident) resident.push_back(&slot);
+    if (!slot.resident) continue;
+    const EncoderEntryFacts& facts = slot.record->facts;
+    if (facts.is_part && facts.content.has_value()) {
+      const EntryLabel owner = facts.labels.empty() ? EntryLabel() : facts.labels.front();
+      const auto [known, is_new] = in_parts.try_emplace({owner, *facts.content}, items.size());
+      agents[known->second].insert(slot.record->agents.begin(), slot.record->agents.end());
+      if (!is_new) {
+        add_part(info_of(slot), items[known->second]);
+        continue;
+      }
+    }
+    items.push_back(info_of(slot));
   }
-  const auto rank = [](const Slot* slot) {
-    return std::pair(slot->record->agents.size(), slot->hits);
+  for (const auto& [item, by] : agents) items[item].agents = by.size();
+  const auto rank = [](const EncoderEntryInfo& item) {
+    return std::pair(item.agents, item.access_count);
   };
-  const std::size_t wanted = std::min(limit, resident.size());
-  std::ranges::partial_sort(resident, resident.begin() + static_cast<std::ptrdiff_t>(wanted),
+  const std::size_t wanted = std::min(limit, items.size());
+  std::ranges::partial_sort(items, items.begin() + static_cast<std::ptrdiff_t>(wanted),
                             std::ranges::greater(), rank);
-  std::vector<EncoderEntryInfo> infos;
-  for (const Slot* slot : std::span(resident).first(wanted)) infos.push_back(info_of(*slot));
-  return infos;
+  items.resize(wanted);
+  return items;
 }
 
 EncoderCacheStats EncoderCache::stats() const {
   const MutexLock lock(state_->mutex);
-  return state_->stats;
+  EncoderCacheStats stats = state_->stats;
+  stats.min_entries = EntryCount(state_->floor());
+  return stats;
 }
 
 void EncoderCache::check_invariants() const {
@@ -554,6 +611,7 @@ void EncoderCache::check_invariants() const {
   const MutexLock lock(state.mutex);
   Bytes resident;
   Bytes held;
+  std::uint64_t tokens = 0;
   std::uint64_t entries = 0;
   std::uint64_t empty = 0;
   for (std::uint32_t place = 0; place < state.slots.size(); ++place) {
@@ -571,12 +629,14 @@ void EncoderCache::check_invariants() const {
     if (!slot.resident) continue;
     ++entries;
     resident += slot.bytes;
+    tokens += slot.record->facts.tokens;
     const auto it = state.index.find(slot.key);
     AFI_CHECK(it != state.index.end() && *it == place);
   }
   AFI_CHECK(entries == state.index.size() && entries == state.stats.entries.value());
   AFI_CHECK(entries <= state.options.max_entries.value());
   AFI_CHECK(resident == state.stats.resident);
+  AFI_CHECK(tokens == state.stats.tokens && tokens <= state.options.max_tokens);
   AFI_CHECK(held <= state.budget.used());
   AFI_CHECK(empty == state.free_places.size());
 }

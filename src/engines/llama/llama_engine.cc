@@ -338,6 +338,11 @@ EngineLoad LlamaEngine::load() const {
           .generated = counts.tokens};
 }
 
+MediaSize LlamaEngine::size_of(const MediaItem& item) const {
+  const auto info = probe(item, state_->options.limits);
+  return info.has_value() ? info->size() : MediaSize();
+}
+
 std::string LlamaEngine::description() const {
   const ModelFacts& facts = state_->model->facts();
   std::string text =

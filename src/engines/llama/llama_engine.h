@@ -37,6 +37,7 @@ class LlamaEngine final : public Engine {
 
   [[nodiscard]] const ModelIdentity& identity() const override;
   [[nodiscard]] PreprocessRecipe recipe(Modality modality) const override;
+  [[nodiscard]] MediaSize size_of(const MediaItem& item) const override;
   Result<Sequence> prepare(const Request& request,
                            std::span<const ContentDigest> contents) const override;
   Result<PreparedRequest> prepare_answer(const Request& request,

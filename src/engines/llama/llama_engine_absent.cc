@@ -47,6 +47,7 @@ Result<std::vector<float>> LlamaEngine::hidden_state(
 }
 EngineLoad LlamaEngine::load() const { return {}; }
 Exactness LlamaEngine::exactness() const { return {}; }
+MediaSize LlamaEngine::size_of(const MediaItem& item) const { return Engine::size_of(item); }
 std::string LlamaEngine::description() const { return kHowToGetIt; }
 
 Result<Sequence> LlamaEngine::prepare(const Request& /*request*/,

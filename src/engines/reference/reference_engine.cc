@@ -161,6 +161,16 @@ Exactness ReferenceEngine::exactness() const {
   return {.exact = true, .basis = "every row is computed by itself, in one order of summation"};
 }
 
+MediaSize ReferenceEngine::size_of(const MediaItem& item) const {
+  const auto info = probe(item, model_->options.limits);
+  return info.has_value() ? info->size() : MediaSize();
+}
+
+/// Each request computes its tokens alone.
+EngineLoad ReferenceEngine::load() const {
+  return {.busy = busy_, .batches = generated_, .generated = generated_};
+}
+
 PreprocessRecipe ReferenceEngine::recipe(Modality modality) const {
   return recipe_of(modality, model_->options);
 }
@@ -376,6 +386,11 @@ Result<Generation> ReferenceEngine::run(const Sequence& prompt,
   const Duration start = model_->clock.now();
   Generation result;
   Completion& completion = result.completion;
+  ++busy_;
+  const struct Done {
+    std::atomic<std::uint32_t>& busy;
+    ~Done() { --busy; }
+  } done{busy_};
   if (use.resume_from != nullptr) completion.resumed_from = use.resume_from->end;
   AFI_TRY(const PromptRows rows,
           model_->rows_of(prompt, embeddings, completion.resumed_from, use.moved));
@@ -409,6 +424,7 @@ Result<Generation> ReferenceEngine::run(const Sequence& prompt,
     model_->capture_end(state, wanted_at_end(use), at_end, *own);
     use.on_end(std::move(at_end), completion.tokens);
   }
+  generated_ += completion.tokens.size();
   return result;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -153,6 +154,8 @@ class ReferenceEngine final : public Engine {
   /// Exact by construction: see src/engines/reference/DESIGN.md.
   [[nodiscard]] Exactness exactness() const override;
   [[nodiscard]] PreprocessRecipe recipe(Modality modality) const override;
+  [[nodiscard]] MediaSize size_of(const MediaItem& item) const override;
+  [[nodiscard]] EngineLoad load() const override;
   Result<Sequence> prepare(const Request& request,
                            std::span<const ContentDigest> contents) const override;
   [[nodiscard]] GenerateOptions default_options() const override;
@@ -181,6 +184,9 @@ class ReferenceEngine final : public Engine {
   explicit ReferenceEngine(std::unique_ptr<const Model> model);
 
   std::unique_ptr<const Model> model_;
+  // Of load().
+  mutable std::atomic<std::uint32_t> busy_ = 0;
+  mutable std::atomic<std::uint64_t> generated_ = 0;
 };
 
 }  // namespace afterimage

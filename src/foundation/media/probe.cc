@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 
 #include "foundation/media/cursor.h"
@@ -358,6 +359,15 @@ Modality modality_of(std::span<const std::byte> file) {
     return has_pictures({.bytes = file, .name = {}}) ? Modality::kVideo : Modality::kAudio;
   }
   return may_move(format) ? Modality::kVideo : Modality::kImage;
+}
+
+MediaSize MediaInfo::size() const {
+  MediaSize size{.width = width, .height = height, .length = length};
+  if (sample_rate_hz > 0) {
+    const double seconds = static_cast<double>(samples) / sample_rate_hz;
+    size.length = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  }
+  return size;
 }
 
 Result<MediaInfo> probe(const MediaItem& item, const MediaLimits& limits) {

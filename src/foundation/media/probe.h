@@ -66,6 +66,8 @@ struct MediaInfo {
   std::uint32_t sample_rate_hz = 0;  // audio only
   std::uint32_t channels = 0;        // audio only
   std::uint64_t samples = 0;         // audio only, per channel
+
+  [[nodiscard]] MediaSize size() const;
 };
 
 /// Decodes nothing but the first samples of a compressed sound, which tell its rate: the cost grows with the headers (for an animation, or an MP3, AMR or AAC file, with its frame headers; for an

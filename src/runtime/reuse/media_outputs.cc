@@ -56,8 +56,17 @@ MediaPlan::State::Needed MediaPlan::State::needed(const Fingerprint& prints, std
   return needed;
 }
 
+EncoderEntryFacts MediaPlan::State::facts_of(const Output& output, Duration cost) {
+  return {.modality = output.modality,
+          .cost = cost,
+          .labels = output.labels,
+          .content = output.content,
+          .size = output.size,
+          .is_part = output.of.part.has_value()};
+}
+
 void MediaPlan::State::claim(std::vector<Output>& outputs, const Fingerprint& prints,
-                             EncodeOnce& front, AgentId agent) {
+                             const SizeOfMedia& size_of, EncodeOnce& front, AgentId agent) {
   for (std::size_t at = 0; at < outputs.size(); ++at) {
     Output& output = outputs[at];
     if (output.source == MediaSource::kCovered) continue;
@@ -66,6 +75,11 @@ void MediaPlan::State::claim(std::vector<Output>& outputs, const Fingerprint& pr
     output.claim = front.claim(output.key, agent);
     if (std::holds_alternative<Embeddings>(*output.claim)) continue;
     const std::size_t item = output.of.item;
+    output.missed = true;
+    // Of an item in parts, the size is known from its first part.
+    const bool is_next = at > 0 && outputs[at - 1].of.item == item && outputs[at - 1].missed;
+    if (is_next) output.size = outputs[at - 1].size;
+    if (!is_next && size_of) output.size = size_of(item);
     output.labels = output.of.part.has_value() ? prints.space->part_labels() : prints.labels(item);
     if (item < prints.contents.size()) output.content = prints.contents[item];
   }

@@ -82,9 +82,8 @@ Result<void> MediaPlan::commit(std::size_t at, EncoderOutput output, Duration co
   }
   FlightLeader leader = std::get<FlightLeader>(*std::move(entry.claim));
   entry.claim.reset();
-  const EncoderEntryFacts facts{
-      .modality = entry.modality, .cost = cost, .labels = entry.labels, .content = entry.content};
-  AFI_TRY(Embeddings embeddings, std::move(leader).publish(std::move(output), facts));
+  AFI_TRY(Embeddings embeddings,
+          std::move(leader).publish(std::move(output), State::facts_of(entry, cost)));
   entry.source = embeddings.resident() ? MediaSource::kEncoded : MediaSource::kUncached;
   if (entry.declined && embeddings.resident()) entry.source = MediaSource::kDeclined;
   if (state_->archive != nullptr) {
@@ -128,11 +127,9 @@ void MediaPlan::State::publish_loaded(Output& output,
   if (!loaded.has_value()) return;
   if (!check_rows(output.of, output.rows, loaded->output).has_value()) return;  // encode it again
   FlightLeader leader = std::get<FlightLeader>(*std::move(output.claim));
-  auto embeddings =
-      std::move(leader).publish(std::move(loaded->output), {.modality = output.modality,
-                                                            .cost = loaded->cost,
-                                                            .labels = std::move(loaded->labels),
-                                                            .content = output.content});
+  EncoderEntryFacts facts_below = facts_of(output, loaded->cost);
+  facts_below.labels = std::move(loaded->labels);
+  auto embeddings = std::move(leader).publish(std::move(loaded->output), facts_below);
   AFI_CHECK(embeddings.has_value());  // its tensors were views of such a size before
   output.source = MediaSource::kLoaded;
   output.claim = *std::move(embeddings);
@@ -212,6 +209,18 @@ void MediaPlan::State::note_request() {
     used.push_back(&std::get<Embeddings>(*output.claim));
   }
   front->note_covered(covered, agent);
+  for (const Item& item : items) {
+    if (!item.is_split) continue;
+    std::uint64_t hits = 0;
+    std::uint64_t misses = 0;
+    for (std::size_t i = item.first; i < item.first + item.count; ++i) {
+      const Output& output = outputs[i];
+      if (output.same_as != i) continue;
+      misses += output.missed ? 1 : 0;
+      hits += !output.missed || output.source == MediaSource::kAwaited ? 1 : 0;
+    }
+    front->cache().note_parts(hits, misses);
+  }
   std::exchange(front, nullptr)->note_request(facts, used);
 }
 

@@ -13,6 +13,7 @@
 #include "afterimage/encode_once.h"
 #include "afterimage/reuse.h"
 #include "caches/encoder/encoder_archive.h"
+#include "runtime/reuse/live_load.h"
 #include "runtime/reuse/plan.h"
 #include "runtime/reuse/running_requests.h"
 #include "storage/memory/lease_loop.h"
@@ -32,6 +33,8 @@ struct MediaPlan::State {
     EncoderKey key;
     std::vector<EntryLabel> labels;  // of what is not cached
     std::optional<ContentDigest> content;
+    MediaSize size{};
+    bool missed = false;     // at first
     bool declined = false;   // loading it was expected to be slower than encoding it
     bool elsewhere = false;  // this request leads here, but another process holds the lease
     LeaseLoop lease_loop;
@@ -76,8 +79,9 @@ struct MediaPlan::State {
   static Output output_of(const Fingerprint& prints, std::size_t item);
   static Output output_of(const Fingerprint& prints, std::size_t item, std::size_t part,
                           const MediaPart& declared);
-  static void claim(std::vector<Output>& outputs, const Fingerprint& prints, EncodeOnce& front,
-                    AgentId agent);
+  static void claim(std::vector<Output>& outputs, const Fingerprint& prints,
+                    const SizeOfMedia& size_of, EncodeOnce& front, AgentId agent);
+  static EncoderEntryFacts facts_of(const Output& output, Duration cost);
 
   RunningRequests::Token running;  // first: until everything else is gone
   EncodeOnce* front;               // nullptr once the policy has recorded the request
@@ -85,6 +89,7 @@ struct MediaPlan::State {
   LeaseService* leases;            // nullptr: no other process stores into the tier
   RequestFacts facts;
   AgentId agent;
+  std::optional<LiveLoad::Request> in_flight{};  // nullopt: the floor is fixed
   std::vector<Item> items;
   std::vector<Output> outputs;
 };

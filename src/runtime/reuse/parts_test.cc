@@ -152,6 +152,25 @@ TEST(Parts, OverlappingVideosShareTheirSlices) {
   EXPECT_EQ(f.engine.encoded, 5U);
 }
 
+TEST(Parts, AVideoIsOneItemForPeople) {
+  const Fixture f;
+  f.expect_exact(asking_about(window(0)));
+  EXPECT_EQ(f.entries(), 4U);
+  EXPECT_EQ(f.reuse->stats().encoder.misses, 1U);
+  f.expect_exact(asking_about(window(0)));
+  EXPECT_EQ(f.reuse->stats().encoder.hits, 1U);
+  f.expect_exact(asking_about(window(2)));  // three of its four slices are there
+  EXPECT_EQ(f.reuse->stats().encoder.hits, 1U);
+  EXPECT_EQ(f.reuse->stats().encoder.misses, 2U);
+  const auto items = f.reuse->encoder().cache().most_shared(10);
+  ASSERT_EQ(items.size(), 2U);
+  EXPECT_EQ(items[0].entries, 4U);
+  EXPECT_EQ(items[0].access_count, 2U);
+  EXPECT_EQ(items[0].facts.size,
+            (MediaSize{.width = 16, .height = 16, .length = std::chrono::seconds(8)}));
+  EXPECT_EQ(items[1].entries, 1U) << "the slice that only the second window has";
+}
+
 /// 2 x 2 tiles of the tiled model.
 Image screenshot() { return make_picture(32, 32); }
 MediaItem picture(testing::FileContent file) {

@@ -27,19 +27,24 @@ bool same_bits(const EncoderOutput& a, const TensorViews& b) {
 
 }  // namespace
 
-void Plan::add_media(const Sequence& prompt) {
-  const RequestIdentity& identity = *state_->identity;
-  state_->is_split = false;
-  state_->splits.clear();
-  state_->media = state_->reuse->plan_media(identity.prints, identity.request->hints.agent,
-                                            covered_media(prompt, resume()), state_->facts);
+void Plan::add_media(const Sequence& prompt) { state_->add_media(prompt, nullptr); }
+
+void Plan::State::add_media(const Sequence& sequence, const Engine* engine, PartsOfMedia parts) {
+  if (parts.empty()) splits.clear();
+  is_split = std::ranges::any_of(parts, [](const auto& some) { return !some.empty(); });
+  SizeOfMedia size_of;
+  if (engine != nullptr) {
+    size_of = [this, engine](std::size_t item) { return engine->size_of(*identity->media[item]); };
+  }
+  media = reuse->plan_media(identity->prints, identity->request->hints.agent,
+                            covered_media(sequence, resume()), facts, parts, size_of);
 }
 
 Result<void> Plan::add_media(const Sequence& prompt, const Engine& engine) {
   SplitMemory* const memory = state_->reuse->splits();
   const RequestIdentity& identity = *state_->identity;
   if (memory == nullptr || memory->verdict(engine.identity()) == SplitMemory::Verdict::kInexact) {
-    add_media(prompt);
+    state_->add_media(prompt, &engine);
     return {};
   }
   const std::size_t items = identity.media.size();
@@ -58,9 +63,7 @@ Result<void> Plan::add_media(const Sequence& prompt, const Engine& engine) {
     parts[i].assign(found.begin(), found.end());
     memory->remember(key, parts[i]);
   }
-  state_->is_split = std::ranges::any_of(parts, [](const auto& some) { return !some.empty(); });
-  state_->media = state_->reuse->plan_media(identity.prints, identity.request->hints.agent, covered,
-                                            state_->facts, parts);
+  state_->add_media(prompt, &engine, std::move(parts));
   return {};
 }
 

@@ -146,6 +146,7 @@ struct Reuse::State {
   std::unique_ptr<SplitMemory> splits;     // nullptr: media are cached as wholes
   std::unique_ptr<MovedMediaCache> moved;  // nullptr: KV is used only where it was computed
   std::unique_ptr<EncoderCache> cache;
+  std::unique_ptr<LiveLoad> live_load;  // nullptr: the floor is fixed
   std::unique_ptr<PrefixCache> prefixes;
   std::unique_ptr<PrefillOnce> prefill;
   std::optional<AnswerReuse> answer_options;
@@ -220,13 +221,16 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
       .workflows = state->workflows};
   EncoderCacheOptions cache_options;
   cache_options.max_entries = options.max_encoder_entries;
-  cache_options.min_entries = options.min_encoder_entries;
+  const bool by_load = options.min_encoder_entries == kMinEntriesFromLoad;
+  if (!by_load) cache_options.min_entries = options.min_encoder_entries;
+  cache_options.on_evicted = options.on_encoder_evicted;
   AFI_TRY(cache_options.policy, make_governed_policy(policy));
   AFI_TRY(state->cache, EncoderCache::create(std::move(cache_options), state->budget));
   state->front = std::make_unique<EncodeOnce>(
       *state->cache, clock,
       EncodeOnceOptions{.verify_hits = options.verify_hits, .shared = &state->shared});
   state->shared.join(*state->cache);
+  if (by_load) state->live_load = std::make_unique<LiveLoad>(*state->cache, clock);
   if (options.prefixes) {
     PrefixCacheOptions prefix_options;
     prefix_options.max_sequences = options.max_sequences;
@@ -260,14 +264,17 @@ Result<std::unique_ptr<Reuse>> Reuse::create(const ReuseOptions& options, const 
 
 MediaPlan Reuse::plan_media(const Fingerprint& prints, const std::string& agent,
                             std::size_t covered, const RequestFacts& facts,
-                            const PartsOfMedia& parts) {
+                            const PartsOfMedia& parts, const SizeOfMedia& size_of) {
   RunningRequests::Token running = state_->running.begin();
   MediaPlan::State::Needed needed = MediaPlan::State::needed(prints, covered, parts);
   const AgentId asking = state_->agent_id(agent);
-  MediaPlan::State::claim(needed.outputs, prints, *state_->front, asking);
+  MediaPlan::State::claim(needed.outputs, prints, size_of, *state_->front, asking);
   auto plan = std::make_unique<MediaPlan::State>(
       std::move(running), *state_->front, state_->encoder_archive.get(), state_->leases, facts,
       asking, std::move(needed.items), std::move(needed.outputs));
+  if (state_->live_load != nullptr) {
+    plan->in_flight.emplace(*state_->live_load, plan->outputs.size());
+  }
   for (MediaPlan::State::Output& output : plan->outputs) {
     if (output.claim.has_value()) plan->load(output);
   }

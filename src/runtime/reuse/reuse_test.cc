@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <thread>
 
+#include "afterimage/encode_once.h"
 #include "afterimage/reuse_stats.h"
 #include "afterimage/tier.h"
 #include "runtime/reuse/plan.h"
@@ -100,6 +102,60 @@ TEST(MediaPlan, CountsTheAgentsThatShareAnEntry) {
   const MediaItem* const media[] = {&a};
   const auto prints = fingerprint(media, space, Recipes());
   EXPECT_EQ(f.reuse->encoder().cache().info(prints.keys[0])->agents, 3U);
+}
+
+TEST(Reuse, ReportsTheMediaItemThatIsEvicted) {
+  const ManualClock clock;
+  std::vector<std::string> evicted;
+  const auto reuse =
+      Reuse::create(
+          {.max_encoder_entries = EntryCount(1),
+           .on_encoder_evicted =
+               [&](const EncoderEntryInfo& item) { evicted.push_back(item.facts.content->hex()); }},
+          Secret{}, clock)
+          .value();
+  const auto encode = [&](const char* name) {
+    const MediaItem item = image(name);
+    const MediaItem* const media[] = {&item};
+    const Namespace space = reuse->space({.model = "m", .encoder = "e"}, TenantId()).value();
+    MediaPlan plan = reuse->plan_media(fingerprint(media, space, Recipes()), "");
+    ASSERT_TRUE(plan.commit(0, output(1), {}).has_value());
+  };
+  encode("a");
+  encode("b");
+  EXPECT_EQ(evicted, std::vector<std::string>{content_digest(image("a")).hex()});
+}
+
+// Eight requests a second that hold two outputs for a second each: by Little's law and the Poisson
+// quantile, 17 requests hold 34 outputs at most.
+TEST(Reuse, TheFloorFollowsTheLoad) {
+  ManualClock clock;
+  const auto reuse =
+      Reuse::create({.min_encoder_entries = kMinEntriesFromLoad}, Secret{}, clock).value();
+  EXPECT_EQ(reuse->stats().encoder.min_entries.value(), 0U);
+  const Namespace space = reuse->space({.model = "m", .encoder = "e"}, TenantId()).value();
+  std::deque<MediaPlan> running;
+  const auto begin = [&](int n) {
+    const MediaItem a = image("a" + std::to_string(n));
+    const MediaItem b = image("b" + std::to_string(n));
+    const MediaItem* const media[] = {&a, &b};
+    MediaPlan plan = reuse->plan_media(fingerprint(media, space, Recipes()), "");
+    for (const std::size_t at : plan.to_encode()) {
+      ASSERT_TRUE(plan.commit(at, output(1), {}).has_value());
+    }
+    running.push_back(std::move(plan));
+  };
+  for (int n = 0; n < 8 * 300; ++n) {
+    begin(n);
+    if (running.size() > 8) running.pop_front();
+    clock.advance(std::chrono::milliseconds(125));
+  }
+  running.clear();
+  EXPECT_NEAR(static_cast<double>(reuse->stats().encoder.min_entries.value()), 34, 2);
+  clock.advance(std::chrono::minutes(10));  // nobody comes
+  begin(-1);
+  running.clear();
+  EXPECT_LT(reuse->stats().encoder.min_entries.value(), 3U);
 }
 
 TEST(MediaPlan, ServesAnItemLargerThanTheBudgetUncached) {
