@@ -29,6 +29,7 @@
 #include "afterimage/answer.h"         // IWYU pragma: export
 #include "afterimage/answer_cache.h"   // IWYU pragma: export
 #include "afterimage/answer_once.h"    // IWYU pragma: export
+#include "afterimage/context_cache.h"  // IWYU pragma: export
 #include "afterimage/encode_once.h"    // IWYU pragma: export
 #include "afterimage/encoder_cache.h"  // IWYU pragma: export
 #include "afterimage/prefill_once.h"   // IWYU pragma: export
