@@ -59,7 +59,8 @@ def with_positions(model, positions, folder):
 
 def start(program, model, folder, context):
     config = pathlib.Path(folder, "video.toml")
-    config.write_text("[listen]\nport = 0\n[admin]\nport = 0\n")
+    # Little memory for caches: what a clip needs on its way is measured, not what is kept of it.
+    config.write_text('[listen]\nport = 0\n[admin]\nport = 0\n[memory]\nbudget = "16 MiB"\n')
     process = subprocess.Popen([program, "serve", "--config", config, "--engine", "llama", "--model", f"{model}.gguf", "--mmproj", f"{model}.mmproj.gguf",
                                 "--context", str(context)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     said = ""

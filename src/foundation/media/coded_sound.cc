@@ -501,65 +501,58 @@ Result<void> measure_matroska(const MediaFile& file, const Decoder& decoder, std
   return {};
 }
 
-/// The file's sound with its length, and a decoder that has begun with it.
-struct Measured {
-  std::unique_ptr<CodedSound> sound;  // the decoder points to it
-  std::unique_ptr<Decoder> decoder;
-};
+Result<CodedSound> open_sound(const MediaFile& file, bool whole) {
+  return is_video_file(sniff(file.bytes)) ? open_track(file) : open_stream(file, whole);
+}
 
-Result<Measured> measure(const MediaFile& file, const MediaLimits& limits, bool whole) {
-  const FileFormat format = sniff(file.bytes);
-  const bool in_container = is_video_file(format);
-  if (in_container) AFI_TRY_VOID(check_container(file));
-  auto opened = in_container ? open_track(file) : open_stream(file, whole);
-  if (!opened.has_value()) return std::unexpected(opened.error());
-  Measured measured{.sound = std::make_unique<CodedSound>(*std::move(opened)), .decoder = nullptr};
-  CodedSound& sound = *measured.sound;
-  AFI_TRY(Decoder decoder, Decoder::start(file, sound));
-  measured.decoder = std::make_unique<Decoder>(std::move(decoder));
+/// Sets `before` and `samples` of a sound whose first samples were decoded.
+Result<void> measure(const MediaFile& file, const Decoder& decoder, const MediaLimits& limits,
+                     CodedSound& sound) {
   // More than is allowed is not counted to its end.
-  const std::uint64_t most =
-      2 * limits.max_samples + 2 * std::uint64_t{measured.decoder->rate_hz()};
-  if (format == FileFormat::kMp4) {
-    AFI_TRY_VOID(measure_mp4(file, *measured.decoder, most, sound));
-  } else if (format == FileFormat::kMatroska) {
-    AFI_TRY_VOID(measure_matroska(file, *measured.decoder, most, sound));
-  } else if (!sound.samples.has_value()) {
-    AFI_TRY(const CodedSound counted, open_stream(file, false));
-    std::uint64_t coded = 0;
-    for (std::span<const std::byte> packet; coded <= most;) {
-      AFI_TRY(const bool more, counted.packets->next(packet));
-      if (!more) break;
-      coded += measured.decoder->first_samples();
-    }
-    sound.samples = coded;
+  const std::uint64_t most = 2 * limits.max_samples + 2 * std::uint64_t{decoder.rate_hz()};
+  const FileFormat format = sniff(file.bytes);
+  if (format == FileFormat::kMp4) return measure_mp4(file, decoder, most, sound);
+  if (format == FileFormat::kMatroska) return measure_matroska(file, decoder, most, sound);
+  if (sound.samples.has_value()) return {};
+  AFI_TRY(const CodedSound counted, open_stream(file, false));
+  std::uint64_t coded = 0;
+  for (std::span<const std::byte> packet; coded <= most;) {
+    AFI_TRY(const bool more, counted.packets->next(packet));
+    if (!more) break;
+    coded += decoder.first_samples();
   }
+  sound.samples = coded;
+  return {};
+}
+
+}  // namespace
+
+Result<SoundHeader> read_coded_header(const MediaFile& file, const MediaLimits& limits) {
+  const FileFormat format = sniff(file.bytes);
+  if (is_video_file(format)) AFI_TRY_VOID(check_container(file));
+  AFI_TRY(CodedSound sound, open_sound(file, false));
+  AFI_TRY(const Decoder decoder, Decoder::start(file, sound));
+  AFI_TRY_VOID(measure(file, decoder, limits, sound));
   if (sound.before > limits.max_samples) {
     return fail(
         ErrorCode::kLimitExceeded,
         fmt::format("{}: its sound begins {} samples after the file's; at most {} are decoded",
                     file.name, sound.before, limits.max_samples));
   }
-  return measured;
+  return SoundHeader{.format = format,
+                     .sample_rate_hz = decoder.rate_hz(),
+                     .channels = decoder.channels(),
+                     .samples = *sound.samples,
+                     .before = sound.before};
 }
 
-}  // namespace
-
-Result<SoundHeader> read_coded_header(const MediaFile& file, const MediaLimits& limits) {
-  AFI_TRY(const Measured measured, measure(file, limits, false));
-  return SoundHeader{.format = sniff(file.bytes),
-                     .sample_rate_hz = measured.decoder->rate_hz(),
-                     .channels = measured.decoder->channels(),
-                     .samples = *measured.sound->samples};
-}
-
-Result<Samples> decode_coded(const MediaFile& file, const SoundHeader& header,
-                             const MediaLimits& limits) {
-  AFI_TRY(const Measured measured, measure(file, limits, true));
-  const std::uint64_t end = measured.sound->before + header.samples;
+Result<Samples> decode_coded(const MediaFile& file, const SoundHeader& header) {
+  AFI_TRY(CodedSound sound, open_sound(file, true));
+  AFI_TRY(Decoder decoder, Decoder::start(file, sound));
+  const std::uint64_t end = header.before + header.samples;
   Samples samples{.sample_rate_hz = header.sample_rate_hz, .mono = {}};
   while (samples.mono.size() < end) {
-    AFI_TRY(const std::span<const float> block, measured.decoder->next());
+    AFI_TRY(const std::span<const float> block, decoder.next());
     if (block.empty()) break;
     if (!append_mono(block, header.channels, samples.mono)) {
       return corrupt(file, "a sample that is not a number");
@@ -571,7 +564,7 @@ Result<Samples> decode_coded(const MediaFile& file, const SoundHeader& header,
   }
   samples.mono.resize(end);
   samples.mono.erase(samples.mono.begin(),
-                     samples.mono.begin() + static_cast<std::ptrdiff_t>(measured.sound->before));
+                     samples.mono.begin() + static_cast<std::ptrdiff_t>(header.before));
   return samples;
 }
 

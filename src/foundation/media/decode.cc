@@ -148,8 +148,11 @@ Result<Image> decode_image(const MediaItem& item, const MediaLimits& limits) {
 }
 
 Result<Samples> decode_audio(const MediaItem& item, const MediaLimits& limits) {
-  AFI_TRY(const std::vector<MediaFile> files, probed_files(item, Modality::kAudio, limits));
-  AFI_TRY(const SoundHeader header, read_sound_header(files[0], limits));
+  AFI_TRY(const std::vector<MediaFile> files, files_of(item, limits));
+  if (item.modality != Modality::kAudio || files.size() != 1) {
+    AFI_TRY_VOID(probed(item, Modality::kAudio, files, limits));  // says why not
+  }
+  AFI_TRY(const SoundHeader header, probe_sound(files[0], limits));
   switch (header.format) {
     case FileFormat::kMp3:
       return decode_mp3(files[0], header);
@@ -158,7 +161,7 @@ Result<Samples> decode_audio(const MediaItem& item, const MediaLimits& limits) {
     case FileFormat::kAiff:
       return decode_sound(files[0], header);
     default:
-      return decode_coded(files[0], header, limits);
+      return decode_coded(files[0], header);
   }
 }
 
@@ -238,8 +241,6 @@ Result<std::vector<Frame>> decode_video(const MediaItem& item, const MediaLimits
   return decode_frames(item, all, limits);
 }
 
-std::string sound_decoder() {
-  return fmt::format("{}; {}", mp3_decoder(), coded_sound_decoder());
-}
+std::string sound_decoder() { return fmt::format("{}; {}", mp3_decoder(), coded_sound_decoder()); }
 
 }  // namespace afterimage

@@ -98,6 +98,7 @@ struct SoundHeader {
   std::uint32_t sample_rate_hz = 0;
   std::uint32_t channels = 0;
   std::uint64_t samples = 0;  // per channel
+  std::uint64_t before = 0;   // decoded before them, and not of the sound; compressed sounds only
   Mp3Frames mp3 = {};         // MP3 only
   WavSamples wav = {};        // WAV only
 };
@@ -139,6 +140,9 @@ Result<VideoHeader> read_video_header(const MediaFile& file, const MediaLimits& 
 Result<PictureHeader> read_picture_header(const MediaFile& file);
 /// Reads the header of any of the formats for sound.
 Result<SoundHeader> read_sound_header(const MediaFile& file, const MediaLimits& limits);
+
+/// The same, within the limits.
+Result<SoundHeader> probe_sound(const MediaFile& file, const MediaLimits& limits);
 
 /// What the fourth sample of a TIFF's pixels is.
 enum class TiffAlpha : std::uint8_t { kOverWhite, kNone, kMultiplied };
@@ -197,8 +201,7 @@ class FrameSource {
 Result<std::unique_ptr<FrameSource>> open_video_frames(const MediaFile& file,
                                                        std::span<const std::uint32_t> positions,
                                                        const MediaLimits& limits);
-Result<Samples> decode_coded(const MediaFile& file, const SoundHeader& header,
-                             const MediaLimits& limits);
+Result<Samples> decode_coded(const MediaFile& file, const SoundHeader& header);
 /// WAV, FLAC and AIFF.
 Result<Samples> decode_sound(const MediaFile& file, const SoundHeader& header);
 /// Names the library that decides which samples an MP3 file has.

@@ -242,7 +242,9 @@ Result<MediaInfo> probe_folder(const std::vector<MediaFile>& files, const MediaI
   return info;
 }
 
-Result<MediaInfo> probe_sound(const MediaFile& file, const MediaLimits& limits) {
+}  // namespace
+
+Result<SoundHeader> probe_sound(const MediaFile& file, const MediaLimits& limits) {
   const FileFormat format = sniff(file.bytes);
   if (!is_sound(format) && !is_video_file(format)) {
     return std::unexpected(not_of_modality(
@@ -265,13 +267,8 @@ Result<MediaInfo> probe_sound(const MediaFile& file, const MediaLimits& limits) 
                     "channels are allowed",
                     file.name, header.samples, header.channels, limits.max_samples, kMaxChannels));
   }
-  return MediaInfo{.format = format,
-                   .sample_rate_hz = header.sample_rate_hz,
-                   .channels = header.channels,
-                   .samples = header.samples};
+  return header;
 }
-
-}  // namespace
 
 std::string_view to_string(FileFormat format) {
   switch (format) {
@@ -383,8 +380,13 @@ Result<MediaInfo> probe(const MediaItem& item, const MediaLimits& limits) {
       AFI_TRY(const PictureHeader header, probe_still(files[0], "an image", limits));
       return describe(header, 1);
     }
-    case Modality::kAudio:
-      return probe_sound(files[0], limits);
+    case Modality::kAudio: {
+      AFI_TRY(const SoundHeader header, probe_sound(files[0], limits));
+      return MediaInfo{.format = header.format,
+                       .sample_rate_hz = header.sample_rate_hz,
+                       .channels = header.channels,
+                       .samples = header.samples};
+    }
     case Modality::kVideo:
       return probe_video(files[0], limits);
   }
