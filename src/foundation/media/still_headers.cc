@@ -22,7 +22,6 @@ constexpr std::uint32_t kTiffStrips = 273;
 constexpr std::uint32_t kTiffStripBytes = 279;
 constexpr std::uint32_t kTiffTiles = 324;
 constexpr std::uint32_t kTiffTileBytes = 325;
-constexpr std::uint32_t kTiffDngVersion = 50'706;
 
 /// One field of a TIFF directory, of whole numbers.
 struct TiffField {
@@ -122,6 +121,25 @@ bool holds_pixels(TiffDirectory& directory, std::size_t size) {
   return false;
 }
 
+Result<void> check_tiff_kind(TiffDirectory& directory, const MediaFile& file) {
+  static constexpr std::uint32_t kCompressions[] = {1, 2, 3, 4, 5, 8, 32'773, 32'946};
+  constexpr std::uint32_t kYCbCr = 6;
+  if (directory.field(50'706).count != 0) {  // the version of DNG
+    return unsupported(file, "a raw picture of a camera (DNG): convert it to PNG or JPEG");
+  }
+  const std::uint32_t compression = directory.field(259).at(0);
+  if (std::ranges::find(kCompressions, compression) == std::end(kCompressions)) {
+    return unsupported(
+        file, fmt::format("a TIFF compressed in the way {}{}; LZW, Deflate, PackBits, fax and "
+                          "none are read: convert it to PNG or JPEG",
+                          compression, compression == 7 ? " (JPEG)" : ""));
+  }
+  if (directory.field(262).at(0) == kYCbCr) {
+    return unsupported(file, "a TIFF of YCbCr colours: convert it to PNG or JPEG");
+  }
+  return {};
+}
+
 /// A box of JPEG 2000's container.
 struct StillBox {
   std::string_view type;
@@ -153,9 +171,7 @@ Result<PictureHeader> read_tiff_header(const MediaFile& file) {
   header.width = directory.field(kTiffWidth).at(0);
   header.height = directory.field(kTiffHeight).at(0);
   if (directory.ended_early()) return corrupt(file, "a TIFF that ends early");
-  if (directory.field(kTiffDngVersion).count != 0) {
-    return unsupported(file, "a raw picture of a camera (DNG): convert it to PNG or JPEG");
-  }
+  AFI_TRY_VOID(check_tiff_kind(directory, file));
   if (!holds_pixels(directory, file.bytes.size())) {
     return corrupt(file, "a TIFF that ends before its pixels do, or has none");
   }
@@ -168,19 +184,7 @@ Result<TiffForDecoder> tiff_for_decoder(const MediaFile& file) {
   // options, predictor, palette, tiles, format of samples, subsampling.
   static constexpr std::uint32_t kFields[] = {256, 257, 258, 259, 262, 266, 273, 277, 278, 279, 284,
                                               292, 293, 317, 320, 322, 323, 324, 325, 339, 530};
-  static constexpr std::uint32_t kCompressions[] = {1, 2, 3, 4, 5, 8, 32'773, 32'946};
   TiffDirectory directory(file.bytes);
-  const std::uint32_t compression = directory.field(259).at(0);
-  if (std::ranges::find(kCompressions, compression) == std::end(kCompressions)) {
-    return unsupported(
-        file, fmt::format("a TIFF compressed in the way {}{}; LZW, Deflate, PackBits, fax and "
-                          "none are read: convert it to PNG or JPEG",
-                          compression, compression == 7 ? " (JPEG)" : ""));
-  }
-  constexpr std::uint32_t kYCbCr = 6;
-  if (directory.field(262).at(0) == kYCbCr) {
-    return unsupported(file, "a TIFF of YCbCr colours: convert it to PNG or JPEG");
-  }
   TiffForDecoder made{.bytes = {file.bytes.begin(), file.bytes.end()}};
   if (made.bytes.size() % 2 != 0) made.bytes.push_back(std::byte{0});
   std::vector<std::span<const std::byte>> kept;

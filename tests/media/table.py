@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: 2026 The Afterimage authors
+"""What becomes of media files as people send them: kind x (fingerprint, pixels, built-in engine, llama, upstream).
+
+    pip install pillow pillow-heif pikepdf numpy
+    AFTERIMAGE_PROGRAM=build/dev/afterimage tests/media/table.py [--model M.gguf --mmproj M.mmproj.gguf] [--kind image] [--brief]
+
+Not in the suite: it needs Pillow, and compares with whatever versions of it are there. `pixels` compares afterimage_decode, beside the program, with Pillow's
+first frame, turned upright and over white; "-" where Pillow does not read the file or it is no picture. Before an upstream, a file is to pass unchanged and
+to be found again.
+"""
+import argparse
+import base64
+import collections
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "gateway")]
+
+import numpy  # noqa: E402
+from PIL import Image, ImageOps  # noqa: E402
+
+import gateway_under_test  # noqa: E402
+import make_files  # noqa: E402
+
+PROGRAM = os.environ["AFTERIMAGE_PROGRAM"]
+DECODE = pathlib.Path(PROGRAM).parent / "tests" / "media" / "afterimage_decode"
+
+
+class Llama(gateway_under_test.Gateway):
+    def __init__(self, model, mmproj):
+        real = subprocess.Popen
+
+        def with_engine(command, **options):
+            return real([*command, "--engine", "llama", "--model", model, "--mmproj", mmproj], **options)
+        subprocess.Popen = with_engine
+        try:
+            super().__init__(built_in=True)
+        finally:
+            subprocess.Popen = real
+        self.model = pathlib.Path(model).stem
+
+
+def part_of(kind, content):
+    data = base64.b64encode(content).decode()
+    if kind == "document":
+        return {"type": "file", "file": {"file_data": "data:application/pdf;base64," + data, "filename": "a.pdf"}}
+    field = {"image": "image_url", "video": "video_url", "audio": "audio_url"}[kind]
+    return {"type": field, field: {"url": f"data:{kind}/x-any;base64,{data}"}}
+
+
+def ask(gateway, kind, content):
+    """What the cache says, or the error."""
+    body = {"model": gateway.model, "temperature": 0, "max_tokens": 1,
+            "messages": [{"role": "user", "content": [part_of(kind, content), {"type": "text", "text": "What is it?"}]}]}
+    try:
+        with gateway.open(gateway.front + "/v1/chat/completions", body) as response:
+            response.read()
+            return response.headers.get("Cache-Status", ""), ""
+    except TimeoutError:
+        return "", "no answer in 30 s"
+    except urllib.error.HTTPError as error:
+        text = error.read().decode(errors="replace")
+        try:
+            text = json.loads(text)["error"]["message"]
+        except (ValueError, KeyError, TypeError):
+            pass
+        return "", f"{error.code}: {text}"
+
+
+def reference(content):
+    image = Image.open(io.BytesIO(content))
+    image.load()
+    animated = getattr(image, "n_frames", 1) > 1 and image.format in ("GIF", "WEBP", "AVIF")
+    if not animated:
+        image = ImageOps.exif_transpose(image)
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, (255,) * 4)
+        white.alpha_composite(image)
+        image = white
+    return numpy.asarray(image.convert("RGB")).astype(int)
+
+
+def pixels(path, content):
+    try:
+        expected = reference(content)
+    except Exception:  # whatever Pillow raises
+        expected = None
+    done = subprocess.run([DECODE, path], capture_output=True)
+    if done.returncode != 0:
+        return "-" if expected is None else "refused"
+    header, rows = done.stdout.split(b"\n255\n", 1)
+    width, height = map(int, header.split()[1:3])
+    ours = numpy.frombuffer(rows, numpy.uint8).reshape(height, width, 3).astype(int)
+    if expected is None:
+        return "read, not by Pillow"
+    if ours.shape != expected.shape:
+        return "other size"
+    most = abs(ours - expected).max()
+    return "equal" if most == 0 else f"off by {most}"
+
+
+def fingerprint(path):
+    began = time.monotonic()
+    done = subprocess.run([PROGRAM, "fingerprint", "--json", path], capture_output=True, text=True)
+    shown = json.loads(done.stdout)[0]
+    return shown.get("sha256", ""), shown.get("error", ""), time.monotonic() - began
+
+
+def rows(gateways, only):
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, name, content in make_files.files():
+            if only and kind != only:
+                continue
+            path = pathlib.Path(folder, "file")
+            path.write_bytes(content)
+            digest, error, seconds = fingerprint(path)
+            row = {"kind": kind, "name": name, "digest": bool(digest), "fingerprint": error, "seconds": seconds,
+                   "pixels": pixels(path, content) if kind == "image" else "-"}
+            for column, gateway in gateways.items():
+                header, error = ask(gateway, kind, content)
+                row[column] = error
+                if column == "upstream" and not error:
+                    header, error = ask(gateway, kind, content)
+                    row[column] = error if "; hit" in header or error else f"not found again: {header}"
+            yield row
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--model")
+    options.add_argument("--mmproj")
+    options.add_argument("--kind", choices=["image", "audio", "video", "document"])
+    options.add_argument("--brief", action="store_true", help="only the counts")
+    options = options.parse_args()
+    gateways = {"built-in": gateway_under_test.Gateway(built_in=True), "upstream": gateway_under_test.Gateway()}
+    if options.model:
+        gateways["llama"] = Llama(options.model, options.mmproj)
+    counts = collections.defaultdict(collections.Counter)
+    slowest = (0, "")
+    try:
+        for row in rows(gateways, options.kind):
+            counts[row["kind"]]["files"] += 1
+            counts[row["kind"]]["digests"] += row["digest"]
+            counts[row["kind"]][f"pixels {row['pixels']}" if row["pixels"] in ("equal", "-", "refused") else "pixels not equal"] += 1
+            for column in ("fingerprint", *gateways):
+                counts[row["kind"]][f"{column} accepted"] += not row[column]
+            if row["name"].startswith("bomb"):
+                slowest = max(slowest, (row["seconds"], row["name"]))
+            if not options.brief:
+                said = {row[column] for column in ("fingerprint", *gateways)} - {""}
+                print(f"{row['kind']:9}{row['name']:38}{row['pixels']:20}" + "".join(
+                    f"{column} {'no ' if row[column] else 'yes'}  " for column in ("fingerprint", *gateways)), *(f"\n{'':12}{text}" for text in sorted(said)), flush=True)
+    finally:
+        for gateway in gateways.values():
+            gateway.__exit__()
+    for kind, counted in counts.items():
+        print(f"{kind}: " + ", ".join(f"{name} {count}" for name, count in sorted(counted.items())))
+    if slowest[1]:
+        print(f"slowest refusal of a bomb, with the start of the program: {1000 * slowest[0]:.0f} ms ({slowest[1]})")
+
+
+if __name__ == "__main__":
+    main()
