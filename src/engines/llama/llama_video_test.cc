@@ -14,6 +14,7 @@
 #include "foundation/media/decode.h"
 #include "testing/demo_models.h"
 #include "testing/media_files.h"
+#include "testing/sound_files.h"
 #include "testing/video_files.h"
 
 namespace afterimage {
@@ -72,6 +73,24 @@ TEST(LlamaVideo, ADamagedClipIsNamedOnce) {
   ASSERT_FALSE(encoded.has_value());
   EXPECT_EQ(encoded.error().code, ErrorCode::kCorruption);
   EXPECT_TRUE(encoded.error().message.starts_with("film.mp4: a frame")) << encoded.error().message;
+}
+
+TEST(LlamaVideo, ARecordingInWebmIsHeardAsItsSamples) {
+  if (!testing::has_encoder("libopus")) GTEST_SKIP() << "libavcodec has no encoder for Opus";
+  const auto engine = LlamaEngine::create(testing::demo_options("hearing")).value();
+  for (const char* const container : {"webm", "mp4", "ogg"}) {
+    const MediaItem recording = media_item(
+        Modality::kAudio, testing::make_coded_sound({.samples = testing::make_sweep(48'000, 48'000),
+                                                     .encoder = "libopus",
+                                                     .container = container}));
+    const Samples samples = decode_audio(recording).value();
+    const MediaItem wav =
+        media_item(Modality::kAudio, testing::make_wav_float(samples.mono, samples.sample_rate_hz));
+    const auto heard = engine->encode(recording);
+    ASSERT_TRUE(heard.has_value()) << container << ": " << to_string(heard.error());
+    EXPECT_EQ(heard->front().bytes, engine->encode(wav).value().front().bytes) << container;
+  }
+  EXPECT_TRUE(engine->recipe(Modality::kAudio).options.at("sound").ends_with(sound_decoder()));
 }
 
 TEST(LlamaVideo, TheVideoDecoderIsPartOfTheRecipe) {

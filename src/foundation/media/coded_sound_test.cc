@@ -238,6 +238,45 @@ TEST(CodedSound, LimitsAreCheckedBeforeAllIsDecoded) {
   EXPECT_LT(took, std::chrono::milliseconds(300)) << "100 ms without a sanitizer";
 }
 
+TEST(CodedSound, FilesThatPromiseMoreThanTheyHoldAreRefusedSoonOrAsGoodAsWithoutThat) {
+  using std::chrono::steady_clock;
+  const auto samples = make_sweep(9'600, 48'000);
+  const FileContent ogg =
+      make_coded_sound({.samples = samples, .encoder = "flac", .container = "ogg"});
+  const FileContent mp4 = make_coded_sound({.samples = samples});
+  const std::string_view page = "OggS";
+  const auto last =
+      std::ranges::find_end(ogg, std::as_bytes(std::span(page))).begin() - ogg.begin();
+  const std::size_t times = find_text(mp4, "stts");
+  const std::size_t sizes = find_text(mp4, "stsz");
+  const std::size_t edits = find_text(mp4, "elst");
+  const struct {
+    const char* name;
+    FileContent file;
+  } kCases[] = {
+      {"a thousand years of Ogg",
+       with_little(ogg, static_cast<std::size_t>(last) + 10, 0x7FFF'FFFF, 4)},
+      {"a time of all ones on the last page",
+       with_little(ogg, static_cast<std::size_t>(last) + 6, 0xFFFF'FFFF, 4)},
+      {"four billion entries of times", with_big(mp4, times + 8, 0xFFFF'FFFF, 4)},
+      {"four billion packets of a length", with_big(mp4, times + 12, 0xFFFF'FFFF, 4)},
+      {"packets of a day", with_big(mp4, times + 16, 0x7FFF'FFFF, 4)},
+      {"four billion sizes", with_big(mp4, sizes + 12, 0xFFFF'FFFF, 4)},
+      {"packets of four gigabytes", with_big(mp4, sizes + 8, 0xFFFF'FFFF, 4)},
+      {"four billion edits", with_big(mp4, edits + 8, 0xFFFF'FFFF, 4)},
+      {"an edit behind the end", with_big(mp4, edits + 16, 0x7FFF'FFFF, 4)},
+      {"a unit of time of zero", with_big(mp4, find_text(mp4, "mvhd") + 16, 0, 4)},
+  };
+  for (const auto& c : kCases) {
+    const auto began = steady_clock::now();
+    const auto decoded = decode_audio(sound(c.file));
+    const auto took = steady_clock::now() - began;
+    // Of a table that is too long its end is not needed.
+    if (decoded.has_value()) EXPECT_EQ(decoded->mono.size(), samples.size()) << c.name;
+    EXPECT_LT(took, std::chrono::milliseconds(300)) << c.name << "; 100 ms without a sanitizer";
+  }
+}
+
 TEST(CodedSound, OfAnOggOfTwoStreamsOneAfterTheOtherIsRefused) {
   const FileContent one = make_coded_sound(
       {.samples = make_sweep(9'600, 48'000), .encoder = "flac", .container = "ogg"});
