@@ -75,6 +75,21 @@ std::string EngineArgs::name() const {
   return fmt::format("llama ({})", std::filesystem::path(llama.model).filename().string());
 }
 
+std::string prefix_words(const Engine& engine) {
+  const KvLayout* const layout = engine.kv_layout();
+  if (layout == nullptr) return "KV prefixes are not cached: the engine's KV cannot be reused";
+  std::string words =
+      fmt::format("KV prefixes are cached; requests resume from them {}",
+                  engine.exactness().exact ? "exactly" : "with rounding differences");
+  for (const LayerGroup& group : layout->groups) {
+    if (group.kind == KvKind::kFull) words += "; full attention";
+    if (group.kind == KvKind::kSliding)
+      words += fmt::format("; sliding window {}", group.window.value());
+    if (group.kind == KvKind::kRecurrent) words += "; recurrent state";
+  }
+  return words;
+}
+
 void add_engine_options(CLI::App& verb, EngineArgs& args) {
   auto* const group = verb.add_option_group("Engine");
   group

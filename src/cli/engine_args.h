@@ -27,6 +27,9 @@ struct EngineArgs {
   [[nodiscard]] std::string name() const;
 };
 
+/// What a resumed request reuses of this engine's KV, in plain words.
+[[nodiscard]] std::string prefix_words(const Engine& engine);
+
 /// Adds --engine and its options, as one group of the help.
 void add_engine_options(CLI::App& verb, EngineArgs& args);
 

@@ -47,7 +47,9 @@ struct RunArgs {
   std::vector<std::string> shares;  // "NAME=0.25"
   std::uint64_t budget = (4_GiB).value();
   std::uint64_t max_entries = 1'000'000;
-  std::uint64_t min_entries = 0;
+  EntryCount min_entries;
+  std::string modes = "headroom";
+  std::uint64_t max_sequences = 1'000'000;
   std::optional<std::uint64_t> max_kv_tokens;
   std::string policy = "worth";
   std::uint32_t max_tokens = 16;
@@ -132,6 +134,9 @@ Result<std::vector<MemoryShare>> shares_of(const RunArgs& args) {
 }
 
 Result<IdleLimits> idle_limits_of(const RunArgs& args) {
+  if (args.modes != "headroom" && args.governor.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "--modes are the governor's: add --governor");
+  }
   if (args.idle_limit.empty()) return IdleLimits();
   if (args.governor.empty()) {
     return fail(ErrorCode::kInvalidArgument, "the governor applies --idle-limit: add --governor");
@@ -161,14 +166,16 @@ Result<Finished> work(const RunArgs& args, World& world) {
                      .reuse = {.budget = Bytes(args.budget),
                                .shares = std::move(shares),
                                .max_encoder_entries = EntryCount(args.max_entries),
-                               .min_encoder_entries = EntryCount(args.min_entries),
+                               .min_encoder_entries = args.min_entries,
                                .policy = args.policy,
+                               .max_sequences = EntryCount(args.max_sequences),
                                .max_kv_tokens = args.max_kv_tokens.value_or(UINT64_MAX),
                                .weigh_loads = !args.load_always,
                                .weigh_writes = !args.disk_all,
                                .pressure = {.gauge = std::move(gauges.host)}},
                      .record = !args.record.empty()};
   options.reuse.pressure.governor.idle = idle;
+  AFI_TRY(options.reuse.pressure.governor.modes, parse_modes(args.modes));
   const auto device = open_device(args, std::move(gauges.device), world);
   if (device != nullptr) options.gpu = &device->tier();
   AFI_TRY(const auto stores,
@@ -247,6 +254,13 @@ void add_cache_options(CLI::App& verb, RunArgs& args) {
           "nvml:N, an NVIDIA GPU, for --gpu-memory")
       ->type_name("LIST");
   verb.add_option(
+          "--modes", args.modes,
+          "When the governor's modes begin: headroom (by the bytes needed soon), seed (at 70, 85, "
+          "92\n"
+          "and 96 % of the memory in use), or four percentages of your own: docs/pressure.md")
+      ->capture_default_str()
+      ->type_name("MODES");
+  verb.add_option(
           "--idle-limit", args.idle_limit,
           "Evict from memory what nobody used for so long, e.g. \"10 min\"; the governor "
           "applies\n"
@@ -261,8 +275,19 @@ void add_cache_options(CLI::App& verb, RunArgs& args) {
                   "Maximum number of tokens with KV in memory; without it the budget decides")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
-  verb.add_option("--min-entries", args.min_entries,
-                  "Encoder outputs that a new one must leave cached, or it is not cached itself")
+  verb.add_option("--max-sequences", args.max_sequences,
+                  "Maximum number of sequences with KV in memory that no other one continues")
+      ->check(CLI::Range(1U, 1'000'000U))
+      ->capture_default_str()
+      ->type_name("N");
+  verb.add_option_function<std::string>(
+          "--min-entries",
+          [&args](const std::string& text) {
+            args.min_entries = text == "auto" ? kMinEntriesFromLoad : EntryCount(std::stoull(text));
+          },
+          "Encoder outputs that a new one must leave cached, or it is not cached itself; auto: as\n"
+          "many as requests of the last minute held at a time")
+      ->check(CLI::IsMember({"auto"}) | CLI::NonNegativeNumber)
       ->default_str("0")
       ->type_name("N");
   verb.add_option("--max-entries", args.max_entries, "Maximum number of cached encoder outputs")

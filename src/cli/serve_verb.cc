@@ -181,6 +181,9 @@ ExitCode serve_requests(ServeArgs& args, World& world) {
     auto engine = make_engine(args.engine, world.clock);
     if (!engine.has_value()) return report_error("serve", engine.error(), ExitCode::kUsageError);
     options.engine = *std::move(engine);
+    fmt::print("{}\n", settings->prefix.enabled
+                           ? prefix_words(*options.engine)
+                           : "KV prefixes are not cached: prefix.enabled is false");
   }
   const SimilaritySettings& similarity = settings->similarity;
   if (similarity.mode != "off" && is_model_file(similarity.embedder)) {

@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """`afterimage admin`, as an operator uses it on a running gateway."""
 import base64
+import hashlib
 import json
 import os
 import pathlib
@@ -9,7 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
-from gateway_process import PATIENCE, PROGRAM, GatewayProcess, GatewayTestCase, chat
+from gateway_process import PATIENCE, PROGRAM, GatewayProcess, GatewayTestCase, chat, merged
 from mock_model import MockModel
 
 PICTURE = pathlib.Path(__file__).resolve().parents[2] / "examples/scenes/1.png"
@@ -21,11 +22,67 @@ def admin(gateway, *arguments, token=""):
                           env={**os.environ, "AFTERIMAGE_ADMIN_TOKEN": token})
 
 
-def about_the_picture(text):
-    body = chat(text)
-    url = "data:image/png;base64," + base64.b64encode(PICTURE.read_bytes()).decode()
+def about_the_picture(text, picture=PICTURE):
+    body = chat(text, max_tokens=4)
+    url = "data:image/png;base64," + base64.b64encode(picture.read_bytes()).decode()
     body["messages"][-1]["content"] = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": text}]
     return body
+
+
+class AnOperatorOfTheBuiltInEngine(unittest.TestCase):
+    """What is kept of media and KV, and who used it."""
+
+    def serving(self, **settings):
+        return GatewayProcess(merged({"answers": {"enabled": False}}, settings), arguments=("--size", "tiny"))
+
+    def test_lists_media_with_size_age_uses_and_agents(self):
+        with self.serving() as gateway:
+            for agent in ("reader", "writer", "writer"):
+                self.assertEqual(gateway.post(about_the_picture("What is it?"), X_Afterimage_Agent=agent).status, 200)
+            listed = json.loads(admin(gateway, "media").stdout)
+            self.assertEqual((listed["total"], listed["agents"]), (1, 2))
+            item = listed["media"][0]
+            self.assertEqual((item["modality"], item["size"], item["outputs"]), ("image", {"width": 96, "height": 96}, 1))
+            self.assertEqual((item["agents"], item["uses"], item["in_use"]), (2, 2, False))
+            self.assertTrue(0 <= item["age_s"] < PATIENCE)
+            self.assertEqual((gateway.metric("visual_cache_hits"), gateway.metric("visual_cache_misses")), (2, 1))
+
+    def test_the_log_says_where_media_came_from_and_what_was_evicted(self):
+        with self.serving(log={"level": "debug"}, memory={"max_encoder_entries": 1}) as gateway:
+            digest = hashlib.sha256(PICTURE.read_bytes()).hexdigest()
+            gateway.post(about_the_picture("What is it?"), X_Afterimage_Agent="reader")
+            line = json.loads(gateway.wait_for_line('"event":"media"'))
+            self.assertEqual((line["digest"], line["modality"], line["source"]), (digest, "image", "encoded"))
+            self.assertIn("reader", line["agent"])
+            gateway.post(about_the_picture("And this?", PICTURE.with_name("2.png")))
+            line = json.loads(gateway.wait_for_line('"event":"media_evicted"'))
+            self.assertEqual((line["digest"], line["uses"]), (digest, 0))
+            self.assertEqual(gateway.metric("visual_cache_entries"), 1)
+
+    def test_prefixes_can_be_switched_off(self):
+        with self.serving() as gateway:
+            self.assertIn("KV prefixes are cached; requests resume from them exactly; ", gateway.said[0])
+            self.assertIn("sliding window", gateway.said[0])
+            gateway.ask("What is it? " * 30)
+            self.assertGreater(gateway.metric("afterimage_prefix_tokens"), 200)
+            self.assertEqual(gateway.metric("afterimage_prefix_sequences"), 1)
+            self.assertEqual(gateway.metric("afterimage_admission_blocked"), 0)
+            self.assertGreater(gateway.metric("afterimage_engine_generated_tokens_total"), 0)
+        with self.serving(prefix={"enabled": False}) as gateway:
+            self.assertEqual(gateway.said[0].strip(), "KV prefixes are not cached: prefix.enabled is false")
+            for _ in range(2):
+                reply = gateway.ask("What is it? " * 30)
+                self.assertEqual(reply.status, 200)
+            self.assertEqual((reply.json["usage"]["prompt_tokens_details"]["cached_tokens"], gateway.metric("afterimage_prefix_tokens")), (0, 0))
+
+    def test_in_an_emergency_answers_say_that_they_are_not_stored(self):
+        with tempfile.TemporaryDirectory() as group:
+            for name, value in (("memory.max", 1 << 30), ("memory.high", "max"), ("memory.current", 1 << 30), ("memory.stat", "inactive_file 0")):
+                pathlib.Path(group, name).write_text(f"{value}\n")
+            with GatewayProcess({"memory": {"governor": group}}, arguments=("--size", "tiny")) as gateway:
+                gateway.wait_for(lambda: gateway.metric("afterimage_admission_blocked") == 1, "an emergency")
+                self.assertEqual(gateway.ask("Is it kept?").headers["X-Afterimage-Not-Stored"], "blocked")
+                self.assertEqual(gateway.ask("Is it kept?", stream=True).headers["X-Afterimage-Not-Stored"], "blocked")
 
 
 class AnOperator(GatewayTestCase):

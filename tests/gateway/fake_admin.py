@@ -268,7 +268,7 @@ class Gateway:
         return {"dry_run": dry, "entries": len(gone), "bytes": sum(e["bytes"] for e in gone), "examples": [e["question"] for e in gone[:5]]}
 
     def media(self, limit="100"):
-        items = [{"digest": f"{n:x}7c0d" * 12 + f"{n:04x}", "modality": "image", "bytes": 262144 * n, "encode_s": 0.12 * n, "uses": 7 - n, "agents": 4 - n, "in_use": False} for n in (1, 2, 3)]
+        items = [{"digest": f"{n:x}7c0d" * 12 + f"{n:04x}", "modality": "image", "size": {"width": 640, "height": 480}, "age_s": 40.0 * n, "outputs": 1, "bytes": 262144 * n, "encode_s": 0.12 * n, "uses": 7 - n, "agents": 4 - n, "in_use": False} for n in (1, 2, 3)]
         return {"media": [] if self.erased else items[:int(limit)], "total": 0 if self.erased else 3, "agents": 5}
 
     def erase(self, wanted):
@@ -379,6 +379,8 @@ class Gateway:
         family("afterimage_tenant_memory_share_bytes", "gauge", "Shares.", *(({"tenant": t["tenant"] or "everybody else"}, t["share"]) for t in s["memory"]["shares"]))
         family("afterimage_memory_idle_evicted_bytes_total", "counter", "Idle.", ({}, 0))
         family("afterimage_pressure_transitions_total", "counter", "Changes.", ({}, 0))
+        for name in ("admission_blocked", "encoder_min_entries", "prefix_tokens", "prefix_sequences"):
+            family(f"afterimage_{name}", "gauge", "As of now.", ({}, 0))
         for what in ("encoder_hits", "encoder_covered", "encoder_misses", "encoder_loaded", "encoder_declined", "encoder_unwritten", "encoder_evictions", "encoder_saved_seconds", "prefix_hits", "prefix_misses", "prefix_tokens_reused", "prefix_tokens_declined", "prefix_unwritten", "prefix_evictions"):
             family(f"afterimage_{what}_total", "counter", "Reuse.", ({}, 0))
         for what in ("hits", "misses", "puts", "refused", "damaged", "failures"):

@@ -198,6 +198,7 @@ constexpr std::string_view kNamespaceHeader = "X-Afterimage-Namespace";
 constexpr std::string_view kTagsHeader = "X-Afterimage-Tags";
 constexpr std::string_view kAgentHeader = "X-Afterimage-Agent";
 constexpr std::string_view kDrawHeader = "X-Afterimage-Draw";
+constexpr std::string_view kNotStoredHeader = "X-Afterimage-Not-Stored";
 constexpr std::string_view kSampledHeader = "X-Afterimage-Sampled";
 constexpr std::string_view kConversationHeader = "X-Afterimage-Conversation";
 
@@ -555,6 +556,10 @@ void add_cache_headers(HttpHeaders& headers, const CacheReport& report) {
     std::string age;
     append_seconds(std::max(report.age.value_or(Duration(0)), Duration(0)), age);
     headers.add("Age", std::move(age));
+  }
+  headers.remove(kNotStoredHeader);
+  if (!report.not_stored.empty()) {
+    headers.add(std::string(kNotStoredHeader), std::string(report.not_stored));
   }
   headers.remove(kDrawHeader);
   if (report.draw != 0) headers.add(std::string(kDrawHeader), std::to_string(report.draw));

@@ -65,10 +65,12 @@ struct CacheReport {
   std::optional<Duration> age = std::nullopt;  // of the served answer
   std::optional<Duration> ttl = std::nullopt;  // its remaining time to live
   std::uint32_t draw = 0;                      // of a sampled request: its number; 0: none
+  std::string_view not_stored = {};            // why the model's answer was not, if that is known
 };
 
 /// Sets the response headers Cache-Status (RFC 9211) and X-Cache, X-Cache-Source on a hit or a
-/// joined call, Age on a hit, and X-Afterimage-Draw of a draw. Replaces the upstream's values, except Cache-Status, a list that
+/// joined call, Age on a hit, and X-Afterimage-Draw of a draw,
+/// X-Afterimage-Not-Stored of an answer that was not stored. Replaces the upstream's values, except Cache-Status, a list that
 /// every cache on the path appends to.
 ///
 /// Hit      afterimage; hit; ttl=3540; detail=text:exact

@@ -485,15 +485,31 @@ Result<json> entries_json(Gateway& gateway, std::string_view query) {
               {"total", cache->count(filter).entries.value()}};
 }
 
+namespace {
+
+/// Of an image {"width", "height"}, of sound {"seconds"}, of a video all three; null: unknown.
+json size_json(const MediaSize& size) {
+  json parts;
+  if (size.width > 0) parts = {{"width", size.width}, {"height", size.height}};
+  if (size.length > Duration(0)) parts["seconds"] = seconds(size.length);
+  return parts;
+}
+
+}  // namespace
+
 Result<json> media_json(Gateway& gateway, std::string_view query) {
   AFI_TRY(const std::uint64_t limit, number(parse_query(query), "limit", 100));
   Reuse& reuse = gateway.parts().reuse;
+  const Duration now = reuse.clock().now();
   json list = json::array();
   for (const EncoderEntryInfo& item :
        reuse.encoder().cache().most_shared(std::clamp<std::uint64_t>(limit, 1, 500))) {
     const auto& content = item.facts.content;
     list.push_back({{"digest", content.has_value() ? json(content->hex()) : json()},
                     {"modality", to_string(item.facts.modality)},
+                    {"size", size_json(item.facts.size)},
+                    {"age_s", seconds(now - item.facts.stored_at.value_or(now))},
+                    {"outputs", item.entries},
                     {"bytes", item.bytes.value()},
                     {"encode_s", seconds(item.facts.cost)},
                     {"uses", item.access_count},

@@ -126,6 +126,9 @@ void write_encoder(MetricsWriter& out, const EncoderCacheStats& encoder,
   out.counter("afterimage_encoder_saved_seconds_total",
               "Encoding time of the outputs that were found", {},
               seconds(encoder.encode_time_saved));
+  out.gauge("afterimage_encoder_min_entries",
+            "Encoder outputs that a new one must leave in memory now", {},
+            number(encoder.min_entries.value()));
   for (const auto& [name, value] : seed_named_stats(encoder)) {
     out.untyped(name, "A name of the first multimodal cache", {}, value);
   }
@@ -147,6 +150,10 @@ void write_prefix(MetricsWriter& out, const PrefixCacheStats& prefix,
         archive.unwritten);
   count(out, "afterimage_prefix_evictions_total", "Prefix segments evicted for space",
         prefix.evictions);
+  out.gauge("afterimage_prefix_tokens", "Tokens with KV in memory", {}, number(prefix.tokens));
+  out.gauge("afterimage_prefix_sequences",
+            "Sequences with KV in memory that no other one continues", {},
+            number(prefix.sequences.value()));
 }
 
 void write_memory(MetricsWriter& out, const ReuseStats& stats) {
@@ -172,6 +179,8 @@ void write_memory(MetricsWriter& out, const ReuseStats& stats) {
               "1 for the current mode of the governor, 0 for the four others",
               {{"mode", std::string(to_string(mode))}}, mode == now ? 1 : 0);
   }
+  out.gauge("afterimage_admission_blocked", "1 while memory is so short that nothing new is cached",
+            {}, now == PressureMode::kEmergency ? 1 : 0);
   for (const TenantMemory& tenant : stats.shares) {
     const std::string name = tenant.tenant.empty() ? "everybody else" : tenant.tenant;
     out.gauge("afterimage_tenant_memory_bytes",

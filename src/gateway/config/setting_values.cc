@@ -102,6 +102,13 @@ Result<void> read_value(const toml::node& node, MatchLevel& value) {
       fmt::format(R"('{}' is not a match level: write "exact", "canonical" or "near")", name));
 }
 
+Result<void> read_value(const toml::node& node, CountOrAuto& value) {
+  value.is_auto = node.is_string() && node.as_string()->get() == "auto";
+  if (value.is_auto) return {};
+  if (!node.is_integer()) return wrong_type(node, R"(a whole number, or "auto")");
+  return read_value(node, value.count);
+}
+
 Result<void> read_value(const toml::node& node, std::vector<std::string>& value) {
   const toml::array* list = node.as_array();
   if (list == nullptr) return wrong_type(node, R"(a list of strings, such as ["…", "…"])");
@@ -119,6 +126,9 @@ std::optional<std::string> print_value(Bytes value) { return print_text(print_si
 std::optional<std::string> print_value(MatchLevel value) {
   const std::string_view full = to_string(value);
   return print_text(full.substr(full.find(':') + 1));
+}
+std::optional<std::string> print_value(CountOrAuto value) {
+  return value.is_auto ? print_text("auto") : print_value(value.count);
 }
 std::optional<std::string> print_value(const std::vector<std::string>& value) {
   std::vector<std::string> quoted;

@@ -17,6 +17,7 @@
 #include "afterimage/question.h"
 #include "afterimage/result.h"
 #include "afterimage/units.h"
+#include "gateway/config/settings.h"
 
 namespace afterimage {
 
@@ -34,6 +35,7 @@ namespace afterimage {
 [[nodiscard]] Result<void> read_value(const toml::node& node, Duration& value);
 [[nodiscard]] Result<void> read_value(const toml::node& node, Bytes& value);
 [[nodiscard]] Result<void> read_value(const toml::node& node, MatchLevel& value);
+[[nodiscard]] Result<void> read_value(const toml::node& node, CountOrAuto& value);
 [[nodiscard]] Result<void> read_value(const toml::node& node, std::vector<std::string>& value);
 template <std::unsigned_integral Number>
 Result<void> read_value(const toml::node& node, Number& value) {
@@ -58,6 +60,7 @@ Result<void> read_value(const toml::node& node, std::optional<Value>& value) {
 [[nodiscard]] std::optional<std::string> print_value(Duration value);
 [[nodiscard]] std::optional<std::string> print_value(Bytes value);
 [[nodiscard]] std::optional<std::string> print_value(MatchLevel value);
+[[nodiscard]] std::optional<std::string> print_value(CountOrAuto value);
 [[nodiscard]] std::optional<std::string> print_value(const std::vector<std::string>& value);
 template <std::unsigned_integral Number>
 std::optional<std::string> print_value(Number value) {

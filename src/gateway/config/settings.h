@@ -88,10 +88,18 @@ struct EngineSettings {  // the built-in engine
   bool operator==(const EngineSettings&) const = default;
 };
 
+/// A whole number, or "auto".
+struct CountOrAuto {
+  std::uint64_t count = 0;
+  bool is_auto = false;
+  bool operator==(const CountOrAuto&) const = default;
+};
+
 struct MemorySettings {
   Bytes budget = 4_GiB;
   std::string policy = "worth";
   std::uint64_t max_kv_tokens = 0;  // 0: the budget decides
+  std::uint64_t max_sequences = 0;  // 0: the budget decides
   std::string disk;                 // a folder; empty: memory only
   Bytes disk_size = 64_GiB;
   Duration disk_flush_interval = std::chrono::seconds(1);  // most that kill -9 loses
@@ -105,9 +113,17 @@ struct MemorySettings {
   /// The memory gauge that makes caches shrink under pressure: "auto" (this machine, or the
   /// container it runs in), the folder of a cgroup, or empty for a fixed budget.
   std::string governor;
+  std::string modes = "headroom";  // when the governor's modes begin: parse_modes()
   /// Longest time that an entry stays in memory unused; under pressure a fifth to a twentieth of it.
   std::optional<Duration> idle_limit = std::nullopt;
-  std::uint64_t min_encoder_entries = 0;  // what new entries leave; pressure does not
+  CountOrAuto min_encoder_entries;  // what new entries leave; pressure does not
+  std::uint64_t max_encoder_entries = 1'000'000;
+};
+
+struct PrefixSettings {
+  bool enabled = true;  // cache KV of prompts
+
+  bool operator==(const PrefixSettings&) const = default;
 };
 
 /// KV of media at other positions than where it was computed: bounded answers instead of exact ones.
@@ -291,6 +307,7 @@ struct Settings {
   PromptSettings prompt;
   EngineSettings engine;
   MemorySettings memory;
+  PrefixSettings prefix;
   MovedMediaSettings moved_media;
   RemoteSettings remote;
   AnswerSettings answers;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "afterimage/eviction_policy.h"
+#include "afterimage/pressure.h"
 #include "gateway/config/replica_setting.h"
 #include "gateway/config/setting_checks.h"
 #include "gateway/config/setting_values.h"
@@ -237,6 +238,9 @@ void add_memory_and_remote(std::vector<Setting<Settings>>& table) {
   add({"memory.max_kv_tokens",
        "Maximum number of tokens with KV in memory (built-in engines); 0: the budget decides."},
       kAtStart, memory(&MemorySettings::max_kv_tokens), between<std::uint64_t>(0, 1ULL << 50U));
+  add({"memory.max_sequences",
+       "Maximum number of sequences with KV in memory (built-in engines); 0: the budget decides."},
+      kAtStart, memory(&MemorySettings::max_sequences), between<std::uint64_t>(0, 1'000'000));
   add({"memory.disk",
        "Absolute path of a folder for entries that do not fit in memory; empty: memory only."},
       kAtStart, memory(&MemorySettings::disk), or_empty(check_folder));
@@ -267,14 +271,27 @@ void add_memory_and_remote(std::vector<Setting<Settings>>& table) {
        "Shrink caches under pressure: of auto, host, cgroup, a cgroup folder, nvml:N (a GPU); or "
        "empty."},
       kAtStart, memory(&MemorySettings::governor), AnyValue());
+  add({"memory.modes",
+       "When the governor's modes begin: headroom, seed, or four percentages in use: "
+       "docs/pressure.md."},
+      kAtStart, memory(&MemorySettings::modes), [](const std::string& modes) -> Result<void> {
+        AFI_TRY_VOID(parse_modes(modes));
+        return {};
+      });
   add({"memory.idle_limit",
        "Longest time that an entry stays in memory unused, less under pressure; unset: no limit.",
        R"("10 min")"},
       kAtStart, memory(&MemorySettings::idle_limit), kTtlRange);
 
   add({"memory.min_encoder_entries",
-       "Encoder outputs that a new one must leave in memory, or it is not cached; 0: any number."},
-      kAtStart, memory(&MemorySettings::min_encoder_entries), between<std::uint64_t>(0, 1'000'000));
+       "Encoder outputs that a new one must leave in memory, or it is not cached; auto: by load.",
+       "\"auto\""},
+      kAtStart, memory(&MemorySettings::min_encoder_entries), AnyValue());
+  add({"memory.max_encoder_entries", "Maximum number of encoder outputs in memory."}, kAtStart,
+      memory(&MemorySettings::max_encoder_entries), between<std::uint64_t>(1, 1'000'000));
+  add({"prefix.enabled",
+       "Cache KV of prompts (built-in engines); false: every prompt is computed from its start."},
+      kAtStart, at(&Settings::prefix, &PrefixSettings::enabled), AnyValue());
 
   add({"remote.url",
        "Redis or Valkey servers for a shared cache: redis://user@host:port,…; empty: none.",

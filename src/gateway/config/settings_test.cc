@@ -134,6 +134,9 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
       {"[memory]\nbudget = \"4 gigs\"", "memory.budget: '4 gigs' is not a whole number and B"},
       {"[memory]\ndisk = \"cache\"",
        "memory.disk: 'cache' is not an absolute path: begin it with /"},
+      {"[memory]\nmin_encoder_entries = \"many\"",
+       "memory.min_encoder_entries: this is a string; write a whole number, or \"auto\""},
+      {"[memory]\nmodes = \"70,60,80,90\"", "memory.modes: modes '70,60,80,90': expected headroom"},
       {"[answers]\nmatch_level = \"semantic\"",
        "answers.match_level: 'semantic' is not a match level: write \"exact\""},
       {"[answers]\nassume_greedy_when_unset = true",
@@ -387,9 +390,9 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     members[section] = sizeof...(member);
   };
   {
-    const auto& [listen, admin, upstream, prompt, engine, memory, moved_media, remote, answers,
-                 similarity, media, files, responses, limits, log, explain, telemetry, tenancy,
-                 secret_file] = s;
+    const auto& [listen, admin, upstream, prompt, engine, memory, prefix, moved_media, remote,
+                 answers, similarity, media, files, responses, limits, log, explain, telemetry,
+                 tenancy, secret_file] = s;
     count("", secret_file);
   }
   {
@@ -413,8 +416,12 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("engine", a, b, c, d, e, f);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = s.memory;
-    count("memory", a, b, c, d, e, f, g, h, i, j, k, l, m, n);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = s.memory;
+    count("memory", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
+  }
+  {
+    const auto& [a] = s.prefix;
+    count("prefix", a);
   }
   {
     const auto& [a, b, c, d, e] = s.moved_media;
@@ -532,7 +539,11 @@ const std::map<std::string_view, std::string>& other_values() {
       {"memory.encrypt_key_env", R"("KEYS")"},
       {"memory.governor", R"("auto")"},
       {"memory.idle_limit", R"("10 min")"},
-      {"memory.min_encoder_entries", "3"},
+      {"memory.min_encoder_entries", R"("auto")"},
+      {"memory.max_encoder_entries", "3"},
+      {"memory.max_sequences", "3"},
+      {"memory.modes", R"("60,70,80,90")"},
+      {"prefix.enabled", "false"},
       {"moved_media.mode", R"("certified")"},
       {"moved_media.certificate", R"("/c")"},
       {"moved_media.max_loss", "0.5"},
@@ -753,6 +764,7 @@ Settings random_settings(Rng& rng) {
   s.memory.disk_all = rng.chance(0.5);
   s.memory.gpu_size = Bytes(rng.below(1ULL << 40U));
   s.memory.max_kv_tokens = rng.below(1ULL << 40U);
+  s.memory.min_encoder_entries.count = rng.below(1'000'000);
   if (rng.chance(0.5)) {
     s.memory.governor = "auto";
     s.memory.idle_limit = random_duration(rng, 1s, 24h);

@@ -539,7 +539,18 @@ Result<Served> EngineBackend::write_choice(const ApiRequest& asked, const Prompt
   options.on_bounded = listener.on_bounded;
   AFI_TRY(Served served, serve(*prompt.identity, prompt.prepared, engine_, reuse_, options, stop));
   listener.send(choice.finish(served.completion));
+  log_media(prompt, served);
   return served;
+}
+
+void EngineBackend::log_media(const Prompt& prompt, const Served& served) const {
+  if (log_ == nullptr || !log_->wants(LogLevel::kDebug)) return;
+  for (std::size_t i = 0; i < std::min(served.sources.size(), served.prints.contents.size()); ++i) {
+    log_->debug("media", {{"digest", served.prints.contents[i].hex()},
+                          {"modality", to_string(served.prints.modalities[i])},
+                          {"source", to_string(served.sources[i])},
+                          {"agent", prompt.request.hints.agent}});
+  }
 }
 
 std::string EngineBackend::details_at_end(const ApiRequest& asked, const Sequence& prompt,

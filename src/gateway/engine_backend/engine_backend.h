@@ -107,6 +107,8 @@ class EngineBackend final : public Backend {
                               LiveEvents& events, AnswerDetails& details,
                               const ChoiceListener& listener, const std::stop_token& stop) const;
   /// The members that a client asks for, of the first choice.
+  /// Where the media's encoder outputs came from, in the log.
+  void log_media(const Prompt& prompt, const Served& served) const;
   [[nodiscard]] std::string details_at_end(const ApiRequest& asked, const Sequence& prompt,
                                            const AnswerDetails& details, const Served& first) const;
   [[nodiscard]] std::string text_of_prompt(const Sequence& prompt) const;

@@ -292,9 +292,18 @@ CacheReport GatewayRequest::report_of_backend() {
   if (decision_.outcome == Outcome::kBypass) report.outcome = CacheOutcome::kBypass;
   if (decision_.outcome == Outcome::kRefresh) report.outcome = CacheOutcome::kRefresh;
   if (decision_.outcome == Outcome::kJoined) report.outcome = CacheOutcome::kJoined;
-  // The headers of a stream leave before it is known.
-  report.stored = leads_ && response().state() == SharedResponse::State::kWhole &&
-                  storing_.result() == StoreResult::kStored;
+  if (!leads_) return report;
+  if (response().state() == SharedResponse::State::kWhole) {
+    const std::optional<StoreResult> result = storing_.result();
+    report.stored = result == StoreResult::kStored;
+    if (result.has_value() && !report.stored) report.not_stored = to_string(*result);
+    return report;
+  }
+  // The headers of a stream leave before anything else is known.
+  PressureController* const pressure = gateway_.parts().reuse.pressure();
+  if (pressure != nullptr && pressure->stats().mode == PressureMode::kEmergency) {
+    report.not_stored = to_string(StoreResult::kBlocked);
+  }
   return report;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "afterimage/encoder_cache.h"
 #include "afterimage/shared_store.h"
 #include "foundation/platform/open_files.h"
 #include "gateway/access/cors.h"
@@ -36,6 +37,10 @@ Result<NamedGauges> gauges_of(const MemorySettings& memory, const Files& files) 
   if (memory.idle_limit.has_value() && memory.governor.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 "memory.idle_limit: the governor applies it: set memory.governor, too");
+  }
+  if (memory.modes != MemorySettings().modes && memory.governor.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "memory.modes: they are the governor's: set memory.governor, too");
   }
   auto gauges = open_gauges(memory.governor, files);
   if (!gauges.has_value()) {
@@ -70,19 +75,35 @@ Result<void> Service::State::start() {
   AFI_TRY_VOID(load_certificates());
   AFI_TRY(gauges, gauges_of(settings.memory, files));
   AFI_TRY_VOID(open_stores());
-  ReuseOptions kept{.budget = settings.memory.budget,
-                    .shares = shares_of(settings),
-                    .min_encoder_entries = EntryCount(settings.memory.min_encoder_entries),
-                    .policy = settings.memory.policy,
-                    .max_kv_tokens = settings.memory.max_kv_tokens == 0
-                                         ? UINT64_MAX
-                                         : settings.memory.max_kv_tokens,
-                    .tier = stores->tier(),
-                    .weigh_writes = !settings.memory.disk_all,
-                    .leases = stores->leases()};
+  ReuseOptions kept{
+      .budget = settings.memory.budget,
+      .shares = shares_of(settings),
+      .max_encoder_entries = EntryCount(settings.memory.max_encoder_entries),
+      .min_encoder_entries = settings.memory.min_encoder_entries.is_auto
+                                 ? kMinEntriesFromLoad
+                                 : EntryCount(settings.memory.min_encoder_entries.count),
+      .policy = settings.memory.policy,
+      .prefixes = settings.prefix.enabled,
+      .max_kv_tokens =
+          settings.memory.max_kv_tokens == 0 ? UINT64_MAX : settings.memory.max_kv_tokens,
+      .tier = stores->tier(),
+      .weigh_writes = !settings.memory.disk_all,
+      .leases = stores->leases()};
   // Also while answers.enabled is false: a reload may turn it on.
   kept.answers = AnswerReuse{.rules = {}, .ttl = settings.answers.ttl};
+  if (settings.memory.max_sequences > 0) {
+    kept.max_sequences = EntryCount(settings.memory.max_sequences);
+  }
+  kept.on_encoder_evicted = [this](const EncoderEntryInfo& item) {
+    if (!log.wants(LogLevel::kDebug)) return;
+    const auto& content = item.facts.content;
+    log.debug("media_evicted", {{"digest", content.has_value() ? content->hex() : ""},
+                                {"modality", to_string(item.facts.modality)},
+                                {"bytes", item.bytes.value()},
+                                {"uses", item.access_count}});
+  };
   kept.pressure.gauge = gauges.host;
+  AFI_TRY(kept.pressure.governor.modes, parse_modes(settings.memory.modes));
   if (settings.memory.idle_limit.has_value()) {
     kept.pressure.governor.idle = IdleLimits::of(*settings.memory.idle_limit);
   }
