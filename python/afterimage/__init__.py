@@ -12,6 +12,7 @@ from afterimage._core import (
     AnswerCache,
     AnswerLookup,
     ContentDigest,
+    ContextCache,
     DecodedDigest,
     DiskTier,
     Embeddings,
@@ -56,12 +57,14 @@ from afterimage._core import (
     tensors_digest,
 )
 from afterimage.errors import Error
+from afterimage.request_scoped import RequestScopedCacheManager
 
 __all__ = [
     "Answer",
     "AnswerCache",
     "AnswerLookup",
     "ContentDigest",
+    "ContextCache",
     "DecodedDigest",
     "DiskTier",
     "Embeddings",
@@ -87,6 +90,7 @@ __all__ = [
     "PreprocessRecipe",
     "PressureController",
     "RemoteTier",
+    "RequestScopedCacheManager",
     "RequestScopedLedger",
     "Scope",
     "SharedBudget",

@@ -80,6 +80,7 @@ std::uint64_t data_mode_recommendations();
 
 void bind_types(nb::module_& module);
 void bind_identity(nb::module_& module);
+void bind_contexts(nb::module_& module);
 void bind_encoder(nb::module_& module);
 void bind_ledger(nb::module_& module);
 void bind_request_ledger(nb::module_& module);

@@ -108,6 +108,8 @@ PyEmbeddings embeddings_of(StorePtr store, Embeddings embeddings) {
       HeldEmbeddings{std::move(store), std::move(embeddings)})};
 }
 
+double seconds_of(Duration time) { return std::chrono::duration<double>(time).count(); }
+
 /// Keys that this thread is encoding in get_or_encode: waiting for one of them would deadlock.
 thread_local std::vector<EncoderKey> encoding;
 
@@ -266,6 +268,22 @@ class PyEncoderCache {
     auto embeddings = or_raise(
         without_gil([&] { return publish(*store, self.key, std::move(leader), views, facts); }));
     return embeddings_of(store, std::move(embeddings));
+  }
+
+  [[nodiscard]] nb::object info(const EncoderKey& key) const {
+    const StorePtr store = open();
+    const auto known = store->front->cache().info(key);
+    if (!known.has_value()) return nb::none();
+    nb::dict info;
+    info["modality"] = std::string(to_string(known->facts.modality));
+    info["bytes"] = known->bytes.value();
+    info["uses"] = known->access_count;
+    info["agents"] = known->agents;
+    info["in_use"] = known->pins > 0;
+    info["age_seconds"] =
+        seconds_of(store->clock.now() - known->facts.stored_at.value_or(Duration(0)));
+    info["encode_seconds"] = seconds_of(known->facts.cost);
+    return info;
   }
 
   bool erase(const EncoderKey& key) {
@@ -493,6 +511,14 @@ void bind_encoder(nb::module_& module) {
            nb::sig("def find(self, key: EncoderKey, *, agent: int = 4294967295) -> Embeddings | "
                    "None"),
            "The entry if it is cached or in the tier; does not wait for a running encode.")
+      .def("info", &PyEncoderCache::info, nb::arg("key"),
+           nb::sig("def info(self, key: EncoderKey) -> dict[str, str | int | float | bool] | None"),
+           "Of an entry in memory: its modality, bytes, uses since it was stored, how many agents "
+           "stored or used it\n"
+           "(agent= of the calls, counted up to 1,024), whether somebody uses it now, its age, and "
+           "how "
+           "long encoding took.\n"
+           "No use itself.")
       .def("erase", &PyEncoderCache::erase, nb::arg("key"),
            "Removes an entry from memory and the tier. False: memory did not hold it. Other "
            "processes that share\n"

@@ -14,6 +14,7 @@ NB_MODULE(_core, module) {
   bind_identity(module);
   bind_tiers(module);     // before the classes that take a tier
   bind_pressure(module);  // and those that take a SharedBudget
+  bind_contexts(module);
   bind_encoder(module);
   bind_ledger(module);
   bind_request_ledger(module);

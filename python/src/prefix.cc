@@ -58,6 +58,7 @@ struct OpenArgs {
   CacheBudget budget;
   std::string policy;
   std::uint64_t max_sequences;
+  std::uint64_t max_tokens;
   bool verify_hits;
   BelowArgs below;
   bool erasable;
@@ -69,6 +70,7 @@ Result<StorePtr> open_store(const OpenArgs& args) {
   AFI_TRY(auto policy, make_governed_policy(
                            {.policy = args.policy, .keep_idle_order = args.budget.keeps_times()}));
   AFI_TRY(store->cache, PrefixCache::create({.max_sequences = EntryCount(args.max_sequences),
+                                             .max_tokens = args.max_tokens,
                                              .policy = std::move(policy),
                                              .shared = args.budget.shared()},
                                             store->budget.pool->budget()));
@@ -506,10 +508,11 @@ void bind_prefix(nb::module_& module) {
           [](PyPrefixCache* self, const nb::object& budget_bytes, std::string policy,
              std::uint64_t max_sequences, bool verify_hits, std::optional<std::string> disk,
              std::uint64_t disk_bytes, const nb::object& tier, bool erasable,
-             const nb::bytes& secret) {
+             const nb::bytes& secret, std::uint64_t max_tokens) {
             const OpenArgs args{.budget = budget_of(budget_bytes),
                                 .policy = std::move(policy),
                                 .max_sequences = max_sequences,
+                                .max_tokens = max_tokens,
                                 .verify_hits = verify_hits,
                                 .below = {.disk = std::move(disk),
                                           .disk_bytes = disk_bytes,
@@ -524,12 +527,17 @@ void bind_prefix(nb::module_& module) {
           nb::arg("disk") = nb::none(), nb::arg("disk_bytes") = 1ULL << 30U,
           nb::arg("tier") = nb::none(), nb::arg("erasable") = false,
           nb::arg("secret") = nb::bytes(Secret{}.data(), Secret{}.size()),
+          nb::arg("max_tokens") = UINT64_MAX,
           nb::sig(
               "def __init__(self, budget_bytes: int | SharedBudget, *, policy: str = 'worth', "
               "max_sequences: int = 18446744073709551615, verify_hits: bool = True, disk: str | "
               "None = None, disk_bytes: int = 1073741824, tier: Tier | None = None, erasable: "
-              "bool = False, secret: bytes = ...) -> None"),
-          "disk: a folder, used by one process at a time, with disk_bytes as its hard cap. tier "
+              "bool = False, secret: bytes = ..., max_tokens: int = 18446744073709551615) -> None"),
+          "max_sequences: most sequences that no other cached one continues. max_tokens: most "
+          "tokens "
+          "with KV; shared\n"
+          "prefixes count once. disk: a folder, used by one process at a time, with disk_bytes as "
+          "its hard cap. tier "
           "instead of\n"
           "disk: a DiskTier, a RemoteTier or a TierStack. With either, claims need within=. "
           "erasable: erase()\n"

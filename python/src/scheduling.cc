@@ -51,8 +51,9 @@ struct PyEncoderBudget {
 PyEncoderBudget encoder_budget_of(const std::map<std::string, std::int64_t>& largest_items,
                                   std::uint32_t max_num_batched_tokens,
                                   std::int64_t max_num_encoder_input_tokens,
-                                  std::int64_t encoder_cache_size, bool chunked_input_disabled) {
-  EncoderBudgetRequest request{.multimodal = !largest_items.empty(),
+                                  std::int64_t encoder_cache_size, bool chunked_input_disabled,
+                                  std::optional<bool> multimodal) {
+  EncoderBudgetRequest request{.multimodal = multimodal.value_or(!largest_items.empty()),
                                .max_embeddings_per_item = {},
                                .chunked_input_disabled = chunked_input_disabled,
                                .max_num_batched_tokens = TokenCount(max_num_batched_tokens),
@@ -91,13 +92,18 @@ void bind_encoder_budget(nb::module_& module) {
       "compute_encoder_budget", encoder_budget_of, nb::arg("max_embeddings_per_item"),
       nb::kw_only(), nb::arg("max_num_batched_tokens"), nb::arg("max_num_encoder_input_tokens"),
       nb::arg("encoder_cache_size"), nb::arg("chunked_input_disabled") = false,
+      nb::arg("multimodal") = nb::none(),
       "The budgets of a scheduler, raised where needed so that the largest item of any modality "
       "fits; vLLM's\n"
       "compute_encoder_budget.\n"
       "\n"
       "max_embeddings_per_item: by modality, the largest item that its processor can produce; "
-      "empty: not\n"
-      "multimodal. chunked_input_disabled: an item must be encoded within one step.\n"
+      "without those that\n"
+      "are disabled. chunked_input_disabled: an item must be encoded within one step. multimodal: "
+      "whether the model\n"
+      "has an encoder; default: if there are items. If it has one and all are disabled, warnings "
+      "says "
+      "so.\n"
       "\n"
       "InvalidArgument: it must, and the largest exceeds one step's tokens.");
 }
