@@ -4,6 +4,7 @@
 """docs/features.md names tests, flags, settings and pages that exist."""
 import pathlib
 import re
+import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -78,6 +79,17 @@ class Features(unittest.TestCase):
                     self.assertRegex(settings, rf"(?m)^(# )?{key} = ")
                 if code.startswith("X-Afterimage-"):
                     self.assertTrue(code in headers, code)
+
+    def test_the_script_that_runs_the_features_has_each_row_of_four_systems(self):
+        """tests/seeds/seeds.py runs them; here, that it names features of the page, and refuses what the page refuses."""
+        sys.path.insert(0, str(ROOT / "tests" / "seeds"))
+        import seeds
+        surfaces = {row[0].strip(): row[1].strip() for row in self.rows}
+        self.assertEqual({system: sum(number.startswith(system) for number in seeds.ROWS) for system in ("000", "001", "003", "004")},
+                         {"000": 34, "001": 35, "003": 23, "004": 25})
+        for number, row in seeds.ROWS.items():
+            self.assertIn(row["feature"], surfaces, number)
+            self.assertEqual(surfaces[row["feature"]].startswith("refused: "), row["run"] is None, number)
 
 
 if __name__ == "__main__":
