@@ -22,6 +22,9 @@ struct SoundContent {
 };
 FileContent make_coded_sound(const SoundContent& content);
 
+/// Whether FFmpeg's decoders that are opened from now on compute in plain C, if they do not choose.
+void use_plain_c(bool plain);
+
 /// A sweep with a little noise, which no two shifts of it resemble.
 std::vector<float> make_sweep(std::size_t samples, std::uint32_t rate_hz,
                               std::uint32_t channels = 1);

@@ -5,6 +5,7 @@
 extern "C" {
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
+#include <libavutil/cpu.h>
 }
 
 #include <algorithm>
@@ -126,6 +127,8 @@ class SoundWriter {
 }  // namespace
 
 FileContent make_coded_sound(const SoundContent& content) { return SoundWriter(content).write(); }
+
+void use_plain_c(bool plain) { av_force_cpu_flags(plain ? 0 : -1); }
 
 std::vector<float> make_sweep(std::size_t samples, std::uint32_t rate_hz, std::uint32_t channels) {
   std::vector<float> sweep;
