@@ -106,6 +106,7 @@ def seeds():
     whole = picture(21, 18)
     alpha = whole.convert("RGBA")
     alpha.putalpha(Image.fromarray((numpy.mgrid[0:18, 0:21][1] * 12).astype(numpy.uint8)))
+    stripes = Image.fromarray(numpy.where((numpy.mgrid[0:16, 0:161][1] // 8 % 2 == 0)[..., None], [200, 60, 60], [60, 60, 200]).astype(numpy.uint8))
     few, bits = whole.quantize(16), whole.convert("L").point(lambda level: 255 * (level > 127), "1")
     return {
         "bmp": saved(whole, "BMP"), "bmp_palette": saved(few, "BMP"), "bmp_bits": saved(bits, "BMP"), "bmp_alpha": saved(alpha, "BMP"),
@@ -118,6 +119,8 @@ def seeds():
         "jpeg2000": saved(whole, "JPEG2000"), "jpeg2000_stream": saved(whole, "JPEG2000", no_jp2=True),
         "heic": saved(whole, "HEIF", quality=-1, chroma=444), "heic_alpha": saved(alpha, "HEIF", quality=80, chroma=444), "heic_grid": heic_grid(),
         "avif": saved(whole, "AVIF", quality=100, subsampling="4:4:4"), "avif_alpha": saved(alpha, "AVIF", quality=80, subsampling="4:4:4"),
+        "mp4_odd": ffmpeg(stripes, "a.mp4", "-c:v", "mjpeg", "-q:v", "2", "-pix_fmt", "yuvj420p", "-fflags", "+bitexact"),
+        "avif_odd": saved(stripes, "AVIF", quality=95, subsampling="4:2:0"),
         "avif_animated": saved(whole, "AVIF", quality=90, subsampling="4:4:4", save_all=True, append_images=[picture(21, 18, 2)], duration=100),
     }
 
@@ -125,7 +128,8 @@ def seeds():
 def main():
     folder = pathlib.Path(sys.argv[1])
     for name, content in seeds().items():
-        (folder / name).write_bytes(b"\0" + content)
+        # Videos are given as what they are.
+        (folder / name).write_bytes((b"\2" if name.startswith("mp4") else b"\0") + content)
     bmp = saved(picture(21, 18), "BMP")
     assert numpy.array_equal(numpy.asarray(Image.open(io.BytesIO(bmp))), numpy.asarray(picture(21, 18)))
 

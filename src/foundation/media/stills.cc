@@ -20,6 +20,7 @@ extern "C" {
 #include <memory>
 #include <utility>
 
+#include "foundation/media/even_frame.h"
 #include "foundation/media/formats.h"
 #include "foundation/media/heif.h"
 
@@ -172,49 +173,6 @@ Result<StillPixels> wide_samples(const AVFrame& frame, AVPixelFormat format) {
   return pixels;
 }
 
-/// With the last row and column of its first plane twice, where several pixels share a colour and the last of them
-/// are not in the picture: libswscale would stretch the colours to fit. nullptr: it needs none.
-Result<OwnedStill<AVFrame>> evened(const AVFrame& frame) {
-  const auto format = static_cast<AVPixelFormat>(frame.format);
-  const AVPixFmtDescriptor* const about = av_pix_fmt_desc_get(format);
-  if (about == nullptr) return OwnedStill<AVFrame>();
-  const int across = 1 << about->log2_chroma_w;
-  const int down = 1 << about->log2_chroma_h;
-  const int width = (frame.width + across - 1) / across * across;
-  const int height = (frame.height + down - 1) / down * down;
-  const bool is_planar = av_pix_fmt_count_planes(format) == about->nb_components;
-  if (!is_planar || (width == frame.width && height == frame.height)) {
-    return OwnedStill<AVFrame>();
-  }
-  OwnedStill<AVFrame> even(av_frame_alloc());
-  if (even == nullptr) return std::unexpected(no_memory_for_still());
-  even->format = frame.format;
-  even->width = width;
-  even->height = height;
-  if (av_frame_get_buffer(even.get(), 0) < 0) return std::unexpected(no_memory_for_still());
-  const int bytes = (about->comp[0].depth + 7) / 8;
-  for (int plane = 0; plane < about->nb_components; ++plane) {
-    const bool is_chroma = plane == 1 || plane == 2;
-    const int from_width =
-        is_chroma ? AV_CEIL_RSHIFT(frame.width, about->log2_chroma_w) : frame.width;
-    const int from_height =
-        is_chroma ? AV_CEIL_RSHIFT(frame.height, about->log2_chroma_h) : frame.height;
-    const int to_width = is_chroma ? width >> about->log2_chroma_w : width;
-    const int to_height = is_chroma ? height >> about->log2_chroma_h : height;
-    for (int y = 0; y < to_height; ++y) {
-      const std::uint8_t* const from =
-          frame.data[plane] + std::ptrdiff_t{std::min(y, from_height - 1)} * frame.linesize[plane];
-      std::uint8_t* const to = even->data[plane] + std::ptrdiff_t{y} * even->linesize[plane];
-      std::memcpy(to, from, static_cast<std::size_t>(from_width * bytes));
-      for (int x = from_width; x < to_width; ++x) {
-        std::memcpy(to + std::ptrdiff_t{x} * bytes, from + std::ptrdiff_t{from_width - 1} * bytes,
-                    static_cast<std::size_t>(bytes));
-      }
-    }
-  }
-  return even;
-}
-
 Result<StillPixels> rgb_of_still(const AVFrame& frame, const std::optional<HeifColour>& colour,
                                  const MediaFile& file) {
   auto format = static_cast<AVPixelFormat>(frame.format);
@@ -241,7 +199,7 @@ Result<StillPixels> rgb_of_still(const AVFrame& frame, const std::optional<HeifC
   const OwnedStill<SwsContext> context(sws_isSupportedInput(format) == 0 ? nullptr
                                                                          : sws_alloc_context());
   if (context == nullptr) return unsupported(file, "an unknown pixel format");
-  AFI_TRY(const OwnedStill<AVFrame> even, evened(frame));
+  AFI_TRY(const EvenFrame even, even_frame(frame));
   const AVFrame& source = even == nullptr ? frame : *even;
   for (const auto& [option, value] :
        {std::pair{"srcw", source.width}, std::pair{"srch", source.height},

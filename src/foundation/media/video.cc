@@ -16,6 +16,7 @@ extern "C" {
 #include <numeric>
 #include <utility>
 
+#include "foundation/media/even_frame.h"
 #include "foundation/media/formats.h"
 #include "foundation/media/libav.h"
 #include "foundation/media/media_limits.h"
@@ -282,7 +283,9 @@ int matrix_of(AVColorSpace space) {
 /// Converts frames to RGB without scaling, the same on every machine.
 class ToRgb {
  public:
-  Result<Image> convert(const AVFrame& frame, const MediaFile& file) {
+  Result<Image> convert(const AVFrame& shown, const MediaFile& file) {
+    AFI_TRY(const EvenFrame even, even_frame(shown));
+    const AVFrame& frame = even == nullptr ? shown : *even;
     const auto format = static_cast<AVPixelFormat>(frame.format);
     constexpr int kFlags =
         SWS_BILINEAR | SWS_ACCURATE_RND | SWS_BITEXACT | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP;
@@ -296,10 +299,11 @@ class ToRgb {
     sws_setColorspaceDetails(context_.get(), sws_getCoefficients(matrix_of(frame.colorspace)),
                              full ? 1 : 0, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
                              1 << 16);
-    const auto width = static_cast<std::size_t>(frame.width);
-    const auto height = static_cast<std::size_t>(frame.height);
-    const std::size_t stride = (3 * width + 127) / 64 * 64;  // it writes whole blocks of pixels
-    padded_.resize(stride * height + 64);
+    const auto width = static_cast<std::size_t>(shown.width);
+    const auto height = static_cast<std::size_t>(shown.height);
+    // It writes whole blocks of pixels.
+    const std::size_t stride = (3 * static_cast<std::size_t>(frame.width) + 127) / 64 * 64;
+    padded_.resize(stride * static_cast<std::size_t>(frame.height) + 64);
     std::uint8_t* const to[4] = {padded_.data(), nullptr, nullptr, nullptr};
     const int strides[4] = {static_cast<int>(stride), 0, 0, 0};
     const int rows =
@@ -443,7 +447,7 @@ Result<std::unique_ptr<FrameSource>> open_video_frames(const MediaFile& file,
 }
 
 std::string video_decoder() {
-  return fmt::format("lavc {}, lsws {}", avcodec_version(), swscale_version());
+  return fmt::format("lavc {}, lsws {}, even frames", avcodec_version(), swscale_version());
 }
 
 }  // namespace afterimage

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#pragma once
+
+extern "C" {
+#include <libavutil/frame.h>
+}
+
+#include <memory>
+
+#include "afterimage/result.h"
+
+/// Private to this room, where FFmpeg's libraries are linked.
+namespace afterimage {
+
+struct FreeEvenFrame {
+  void operator()(AVFrame* frame) const { av_frame_free(&frame); }
+};
+using EvenFrame = std::unique_ptr<AVFrame, FreeEvenFrame>;
+
+/// With the last row and column of its first plane twice, where several pixels share a colour and the last of them
+/// are not in the picture: libswscale, told to be exact, would stretch the colours over the picture. nullptr: it
+/// needs none.
+///
+/// Errors  kNoSpace.
+Result<EvenFrame> even_frame(const AVFrame& frame);
+
+}  // namespace afterimage
