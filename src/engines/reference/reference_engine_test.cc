@@ -268,6 +268,18 @@ TEST(ReferenceEngine, BadMediaAreErrorsThatNameTheItem) {
   EXPECT_EQ(engine->prepare(asking({text}), {}).error().code, ErrorCode::kInvalidArgument);
 }
 
+TEST(ReferenceEngine, AnAnimationGivenAsAnImageIsEncodedAsItsFirstFrame) {
+  const auto engine = engine_of();
+  const std::vector<Image> film = {testing::make_picture(9, 7, 1), testing::make_picture(9, 7, 2)};
+  const auto rows = [&](testing::FileContent file) {
+    return engine->encode(media_item(Modality::kImage, std::move(file))).value().front().bytes;
+  };
+  const auto expected = rows(testing::make_png(film[0]));
+  EXPECT_EQ(rows(testing::make_gif(film, 10)), expected);
+  EXPECT_EQ(rows(testing::make_webp_animation(film, 40)), expected);
+  EXPECT_NE(rows(testing::make_png(film[1])), expected);
+}
+
 TEST(ReferenceEngine, LimitsHoldBeforeAnythingIsDecoded) {
   const auto engine = engine_of(tiny_with([](auto& o) { o.limits.max_side = 30; }));
   EXPECT_EQ(engine->encode(picture(1)).error().code, ErrorCode::kLimitExceeded);
