@@ -29,7 +29,7 @@ Result<EvenFrame> even_frame(const AVFrame& frame) {
   even->format = frame.format;
   even->width = width;
   even->height = height;
-  if (av_frame_get_buffer(even.get(), 0) < 0)
+  if (av_frame_copy_props(even.get(), &frame) < 0 || av_frame_get_buffer(even.get(), 0) < 0)
     return fail(ErrorCode::kNoSpace, "no memory to decode a picture");
   const int bytes = (about->comp[0].depth + 7) / 8;
   for (int plane = 0; plane < about->nb_components; ++plane) {

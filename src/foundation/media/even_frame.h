@@ -6,6 +6,8 @@ extern "C" {
 #include <libavutil/frame.h>
 }
 
+#include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "afterimage/result.h"
@@ -24,5 +26,13 @@ using EvenFrame = std::unique_ptr<AVFrame, FreeEvenFrame>;
 ///
 /// Errors  kNoSpace.
 Result<EvenFrame> even_frame(const AVFrame& frame);
+
+/// The number in frame.colorspace: decoders put there whatever a file says, which need not be one of the enumeration.
+inline std::uint32_t colour_matrix(const AVFrame& frame) {
+  static_assert(sizeof frame.colorspace == sizeof(std::uint32_t));
+  std::uint32_t number = 0;
+  std::memcpy(&number, &frame.colorspace, sizeof number);
+  return number;
+}
 
 }  // namespace afterimage

@@ -181,7 +181,7 @@ Result<StillPixels> rgb_of_still(const AVFrame& frame, const std::optional<HeifC
   }
   const std::uint32_t matrix = colour.has_value() && colour->matrix != AVCOL_SPC_UNSPECIFIED
                                    ? colour->matrix
-                                   : static_cast<std::uint32_t>(frame.colorspace);
+                                   : colour_matrix(frame);
   if (matrix == AVCOL_SPC_RGB && format == AV_PIX_FMT_YUV444P) format = AV_PIX_FMT_GBRP;
   if (matrix == AVCOL_SPC_YCGCO && format != AV_PIX_FMT_GBRP) {
     return unsupported(file, "colours as YCgCo: convert it to PNG or JPEG");
@@ -259,9 +259,8 @@ Result<OwnedStill<AVFrame>> canvas_for(const AVFrame& tile, const HeifCoded& cod
   canvas->format = tile.format;
   canvas->width = static_cast<int>(coded.tile_width * coded.columns);
   canvas->height = static_cast<int>(coded.tile_height * coded.rows);
-  canvas->colorspace = tile.colorspace;
-  canvas->color_range = tile.color_range;
-  if (av_frame_get_buffer(canvas.get(), 0) < 0) return std::unexpected(no_memory_for_still());
+  if (av_frame_copy_props(canvas.get(), &tile) < 0 || av_frame_get_buffer(canvas.get(), 0) < 0)
+    return std::unexpected(no_memory_for_still());
   return canvas;
 }
 

@@ -12,6 +12,7 @@
 #include <map>
 
 #include "foundation/media/decode.h"
+#include "foundation/media/even_frame.h"
 #include "foundation/media/media_limits.h"
 #include "foundation/media/probe.h"
 #include "foundation/media/testing/lies.h"
@@ -135,6 +136,28 @@ TEST(Stills, ColoursOfAnOddNumberOfPixelsAreInTheirPlaces) {
       most = std::max(most, std::abs(double{1} * rgb[i] - expected[i]));
   }
   EXPECT_LT(most, 24);
+}
+
+TEST(EvenFrame, SaysOfItsColoursWhatTheFrameSaid) {
+  const EvenFrame odd(av_frame_alloc());
+  odd->format = AV_PIX_FMT_YUV420P;
+  odd->width = 3;
+  odd->height = 5;
+  odd->colorspace = AVCOL_SPC_BT709;
+  odd->color_range = AVCOL_RANGE_JPEG;
+  ASSERT_EQ(av_frame_get_buffer(odd.get(), 0), 0);
+  for (int plane = 0; plane < 3; ++plane) {
+    std::fill_n(odd->data[plane], std::ptrdiff_t{plane == 0 ? 5 : 3} * odd->linesize[plane],
+                std::uint8_t{7});
+  }
+  odd->data[0][2] = 9;
+  const EvenFrame even = even_frame(*odd).value();
+  ASSERT_NE(even, nullptr);
+  EXPECT_EQ(std::pair(even->width, even->height), std::pair(4, 6));
+  EXPECT_EQ(even->data[0][3], 9) << "the last column twice";
+  EXPECT_EQ(colour_matrix(*even), std::uint32_t{AVCOL_SPC_BT709});
+  EXPECT_EQ(even->color_range, AVCOL_RANGE_JPEG);
+  EXPECT_EQ(even_frame(*even).value(), nullptr);
 }
 
 TEST(Stills, TheFirstPictureOfAnAnimatedAvifIsTheImage) {

@@ -264,7 +264,7 @@ Result<OwnedAv<AVCodecContext>> open_decoder(const VideoFile& video, const Media
   return decoder;
 }
 
-int matrix_of(AVColorSpace space) {
+int matrix_of(std::uint32_t space) {
   switch (space) {
     case AVCOL_SPC_BT709:
       return SWS_CS_ITU709;
@@ -296,7 +296,7 @@ class ToRgb {
     if (context_ == nullptr) return unsupported(file, "a pixel format without a conversion");
     const bool full = frame.color_range == AVCOL_RANGE_JPEG || format == AV_PIX_FMT_YUVJ420P ||
                       format == AV_PIX_FMT_YUVJ422P || format == AV_PIX_FMT_YUVJ444P;
-    sws_setColorspaceDetails(context_.get(), sws_getCoefficients(matrix_of(frame.colorspace)),
+    sws_setColorspaceDetails(context_.get(), sws_getCoefficients(matrix_of(colour_matrix(frame))),
                              full ? 1 : 0, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
                              1 << 16);
     const auto width = static_cast<std::size_t>(shown.width);
