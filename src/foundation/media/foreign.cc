@@ -163,9 +163,9 @@ Foreign markup_of(std::span<const std::byte> file) {
   if (start.starts_with("\xEF\xBB\xBF")) start.remove_prefix(3);
   start.remove_prefix(std::min(start.find_first_not_of(" \t\r\n"), start.size()));
   if (!start.starts_with('<')) return {};
-  const std::string text = ascii::lowered(start);
-  if (text.contains("<svg")) return {"SVG", "render it to PNG"};
-  if (text.starts_with("<!doctype html") || text.starts_with("<html")) {
+  const std::string page = ascii::lowered(start);
+  if (page.contains("<svg")) return {"SVG", "render it to PNG"};
+  if (page.starts_with("<!doctype") || page.starts_with("<html")) {
     return {"HTML", "its address is that of a page, not of a file"};
   }
   return {};
