@@ -177,13 +177,13 @@ ExitCode serve_requests(ServeArgs& args, World& world) {
                          .wants_to_end = [] { kill(getpid(), SIGTERM); },
                          .version = AFTERIMAGE_VERSION,
                          .demo = args.demo};
+  std::string prefixes;  // what becomes of the KV of prompts; empty: the upstream's own matter
   if (!settings->upstream.is_set()) {
     auto engine = make_engine(args.engine, world.clock);
     if (!engine.has_value()) return report_error("serve", engine.error(), ExitCode::kUsageError);
     options.engine = *std::move(engine);
-    fmt::print("{}\n", settings->prefix.enabled
-                           ? prefix_words(*options.engine)
-                           : "KV prefixes are not cached: prefix.enabled is false");
+    prefixes = settings->prefix.enabled ? prefix_words(*options.engine)
+                                        : "KV prefixes are not cached: prefix.enabled is false";
   }
   const SimilaritySettings& similarity = settings->similarity;
   if (similarity.mode != "off" && is_model_file(similarity.embedder)) {
@@ -214,6 +214,7 @@ ExitCode serve_requests(ServeArgs& args, World& world) {
                                                      : args.engine.name());
   fmt::print("listening on {}/v1, backend: {}\n",
              address_of(settings->listen.address, (*service)->port()), name);
+  if (!prefixes.empty()) fmt::print("{}\n", prefixes);
   fmt::print("admin: {}/ (dashboard and metrics{})\n",
              address_of(settings->admin.address, (*service)->admin_port()),
              args.demo ? "; open it and ask about a picture" : "");

@@ -61,15 +61,15 @@ class AnOperatorOfTheBuiltInEngine(unittest.TestCase):
 
     def test_prefixes_can_be_switched_off(self):
         with self.serving() as gateway:
-            self.assertIn("KV prefixes are cached; requests resume from them exactly; ", gateway.said[0])
-            self.assertIn("sliding window", gateway.said[0])
+            self.assertIn("KV prefixes are cached; requests resume from them exactly; ", gateway.said[1])
+            self.assertIn("sliding window", gateway.said[1])
             gateway.ask("What is it? " * 30)
             self.assertGreater(gateway.metric("afterimage_prefix_tokens"), 200)
             self.assertEqual(gateway.metric("afterimage_prefix_sequences"), 1)
             self.assertEqual(gateway.metric("afterimage_admission_blocked"), 0)
             self.assertGreater(gateway.metric("afterimage_engine_generated_tokens_total"), 0)
         with self.serving(prefix={"enabled": False}) as gateway:
-            self.assertEqual(gateway.said[0].strip(), "KV prefixes are not cached: prefix.enabled is false")
+            self.assertEqual(gateway.said[1].strip(), "KV prefixes are not cached: prefix.enabled is false")
             for _ in range(2):
                 reply = gateway.ask("What is it? " * 30)
                 self.assertEqual(reply.status, 200)
