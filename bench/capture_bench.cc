@@ -28,7 +28,7 @@ class Conversation {
     model_ = LoadedModel::load(options).value();
     grow(3);
     constexpr std::array kFull{KvKind::kFull};
-    rows_ = SequenceRows::learn(model_->save(0, false).value(), TokenCount(3), kFull, {}, true);
+    rows_ = SequenceRows::learn(model_->save(0, false).value(), TokenCount(3), kFull, {});
   }
   void grow(std::uint32_t tokens) {
     const auto had = static_cast<std::uint32_t>(after_.size());
