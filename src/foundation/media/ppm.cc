@@ -18,7 +18,7 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kMagic = 3;  // "P6" and a white space
+constexpr std::size_t kSignature = 3;  // "P6" and a white space
 
 /// The number before the next white space, which is taken, too; nullopt: anything else.
 std::optional<std::uint32_t> next_number(std::string_view& rest) {
@@ -39,7 +39,7 @@ struct Ppm {
 };
 
 std::optional<Ppm> read_ppm(const MediaFile& file) {
-  std::string_view rest = as_text(file.bytes).substr(kMagic);
+  std::string_view rest = as_text(file.bytes).substr(kSignature);
   if (rest.starts_with('#')) {
     const std::size_t end = rest.find('\n');
     if (end == std::string_view::npos) return std::nullopt;

@@ -90,7 +90,7 @@ bool take_box(ByteCursor& cursor, Box& box) {
   return !cursor.ended_early();
 }
 
-std::span<const std::byte> find_box(std::span<const std::byte> within, std::string_view path) {
+std::span<const std::byte> box_at(std::span<const std::byte> within, std::string_view path) {
   while (!path.empty()) {
     const std::string_view type = path.substr(0, 4);
     path.remove_prefix(std::min<std::size_t>(path.size(), 5));
@@ -164,16 +164,16 @@ bool is_adts(std::span<const std::byte> file) {
 }
 
 std::optional<Mp4Edit> edit_of_sound(std::span<const std::byte> file) {
-  const auto movie = find_box(file, "moov");
+  const auto movie = box_at(file, "moov");
   ByteCursor cursor(movie);
   for (Box box; take_box(cursor, box);) {
     if (box.type != "trak") continue;
-    const auto handler = find_box(box.body, "mdia/hdlr");
+    const auto handler = box_at(box.body, "mdia/hdlr");
     if (handler.size() < 12 || as_text(handler.subspan(8, 4)) != "soun") continue;
-    const auto list = find_box(box.body, "edts/elst");
+    const auto list = box_at(box.body, "edts/elst");
     if (list.empty()) return std::nullopt;
-    Mp4Edit edit{.movie_unit = unit_of(find_box(movie, "mvhd")),
-                 .track_unit = unit_of(find_box(box.body, "mdia/mdhd"))};
+    Mp4Edit edit{.movie_unit = unit_of(box_at(movie, "mvhd")),
+                 .track_unit = unit_of(box_at(box.body, "mdia/mdhd"))};
     read_edits(list, edit);
     if (edit.movie_unit == 0 || edit.track_unit == 0) edit.is_simple = false;
     return edit;
