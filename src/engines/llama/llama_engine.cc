@@ -571,9 +571,9 @@ void LlamaEngine::encode_all(std::span<const MediaItem* const> items,
         outputs.back().output = output_of(*std::move(one.media), state_->model->facts().row_width);
       } else {
         const Error& error = one.media.error();
-        const auto& undecoded = decoded[one.input].undecoded;
-        outputs.back().output = undecoded != nullptr && undecoded->has_value()
-                                    ? std::unexpected(**undecoded)
+        const auto& reason = decoded[one.input].undecoded;
+        outputs.back().output = reason != nullptr && reason->has_value()
+                                    ? std::unexpected(**reason)
                                     : fail(error.code, items[item]->name + ": " + error.message);
       }
     }

@@ -43,7 +43,7 @@ constexpr Magic kMagic[] = {
     {0, raw("MM\0+"), {"BigTIFF", kToPicture}},
     {0, raw("II\xBC\x01"), {"JPEG XR", kToPicture}},
     {0, raw("8BPS"), {"PSD (Photoshop)", kToPicture}},
-    {0, raw("\0\0\2\0"), {"CUR (cursor)", kToPicture}},
+    {0, raw("\0\0\2\0"), {"TGA or CUR (cursor)", kToPicture}},
     {0, raw("\x8AMNG\r\n\x1A\n"), {"MNG", kToPicture}},
     {0, raw("\x8BJNG\r\n\x1A\n"), {"JNG", kToPicture}},
     {0, raw("gimp xcf"), {"XCF (GIMP)", kToPicture}},
