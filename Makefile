@@ -145,7 +145,7 @@ test-llama-server: install-deps ## llama.cpp's own server tests on the llama eng
 	$(program)
 	tests/llama_server/run.py build/release --markdown docs/llama-server-tests.md
 
-test-trained: ## after `make test`: the conformance suite, a conversation and 200 questions on Gemma 3 270M, about ten minutes
+test-trained: ## after `make test`: the conformance suite, a conversation and 200 questions on Gemma 3 270M, about five minutes
 	@[ -e $(GEMMA) ] || { echo "There is no $(GEMMA): scripts/fetch-models.py build/models"; exit 2; }
 	cmake --build --preset dev -j $(JOBS)
 	$(CTEST) --test-dir build/dev -R gemma3 -j 1

@@ -168,8 +168,8 @@ TEST_P(SharedPrompt, TwoHundredQuestionsHaveTheBitsOfColdRuns) {
   options.context = TokenCount(2'048);
   engine = LlamaEngine::create(std::move(options)).value();
   constexpr std::uint32_t kQuestions = 200;
-  const std::string system = instructions(140);
-  const GenerateOptions generate{.max_tokens = TokenCount(4), .on_text = {}};
+  const std::string system = instructions(170);
+  const GenerateOptions generate{.max_tokens = TokenCount(2), .on_text = {}};
   std::atomic<std::uint32_t> next = 0;
   std::atomic<std::uint32_t> equal = 0;
   std::atomic<std::uint32_t> resumed = 0;
