@@ -19,23 +19,6 @@ namespace {
 constexpr double kMaxFramesPerSecond = 1'000;
 constexpr std::uint32_t kDefaultFrameRateMhz = 1'000;  // default for a folder of frames: 1 fps
 
-bool is_picture(FileFormat format) {
-  switch (format) {
-    case FileFormat::kJpeg:
-    case FileFormat::kPng:
-    case FileFormat::kWebp:
-    case FileFormat::kGif:
-    case FileFormat::kBmp:
-    case FileFormat::kTiff:
-    case FileFormat::kHeic:
-    case FileFormat::kAvif:
-    case FileFormat::kJpeg2000:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::string lower(std::string text) {
   std::ranges::transform(text, text.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -152,8 +135,9 @@ Result<MediaLoader> MediaLoader::open(MediaLoaderOptions options, const Files& f
   if (loader.photos_.empty()) {
     return fail(
         ErrorCode::kNotFound,
-        fmt::format("'{}' holds no JPEG, PNG, WebP, GIF, HEIC, AVIF, TIFF, BMP or JPEG 2000 files",
-                    folder));
+        fmt::format(
+            "'{}' holds no JPEG, PNG, WebP, GIF, HEIC, AVIF, TIFF, BMP, ICO or JPEG 2000 files",
+            folder));
   }
   return loader;
 }

@@ -4,6 +4,7 @@
 
 extern "C" {
 #include <libavutil/pixdesc.h>
+#include <libswscale/swscale.h>
 }
 
 #include <algorithm>
@@ -52,6 +53,22 @@ Result<EvenFrame> even_frame(const AVFrame& frame) {
     }
   }
   return even;
+}
+
+int scaler_matrix(std::uint32_t number) {
+  switch (number) {
+    case AVCOL_SPC_BT709:
+      return SWS_CS_ITU709;
+    case AVCOL_SPC_BT2020_NCL:
+    case AVCOL_SPC_BT2020_CL:
+      return SWS_CS_BT2020;
+    case AVCOL_SPC_FCC:
+      return SWS_CS_FCC;
+    case AVCOL_SPC_SMPTE240M:
+      return SWS_CS_SMPTE240M;
+    default:
+      return SWS_CS_ITU601;  // also where the file does not say: the library's own default
+  }
 }
 
 }  // namespace afterimage

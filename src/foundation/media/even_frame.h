@@ -35,4 +35,7 @@ inline std::uint32_t colour_matrix(const AVFrame& frame) {
   return number;
 }
 
+/// The same in libswscale's numbering.
+int scaler_matrix(std::uint32_t number);
+
 }  // namespace afterimage

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "foundation/media/boxes.h"
 #include "foundation/media/cursor.h"
 
 namespace afterimage {
@@ -19,29 +20,6 @@ namespace {
 constexpr std::size_t kMaxHeifItems = 4'096;
 constexpr std::size_t kMaxHeifTiles = 1'024;  // a phone's picture of 48 Mpx has 192
 constexpr std::size_t kMaxHeifBoxes = 4'096;
-
-struct HeifBox {
-  std::string_view type;
-  std::span<const std::byte> body;
-};
-
-/// The next box, or nullopt: there is none, or it is longer than what it is in.
-std::optional<HeifBox> next_box(ByteCursor& cursor) {
-  std::uint64_t size = cursor.big(4);
-  const std::string_view type = as_text(cursor.take(4));
-  std::uint64_t header = 8;
-  if (size == 1) {
-    size = std::uint64_t{cursor.big(4)} << 32U;
-    size |= cursor.big(4);
-    header = 16;
-  } else if (size == 0) {
-    size = header + cursor.rest().size();
-  }
-  if (size < header) return std::nullopt;
-  const auto body = cursor.take(size - header);
-  if (cursor.ended_early()) return std::nullopt;
-  return HeifBox{.type = type, .body = body};
-}
 
 /// The body of the first box of this type; empty: there is none.
 std::span<const std::byte> find_box(std::span<const std::byte> within, std::string_view type) {
@@ -74,7 +52,7 @@ struct HeifItem {
   std::string_view type;  // "hvc1"
   std::span<const std::byte> bytes;
   bool is_in_one_piece = false;
-  std::vector<HeifBox> properties;  // in the order in which they are applied
+  std::vector<Box> properties;  // in the order in which they are applied
 };
 
 /// The items of a file, their data and what is said about them.
@@ -97,7 +75,7 @@ class HeifItems {
   Result<void> read_places(std::span<const std::byte> box, std::span<const std::byte> idat);
   Result<void> read_references(std::span<const std::byte> box);
   Result<void> read_properties(std::span<const std::byte> box);
-  Result<void> add_properties(std::span<const std::byte> box, std::span<const HeifBox> all);
+  Result<void> add_properties(std::span<const std::byte> box, std::span<const Box> all);
 
   const MediaFile* file_;
   std::uint32_t primary_ = 0;
@@ -233,7 +211,7 @@ Result<void> HeifItems::read_references(std::span<const std::byte> box) {
 }
 
 Result<void> HeifItems::read_properties(std::span<const std::byte> box) {
-  std::vector<HeifBox> all;
+  std::vector<Box> all;
   ByteCursor cursor(find_box(box, "ipco"));
   while (!cursor.rest().empty()) {
     const auto property = next_box(cursor);
@@ -254,8 +232,7 @@ Result<void> HeifItems::read_properties(std::span<const std::byte> box) {
   return {};
 }
 
-Result<void> HeifItems::add_properties(std::span<const std::byte> box,
-                                       std::span<const HeifBox> all) {
+Result<void> HeifItems::add_properties(std::span<const std::byte> box, std::span<const Box> all) {
   ByteCursor cursor(box);
   const std::uint32_t head = cursor.big(4);
   const bool is_wide = (head & 1U) != 0;
@@ -274,7 +251,7 @@ Result<void> HeifItems::add_properties(std::span<const std::byte> box,
       static constexpr std::array<std::string_view, 14> kKnown = {
           "ispe", "hvcC", "av1C", "irot", "imir", "clap", "colr",
           "pixi", "pasp", "auxC", "clli", "mdcv", "cclv", "amve"};
-      const HeifBox& property = all[index - 1];
+      const Box& property = all[index - 1];
       const bool is_essential = (value & (is_wide ? 0x8000U : 0x80U)) != 0;
       if (is_essential && std::ranges::find(kKnown, property.type) == kKnown.end()) {
         // A reader without it must not show the item.
@@ -291,7 +268,7 @@ Result<void> HeifItems::add_properties(std::span<const std::byte> box,
 }
 
 std::span<const std::byte> property_of(const HeifItem& item, std::string_view type) {
-  const auto found = std::ranges::find(item.properties, type, &HeifBox::type);
+  const auto found = std::ranges::find(item.properties, type, &Box::type);
   return found == item.properties.end() ? std::span<const std::byte>() : found->body;
 }
 
@@ -311,7 +288,7 @@ Result<HeifSize> size_of(const HeifItem& item, const MediaFile& file) {
 }
 
 std::optional<HeifColour> colour_of(const HeifItem& item) {
-  for (const HeifBox& property : item.properties) {
+  for (const Box& property : item.properties) {
     if (property.type != "colr" || !as_text(property.body).starts_with("nclx")) continue;
     ByteCursor cursor(property.body.subspan(4));
     cursor.take(4);  // primaries and transfer
@@ -469,7 +446,7 @@ Result<HeifCrop> read_crop(std::span<const std::byte> body, const HeifCrop& of,
 Result<void> read_transforms(const HeifItem& item, const MediaFile& file, HeifImage& image) {
   static constexpr std::array kTurns = {Orientation::kUpright, Orientation::kTurnCounterclockwise,
                                         Orientation::kUpsideDown, Orientation::kTurnClockwise};
-  for (const HeifBox& property : item.properties) {
+  for (const Box& property : item.properties) {
     ByteCursor cursor(property.body);
     if (property.type == "clap") {
       if (image.orientation != Orientation::kUpright) {

@@ -48,25 +48,6 @@ bool is_pdf_behind_other_bytes(std::span<const std::byte> file) {
   return false;
 }
 
-bool is_picture(FileFormat format) {
-  switch (format) {
-    case FileFormat::kJpeg:
-    case FileFormat::kPng:
-    case FileFormat::kWebp:
-    case FileFormat::kGif:
-    case FileFormat::kPpm:
-    case FileFormat::kBmp:
-    case FileFormat::kIco:
-    case FileFormat::kTiff:
-    case FileFormat::kHeic:
-    case FileFormat::kAvif:
-    case FileFormat::kJpeg2000:
-      return true;
-    default:
-      return false;
-  }
-}
-
 constexpr std::string_view kPictures =
     "JPEG, PNG, WebP, GIF, HEIC, AVIF, BMP, TIFF, ICO and JPEG 2000";
 
@@ -347,6 +328,25 @@ FileFormat sniff(std::span<const std::byte> file) {
     return FileFormat::kJpeg2000;
   if (is_mp3(file)) return FileFormat::kMp3;
   return FileFormat::kUnknown;
+}
+
+bool is_picture(FileFormat format) {
+  switch (format) {
+    case FileFormat::kJpeg:
+    case FileFormat::kPng:
+    case FileFormat::kWebp:
+    case FileFormat::kGif:
+    case FileFormat::kPpm:
+    case FileFormat::kBmp:
+    case FileFormat::kIco:
+    case FileFormat::kTiff:
+    case FileFormat::kHeic:
+    case FileFormat::kAvif:
+    case FileFormat::kJpeg2000:
+      return true;
+    default:
+      return false;
+  }
 }
 
 Modality modality_of(std::span<const std::byte> file) {

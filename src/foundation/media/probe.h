@@ -52,6 +52,9 @@ std::string describe_content(std::span<const std::byte> file);
 /// In messages, behind the formats that are. A server writes which of its engines reads them in this place.
 inline constexpr std::string_view kAreReadHere = "are read here";
 
+/// Whether files of this format are read as images.
+bool is_picture(FileFormat format);
+
 /// What a file is by itself: sound if it is of one of the formats for sound, or an MP4, WebM or
 /// Matroska file without pictures; a video if it has pictures that may move; else an image.
 Modality modality_of(std::span<const std::byte> file);

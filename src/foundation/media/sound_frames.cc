@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "foundation/media/boxes.h"
 #include "foundation/media/cursor.h"
 #include "foundation/media/formats.h"
 #include "foundation/media/sound_packets.h"
@@ -67,39 +68,15 @@ class FrameRow final : public SoundPackets {
   Size size_;
 };
 
-/// A box of an MP4 file.
-struct Box {
-  std::string_view type;
-  std::span<const std::byte> body;
-};
-
-/// False: there are no more.
-bool take_box(ByteCursor& cursor, Box& box) {
-  if (cursor.rest().size() < 8) return false;
-  std::uint64_t size = cursor.big(4);
-  box.type = as_text(cursor.take(4));
-  std::uint64_t head = 8;
-  if (size == 1) {
-    size = std::uint64_t{cursor.big(4)} << 32U;
-    size |= cursor.big(4);
-    head = 16;
-  }
-  if (size == 0) size = head + cursor.rest().size();
-  if (cursor.ended_early() || size < head) return false;
-  box.body = cursor.take(size - head);
-  return !cursor.ended_early();
-}
-
 std::span<const std::byte> box_at(std::span<const std::byte> within, std::string_view path) {
   while (!path.empty()) {
     const std::string_view type = path.substr(0, 4);
     path.remove_prefix(std::min<std::size_t>(path.size(), 5));
     ByteCursor cursor(within);
-    Box box;
-    bool found = false;
-    while (!found && take_box(cursor, box)) found = box.type == type;
-    if (!found) return {};
-    within = box.body;
+    auto box = next_box(cursor);
+    while (box.has_value() && box->type != type) box = next_box(cursor);
+    if (!box.has_value()) return {};
+    within = box->body;
   }
   return within;
 }
@@ -166,7 +143,8 @@ bool is_adts(std::span<const std::byte> file) {
 std::optional<Mp4Edit> edit_of_sound(std::span<const std::byte> file) {
   const auto movie = box_at(file, "moov");
   ByteCursor cursor(movie);
-  for (Box box; take_box(cursor, box);) {
+  for (auto track = next_box(cursor); track.has_value(); track = next_box(cursor)) {
+    const Box& box = *track;
     if (box.type != "trak") continue;
     const auto handler = box_at(box.body, "mdia/hdlr");
     if (handler.size() < 12 || as_text(handler.subspan(8, 4)) != "soun") continue;

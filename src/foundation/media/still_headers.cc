@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "foundation/media/boxes.h"
 #include "foundation/media/cursor.h"
 #include "foundation/media/formats.h"
 
@@ -140,29 +141,6 @@ Result<void> check_tiff_kind(TiffDirectory& directory, const MediaFile& file) {
   return {};
 }
 
-/// A box of JPEG 2000's container.
-struct StillBox {
-  std::string_view type;
-  std::span<const std::byte> body;
-};
-
-std::optional<StillBox> next_still_box(ByteCursor& cursor) {
-  std::uint64_t size = cursor.big(4);
-  const std::string_view type = as_text(cursor.take(4));
-  std::uint64_t header = 8;
-  if (size == 1) {
-    size = std::uint64_t{cursor.big(4)} << 32U;
-    size |= cursor.big(4);
-    header = 16;
-  } else if (size == 0) {
-    size = header + cursor.rest().size();
-  }
-  if (size < header) return std::nullopt;
-  const auto body = cursor.take(size - header);
-  if (cursor.ended_early()) return std::nullopt;
-  return StillBox{.type = type, .body = body};
-}
-
 }  // namespace
 
 Result<PictureHeader> read_tiff_header(const MediaFile& file) {
@@ -217,7 +195,7 @@ Result<PictureHeader> read_jpeg2000_header(const MediaFile& file) {
     ByteCursor boxes(file.bytes);
     stream = {};
     while (!boxes.rest().empty()) {
-      const auto box = next_still_box(boxes);
+      const auto box = next_box(boxes);
       if (!box.has_value()) return corrupt(file, "a JPEG 2000 that ends within a box");
       if (box->type == "jp2c" && stream.empty()) stream = box->body;
     }

@@ -113,22 +113,6 @@ class StillDecoder {
   OwnedStill<AVCodecContext> context_;
 };
 
-int still_matrix(std::uint32_t number) {
-  switch (number) {
-    case AVCOL_SPC_BT709:
-      return SWS_CS_ITU709;
-    case AVCOL_SPC_BT2020_NCL:
-    case AVCOL_SPC_BT2020_CL:
-      return SWS_CS_BT2020;
-    case AVCOL_SPC_FCC:
-      return SWS_CS_FCC;
-    case AVCOL_SPC_SMPTE240M:
-      return SWS_CS_SMPTE240M;
-    default:
-      return SWS_CS_ITU601;
-  }
-}
-
 std::uint8_t rounded_to_byte(unsigned value) {
   return static_cast<std::uint8_t>((value * 255U + 32'767U) / 65'535U);
 }
@@ -211,7 +195,7 @@ Result<StillPixels> rgb_of_still(const AVFrame& frame, const std::optional<HeifC
   if (sws_init_context(context.get(), nullptr, nullptr) < 0) {
     return unsupported(file, "an unknown pixel format");
   }
-  sws_setColorspaceDetails(context.get(), sws_getCoefficients(still_matrix(matrix)),
+  sws_setColorspaceDetails(context.get(), sws_getCoefficients(scaler_matrix(matrix)),
                            is_full ? 1 : 0, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
                            1 << 16);
   const std::size_t row = pixels.channels * static_cast<std::size_t>(frame.width);

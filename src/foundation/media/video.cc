@@ -264,22 +264,6 @@ Result<OwnedAv<AVCodecContext>> open_decoder(const VideoFile& video, const Media
   return decoder;
 }
 
-int matrix_of(std::uint32_t space) {
-  switch (space) {
-    case AVCOL_SPC_BT709:
-      return SWS_CS_ITU709;
-    case AVCOL_SPC_BT2020_NCL:
-    case AVCOL_SPC_BT2020_CL:
-      return SWS_CS_BT2020;
-    case AVCOL_SPC_FCC:
-      return SWS_CS_FCC;
-    case AVCOL_SPC_SMPTE240M:
-      return SWS_CS_SMPTE240M;
-    default:
-      return SWS_CS_ITU601;  // also where the file does not say: the library's own default
-  }
-}
-
 /// Converts frames to RGB without scaling, the same on every machine.
 class ToRgb {
  public:
@@ -296,9 +280,9 @@ class ToRgb {
     if (context_ == nullptr) return unsupported(file, "a pixel format without a conversion");
     const bool full = frame.color_range == AVCOL_RANGE_JPEG || format == AV_PIX_FMT_YUVJ420P ||
                       format == AV_PIX_FMT_YUVJ422P || format == AV_PIX_FMT_YUVJ444P;
-    sws_setColorspaceDetails(context_.get(), sws_getCoefficients(matrix_of(colour_matrix(frame))),
-                             full ? 1 : 0, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
-                             1 << 16);
+    sws_setColorspaceDetails(context_.get(),
+                             sws_getCoefficients(scaler_matrix(colour_matrix(frame))), full ? 1 : 0,
+                             sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16);
     const auto width = static_cast<std::size_t>(shown.width);
     const auto height = static_cast<std::size_t>(shown.height);
     // It writes whole blocks of pixels.
