@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Any server bytes are values or an error. Writing a parsed value gives bytes that parse to it; a
-// prefix of valid bytes is incomplete, not an error; slot tables, redirections and manifests made
-// of the same bytes are valid or an error; what INFO says is read from any text.
+// prefix of valid bytes is incomplete, not an error; slot tables, redirections, answers of Sentinels and
+// manifests made of the same bytes are valid or an error; what INFO says is read from any text.
 #include <algorithm>
 #include <cstdint>
 
 #include "afterimage/result.h"
+#include "storage/redis/remote_address.h"
 #include "storage/redis/resp.h"
+#include "storage/redis/sentinels.h"
 #include "storage/redis/server_info.h"
 #include "storage/redis/slots.h"
 #include "storage/remote/manifest.h"
@@ -27,6 +29,10 @@ void fuzz_value(std::string_view bytes) {
     const auto begun = parse_resp(bytes.substr(0, part));
     AFI_CHECK(begun.has_value() && !begun->has_value());
   }
+  const RespValue& value = (*parsed)->value;
+  const auto primary = sentinel_answer(value, value);
+  AFI_CHECK(!primary.has_value() || (is_host(primary->primary.host) && primary->primary.port != 0));
+  if (value.items.size() > 1) static_cast<void>(sentinel_answer(value.items[0], value.items[1]));
   const auto ranges = slot_ranges((*parsed)->value, {.host = "asked", .port = 1});
   if (!ranges.has_value()) return;
   std::size_t slots = 0;

@@ -18,8 +18,15 @@ class RedisLeases;
 class RemoteTier;
 
 struct SharedStoreOptions {
-  std::string url;  // redis://[user@]host[:port][,host[:port]…]
+  std::string url;  // redis://[user@]host[:port][,host[:port]…][/database]; docs/remote.md
   std::string password;
+  std::string sentinel_password;  // of the Sentinels that the URL names; empty: none
+  /// For rediss:// URLs; certificates are always checked, and TLS is 1.2 or later. PEM files: of the
+  /// authorities trusted (empty: the system's), and of a client certificate and its key (empty: none).
+  std::string tls_ca_file;
+  std::string tls_certificate_file;
+  std::string tls_key_file;     // empty: the key is in tls_certificate_file
+  std::string tls_server_name;  // that servers' certificates must have; empty: the host's name
   Duration ttl = std::chrono::hours(24);
   Bytes in_flight = 64_MiB;  // memory for pending writes; also the largest entry
   Duration put_timeout = std::chrono::milliseconds(0);
@@ -29,7 +36,8 @@ struct SharedStoreOptions {
 /// Shared storage of processes that have the same secret: a remote tier and the leases for writing
 /// to it.
 ///
-/// Errors   open: kInvalidArgument: not a valid URL. Unreachable servers are not an error: see
+/// Errors   open: kInvalidArgument: not a valid URL, or files for TLS that cannot be used or that
+///          the URL does not ask for. Unreachable servers are not an error: see
 ///          RemoteTier.
 /// Threads  Any.
 class SharedStore {

@@ -24,6 +24,7 @@ from afterimage.errors import InvalidArgument
 log = logging.getLogger("afterimage")
 
 _PASSWORD = "AFTERIMAGE_REMOTE_PASSWORD"
+_SENTINEL_PASSWORD = "AFTERIMAGE_REMOTE_SENTINEL_PASSWORD"
 _CLEARED = "cleared"  # the file beside the pages that makes those before the last clear() unreachable
 _T = TypeVar("_T")
 
@@ -60,7 +61,8 @@ class KvStore:
 
         def open_servers() -> Tier:
             # put_timeout_seconds is 0: a put that finds the pending writes full is refused instead of waiting.
-            return RemoteTier(str(remote), password=os.environ.get(_PASSWORD, ""), timeout_seconds=remote_timeout, **shared)
+            passwords = {"password": os.environ.get(_PASSWORD, ""), "sentinel_password": os.environ.get(_SENTINEL_PASSWORD, "")}
+            return RemoteTier(str(remote), timeout_seconds=remote_timeout, **passwords, **shared)
 
         self._disk = self._opened("disk", open_disk) if folder else None
         self._servers = self._opened("remote", open_servers) if remote else None

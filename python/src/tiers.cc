@@ -211,12 +211,19 @@ struct PyDiskTier : PyTier {
 struct PyRemoteTier : PyTier {
   PyRemoteTier(const std::string& url, const std::string& password, const std::string& holds,
                double ttl, double put_timeout, double timeout, std::uint64_t memory,
-               const std::optional<std::string>& key_file)
+               const std::optional<std::string>& key_file, const std::string& sentinel_password,
+               const std::string& ca_file, const std::string& certificate_file,
+               const std::string& tls_key_file, const std::string& server_name)
       : PyTier(opened(
             holds,
             [&, options = SharedStoreOptions{
                     .url = url,
                     .password = password,
+                    .sentinel_password = sentinel_password,
+                    .tls_ca_file = ca_file,
+                    .tls_certificate_file = certificate_file,
+                    .tls_key_file = tls_key_file,
+                    .tls_server_name = server_name,
                     .ttl = checked_seconds(ttl, "ttl_seconds"),
                     .put_timeout = checked_seconds(put_timeout, "put_timeout_seconds"),
                     .timeout = checked_seconds(timeout, "timeout_seconds")}]() -> Result<TierPtr> {
@@ -405,18 +412,28 @@ void bind_tiers(nb::module_& module) {
       "         once, puts are refused, and stats()['degraded_reason'] says why.\n"
       "Time     Every call is bounded: see timeout_seconds.")
       .def(nb::init<const std::string&, const std::string&, const std::string&, double, double,
-                    double, std::uint64_t, const std::optional<std::string>&>(),
+                    double, std::uint64_t, const std::optional<std::string>&, const std::string&,
+                    const std::string&, const std::string&, const std::string&,
+                    const std::string&>(),
            nb::arg("url"), nb::kw_only(), nb::arg("password") = "",
            nb::arg("holds") = "encoder_output", nb::arg("ttl_seconds") = 86'400.0,
            nb::arg("put_timeout_seconds") = 0.0, nb::arg("timeout_seconds") = 0.05,
            nb::arg("memory_bytes") = 256ULL << 20U, nb::arg("encrypt_key_file") = nb::none(),
-           "url: redis://[user@]host:port[,host:port…]. ttl_seconds: time to live of entries on "
-           "the servers.\n"
+           nb::arg("sentinel_password") = "", nb::arg("tls_ca_file") = "",
+           nb::arg("tls_certificate_file") = "", nb::arg("tls_key_file") = "",
+           nb::arg("tls_server_name") = "",
+           "url: redis://[user@]host:port[,host:port…][/database], rediss:// for TLS, "
+           "redis+sentinel://host:port[,…]/name\n"
+           "or unix:///path. ttl_seconds: time to live of entries on the servers.\n"
            "put_timeout_seconds: how long a put waits for space in the 64 MiB of pending "
            "writes.\n"
            "timeout_seconds: of one call, plus a second for each 50 MiB; four times that to "
            "connect.\n"
-           "memory_bytes: for entries that were read and are referenced.");
+           "memory_bytes: for entries that were read and are referenced. tls_…: PEM files of the "
+           "authorities trusted\n"
+           "(else the system's) and of a client certificate with its key, and the name that the "
+           "servers' certificates\n"
+           "must have (else the URL's).");
   nb::class_<PyTierStack, PyTier>(
       module, "TierStack",
       "Several tiers as one, the nearest first: an entry found in a farther tier is copied into "

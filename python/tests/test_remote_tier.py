@@ -105,6 +105,10 @@ def test_invalid_arguments_are_rejected_with_a_message() -> None:
     for seconds in (-1.0, float("nan"), 1e300):
         with pytest.raises(ai.errors.InvalidArgument, match="ttl_seconds"):
             ai.RemoteTier("redis://127.0.0.1:1", ttl_seconds=seconds)
+    with pytest.raises(ai.errors.InvalidArgument, match="rediss://"):
+        ai.RemoteTier("redis://127.0.0.1:1", tls_ca_file="/ca.pem")
+    with pytest.raises(ai.errors.InvalidArgument, match="/nowhere.pem"):
+        ai.RemoteTier("rediss://127.0.0.1:1", tls_ca_file="/nowhere.pem")
     with pytest.raises(ai.errors.InvalidArgument, match="at least one tier"):
         ai.TierStack([])
     with pytest.raises(ai.errors.InvalidArgument, match="None"):

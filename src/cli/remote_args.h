@@ -9,6 +9,8 @@ namespace afterimage {
 
 /// Environment variable with the servers' password.
 inline constexpr const char* kRemotePasswordVariable = "AFTERIMAGE_REMOTE_PASSWORD";
+/// Environment variable with the password of the Sentinels that a URL names.
+inline constexpr const char* kSentinelPasswordVariable = "AFTERIMAGE_REMOTE_SENTINEL_PASSWORD";
 
 /// Options for the Redis or Valkey servers that several processes share.
 struct RemoteArgs {
@@ -21,8 +23,9 @@ inline void add_remote_options(CLI::App& verb, RemoteArgs& args) {
   verb.add_option(
           "--remote", args.url,
           "Share caches with other processes and machines through Redis or Valkey, standalone or\n"
-          "a cluster: redis://user@host:port,host:port,…; the password comes from the environment\n"
-          "variable AFTERIMAGE_REMOTE_PASSWORD (docs/remote.md)")
+          "a cluster: redis://user@host:port,host:port,…, rediss:// for TLS,\n"
+          "redis+sentinel://host:port,…/name or unix:///path; the password comes from the\n"
+          "environment variable AFTERIMAGE_REMOTE_PASSWORD (docs/remote.md)")
       ->type_name("URL");
   verb.add_option("--secret-file", args.secret_file,
                   "File of 32 random bytes that keys are derived from; identical for everyone "

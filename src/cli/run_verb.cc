@@ -80,6 +80,7 @@ Result<std::unique_ptr<Stores>> open_stores(const RunArgs& args, Tier* nearest, 
     options.remote =
         SharedStoreOptions{.url = args.remote.url,
                            .password = environment(kRemotePasswordVariable).value_or(""),
+                           .sentinel_password = environment(kSentinelPasswordVariable).value_or(""),
                            .ttl = ttl,
                            .put_timeout = std::chrono::seconds(2)};
   }

@@ -29,8 +29,8 @@ class Servers(unittest.TestCase):
     def settings(self, url):
         return {"": {"secret_file": self.secret}, "upstream": {"url": self.mock.url}, "remote": {"url": url}}
 
-    def start(self, url):
-        gateway = self.enterContext(GatewayProcess(self.settings(url)))
+    def start(self, url, more=None):
+        gateway = self.enterContext(GatewayProcess(merged(self.settings(url), more or {})))
         gateway.wait_for(lambda: gateway.metric("afterimage_shared_answers_known") == 1, "answers are shared")
         return gateway
 
@@ -48,6 +48,21 @@ class Servers(unittest.TestCase):
             done = subprocess.run([PROGRAM, "serve", "--config", str(config)], capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("is a standalone server", done.stdout + done.stderr)
+
+    def test_answers_are_shared_over_tls_in_a_database(self):
+        files = redis_cluster.certificates(f"{self.folder}/certificates")
+        port = redis_cluster.free_port()
+        with redis_cluster.Servers(options=redis_cluster.tls_options(files, port)) as servers:
+            url, tls = f"rediss://localhost:{port}/5", {"remote.tls": {"ca_file": files["ca.pem"]}, "remote": {"timeout": "1 s"}}
+            one, other = self.start(url, tls), self.start(url, tls)
+            one.ask("Over TLS?")
+            redis_cluster.wait_until(lambda: other.ask("Over TLS?").cache == "HIT", "the other one has it")
+            self.assertIn(b"db5:", servers[0].ask("INFO", "keyspace"))
+            self.assertEqual(one.admin("POST", "/admin/api/erase", {"all": True}).status, 200)
+            self.assertEqual(other.ask("Over TLS?").cache, "MISS")
+            stranger = self.enterContext(GatewayProcess(merged(self.settings(url), {"remote.tls": {"ca_file": files["other.pem"]}})))
+            self.assertIn("by no authority", self.reason(stranger))
+            self.assertIn("remote.tls.ca_file", str(self.logged(stranger, "remote_not_there")))
 
     # Every put failed, and neither a metric nor a log line said so.
     def test_a_full_server_is_reported(self):

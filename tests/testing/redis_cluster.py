@@ -84,8 +84,9 @@ class Client:
 
 
 class Server:
-    def __init__(self, folder, *options, host="127.0.0.1", wrapper=(), port=None):
+    def __init__(self, folder, *options, host="127.0.0.1", wrapper=(), port=None, program=None):
         self.folder, self.options, self.host, self.wrapper = folder, options, host, wrapper
+        self.program = program or [installed()]
         self.port = port or free_port()
         self.process = None
         self.start()
@@ -94,7 +95,7 @@ class Server:
         """Starts it empty, on the same port as before."""
         os.makedirs(self.folder, exist_ok=True)
         self.process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *self.wrapper, installed(), "--port", str(self.port), "--bind", self.host,
+            ["setpriv", "--pdeathsig", "KILL", *self.wrapper, *self.program, "--port", str(self.port), "--bind", self.host,
              "--dir", self.folder, "--save", "", "--appendonly", "no", "--logfile", os.path.join(self.folder, "log"),
              "--protected-mode", "no", *self.options], stdout=subprocess.DEVNULL)
         if not self.wrapper:
@@ -168,8 +169,8 @@ class Servers:
 
 def form_cluster(servers, masters):
     """Of servers with --cluster-enabled, the first `masters` share the slots; the others are their replicas."""
-    for i, server in enumerate(servers[:masters]):
-        server.ask("CLUSTER", "ADDSLOTSRANGE", SLOTS * i // masters, SLOTS * (i + 1) // masters - 1)
+    for i, server in enumerate(servers[:masters]):  # Redis 6 has no ADDSLOTSRANGE
+        server.ask("CLUSTER", "ADDSLOTS", *range(SLOTS * i // masters, SLOTS * (i + 1) // masters))
     first = servers[0]
     for server in servers[1:]:
         # The bus port may differ from the default; CLUSTER NODES reports it.
@@ -190,6 +191,27 @@ def form_cluster(servers, masters):
         wait_until(lambda: "cluster_state:ok" in info(server) and f"cluster_slots_assigned:{SLOTS}" in info(server), "the cluster is healthy")
     copies = len(servers) // masters - 1
     wait_until(lambda: all(len(item) == 3 + copies for item in first.ask("CLUSTER", "SLOTS")), "replicas are in the table")
+
+
+def certificates(folder):
+    """Paths of me.pem and me.key, of localhost by the authority ca.pem, and of another authority other.pem."""
+    os.makedirs(folder, exist_ok=True)
+
+    def openssl(*words):
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+    for name in ("ca", "other"):
+        openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem")
+    openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-keyout", "me.key", "-out", "me.csr")
+    with open(os.path.join(folder, "names"), "w") as names:
+        names.write("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    openssl("x509", "-req", "-in", "me.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names", "-out", "me.pem")
+    return {name: os.path.join(folder, name) for name in ("ca.pem", "other.pem", "me.pem", "me.key")}
+
+
+def tls_options(files, port):
+    """Options of a server that speaks TLS on this port, besides plain RESP on its other one."""
+    return ["--tls-port", str(port), "--tls-cert-file", files["me.pem"], "--tls-key-file", files["me.key"], "--tls-ca-cert-file", files["ca.pem"],
+            "--tls-auth-clients", "no"]
 
 
 def secret_file(folder):

@@ -16,6 +16,7 @@ from afterimage._core import DiskTier, RemoteTier, Tier, TierStack
 from afterimage.errors import InvalidArgument
 
 _PASSWORD = "AFTERIMAGE_REMOTE_PASSWORD"
+_SENTINEL_PASSWORD = "AFTERIMAGE_REMOTE_SENTINEL_PASSWORD"
 _PUT_TIMEOUT_SECONDS = 5.0  # puts run on background threads, which can wait
 
 
@@ -67,7 +68,7 @@ def open_below(
 ) -> tuple[Below | None, dict[str, str]]:
     """The tiers that can be opened, None if there is none; and why the others cannot, by tier ("disk", "remote").
 
-    remote: redis://[user@]host:port[,...]; password in AFTERIMAGE_REMOTE_PASSWORD.
+    remote: redis://[user@]host:port[,...], rediss://, redis+sentinel:// or unix://; password in AFTERIMAGE_REMOTE_PASSWORD.
     """
 
     def open_disk() -> Tier:
@@ -78,6 +79,7 @@ def open_below(
         return RemoteTier(
             str(remote),
             password=os.environ.get(_PASSWORD, ""),
+            sentinel_password=os.environ.get(_SENTINEL_PASSWORD, ""),
             holds=holds,
             put_timeout_seconds=_PUT_TIMEOUT_SECONDS,
             timeout_seconds=remote_timeout,

@@ -224,6 +224,8 @@ struct HttpCaller::State : std::enable_shared_from_this<HttpCaller::State> {
         made.load_verify_file(options.trust->file(), ignored);  // a file that is gone trusts nobody
       } else {
         made.set_default_verify_paths(ignored);
+        const std::string bundle = system_trust_elsewhere();
+        if (!bundle.empty()) made.load_verify_file(bundle, ignored);
       }
       made.set_verify_mode(asio::ssl::verify_peer, ignored);
     });

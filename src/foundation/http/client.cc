@@ -57,7 +57,7 @@ class ResponseCollector final : public HttpListener {
 
 Result<HttpAnswer> send(const HttpQuestion& question, const char* method) {
   IoThreads threads(1);
-  HttpCaller caller({}, threads);
+  HttpCaller caller({.trust = question.trust}, threads);
   const auto collector = std::make_shared<ResponseCollector>(question.max_answer);
   HttpCall call{.method = method,
                 .url = question.url,

@@ -7,6 +7,7 @@
 
 #include "afterimage/result.h"
 #include "afterimage/units.h"
+#include "foundation/http/tls.h"
 #include "foundation/http/url.h"
 
 namespace afterimage {
@@ -23,6 +24,7 @@ struct HttpQuestion {
   std::map<std::string, std::string> headers = {};  // e.g. Authorization
   Duration deadline = std::chrono::seconds(10);     // for the whole call
   Bytes max_answer = 64_MiB;
+  std::shared_ptr<const TlsTrust> trust = nullptr;  // nullptr: the system's authorities
 };
 
 /// Sends one POST, or one GET without the body, over a new connection and waits for the response. Any

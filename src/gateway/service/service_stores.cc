@@ -55,6 +55,17 @@ Result<MovedMediaOptions> moved_media_options(const MovedMediaSettings& settings
                            .capacity = settings.capacity};
 }
 
+/// The password in an environment variable; empty if the variable with the default name is not set.
+Result<std::string> password_in(const std::string& variable, const std::string& default_variable,
+                                std::string_view setting) {
+  auto password = environment(variable);
+  if (password.has_value() || variable == default_variable) {
+    return std::move(password).value_or("");
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              std::string(setting) + ": the environment variable '" + variable + "' is not set");
+}
+
 }  // namespace
 
 /// nullptr afterwards: there is no GPU that can be used, which costs hits and nothing else.
@@ -89,15 +100,21 @@ Result<void> Service::State::open_stores() {
                        .encrypt_key_env = memory.encrypt_key_env};
   if (!settings.url.empty()) {
     AFI_TRY_VOID(check_shared_secret(settings.url, options.settings.secret_file));
-    const auto password = environment(settings.password_env);
-    if (!password.has_value() && settings.password_env != RemoteSettings().password_env) {
-      return fail(ErrorCode::kInvalidArgument, "remote.password_env: the environment variable '" +
-                                                   settings.password_env + "' is not set");
-    }
+    AFI_TRY(std::string password, password_in(settings.password_env, RemoteSettings().password_env,
+                                              "remote.password_env"));
+    AFI_TRY(std::string sentinel_password,
+            password_in(settings.sentinel_password_env, RemoteSettings().sentinel_password_env,
+                        "remote.sentinel_password_env"));
     wanted.remote = SharedStoreOptions{.url = settings.url,
-                                       .password = password.value_or(""),
+                                       .password = std::move(password),
+                                       .sentinel_password = std::move(sentinel_password),
+                                       .tls_ca_file = settings.tls.ca_file,
+                                       .tls_certificate_file = settings.tls.certificate_file,
+                                       .tls_key_file = settings.tls.key_file,
+                                       .tls_server_name = settings.tls.server_name,
                                        .ttl = settings.ttl,
-                                       .in_flight = settings.in_flight};
+                                       .in_flight = settings.in_flight,
+                                       .timeout = settings.timeout};
   }
   wanted.on_degraded = [this](std::string_view store, const Error& error) {
     if (store == "disk") {

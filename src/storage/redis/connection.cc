@@ -13,11 +13,19 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "foundation/platform/fault_points.h"
 
 namespace afterimage {
 namespace {
+
+constexpr std::string_view kNoAnswer = "the server did not answer in time";
+constexpr std::string_view kReadsTooSlowly = "the server reads too slowly; send timed out";
+
+/// The first byte of the alert that a TLS server sends when it is spoken to without TLS. No reply
+/// begins with it.
+bool is_tls_alert(char first) { return first == '\x15'; }
 
 /// The timeout for poll(), rounded up so that poll() does not return just before the deadline and
 /// spin.
@@ -32,16 +40,16 @@ int milliseconds_until(Duration deadline, Duration now) {
 Result<std::unique_ptr<RespConnection>> RespConnection::connect(const std::string& name,
                                                                 const SocketAddress& to,
                                                                 const Clock& clock,
-                                                                Duration deadline) {
-  const int fd =
-      ::socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+                                                                Duration deadline,
+                                                                const Security& security) {
+  const int fd = ::socket(to.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) {
     return fail(ErrorCode::kUnavailable,
                 name + ": cannot create a socket: " + std::strerror(errno));
   }
   std::unique_ptr<RespConnection> connection(new RespConnection(name, fd, clock));
   const int on = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // a Unix socket has none
   // After close(), bytes still in our send buffer must not reach the server: erase relies on it.
   const linger at_once{.l_onoff = 1, .l_linger = 0};
   ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
@@ -53,7 +61,26 @@ Result<std::unique_ptr<RespConnection>> RespConnection::connect(const std::strin
     ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error != 0) return connection->mark_lost(std::strerror(error));
   }
+  if (security.tls != nullptr) AFI_TRY_VOID(connection->begin_tls(security, deadline));
   return connection;
+}
+
+Result<void> RespConnection::begin_tls(const Security& security, Duration deadline) {
+  auto stream = TlsStream::create(security.tls, fd_, security.host);
+  if (!stream.has_value()) return mark_lost(stream.error().message);
+  tls_ = *std::move(stream);
+  while (true) {
+    const auto done = tls_->handshake();
+    if (!done.has_value()) return mark_lost(done.error().message);
+    if (*done > 0) return {};
+    if (clock_.now() >= deadline || !wait_for(tls_->wanted(), deadline).has_value()) {
+      return mark_lost(
+          "no TLS handshake in time, and a server without TLS says nothing to one: name its TLS "
+          "port, "
+          "or write redis:// for a server without TLS",
+          ErrorCode::kTimeout);
+    }
+  }
 }
 
 RespConnection::~RespConnection() { ::close(fd_); }
@@ -68,7 +95,7 @@ Result<void> RespConnection::wait_for(short events, Duration deadline) {
     pollfd waiting{.fd = fd_, .events = events, .revents = 0};
     const int ready = ::poll(&waiting, 1, milliseconds_until(deadline, clock_.now()));
     if (ready > 0) return {};
-    if (ready == 0) return mark_lost("the server did not answer in time", ErrorCode::kTimeout);
+    if (ready == 0) return mark_lost(kNoAnswer, ErrorCode::kTimeout);
     if (errno != EINTR) return mark_lost(std::strerror(errno));
   }
 }
@@ -84,12 +111,16 @@ Result<void> RespConnection::send(std::span<const std::string_view> pieces, Dura
     // sendmsg() does not write through iov_base.
     vectors[count++] = {.iov_base = const_cast<char*>(piece.data()), .iov_len = piece.size()};
   }
-  std::size_t first = 0;
-  while (first < count) {
+  const std::span<iovec> all(vectors.data(), count);
+  return tls_ == nullptr ? send_plain(all, deadline) : send_tls(all, deadline);
+}
+
+Result<void> RespConnection::send_plain(std::span<iovec> vectors, Duration deadline) {
+  while (!vectors.empty()) {
     const msghdr message{.msg_name = nullptr,
                          .msg_namelen = 0,
-                         .msg_iov = &vectors[first],
-                         .msg_iovlen = count - first,
+                         .msg_iov = vectors.data(),
+                         .msg_iovlen = vectors.size(),
                          .msg_control = nullptr,
                          .msg_controllen = 0,
                          .msg_flags = 0};
@@ -101,15 +132,69 @@ Result<void> RespConnection::send(std::span<const std::string_view> pieces, Dura
       continue;
     }
     auto done = static_cast<std::size_t>(sent);
-    while (first < count && done >= vectors[first].iov_len) done -= vectors[first++].iov_len;
-    if (first == count) break;
-    vectors[first].iov_base = static_cast<char*>(vectors[first].iov_base) + done;
-    vectors[first].iov_len -= done;
+    while (!vectors.empty() && done >= vectors.front().iov_len) {
+      done -= vectors.front().iov_len;
+      vectors = vectors.subspan(1);
+    }
+    if (vectors.empty()) break;
+    vectors.front().iov_base = static_cast<char*>(vectors.front().iov_base) + done;
+    vectors.front().iov_len -= done;
     // Checked after every write: a server that reads a byte now and then must not block us forever.
-    if (clock_.now() >= deadline)
-      return mark_lost("the server reads too slowly; send timed out", ErrorCode::kTimeout);
+    if (clock_.now() >= deadline) return mark_lost(kReadsTooSlowly, ErrorCode::kTimeout);
   }
   return {};
+}
+
+Result<void> RespConnection::send_tls(std::span<const iovec> vectors, Duration deadline) {
+  for (const iovec& vector : vectors) {
+    std::string_view rest(static_cast<const char*>(vector.iov_base), vector.iov_len);
+    while (!rest.empty()) {
+      const auto sent = tls_->write(rest);
+      if (!sent.has_value()) return mark_lost(sent.error().message);
+      rest.remove_prefix(*sent);
+      if (*sent == 0) AFI_TRY_VOID(wait_for(tls_->wanted(), deadline));
+      if (!rest.empty() && clock_.now() >= deadline) {
+        return mark_lost(kReadsTooSlowly, ErrorCode::kTimeout);
+      }
+    }
+  }
+  return {};
+}
+
+Result<std::size_t> RespConnection::receive_now(std::span<char> into, short& wanted) {
+  if (tls_ != nullptr) {
+    const auto got = tls_->read(into);
+    if (!got.has_value()) return mark_lost(got.error().message);
+    wanted = tls_->wanted();
+    return *got;
+  }
+  wanted = POLLIN;
+  while (true) {
+    const ssize_t got = ::recv(fd_, into.data(), into.size(), 0);
+    if (got > 0) return static_cast<std::size_t>(got);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return 0;
+    std::string why = got == 0 ? "the server closed the connection" : std::strerror(errno);
+    if (!heard_) why += " before it said anything: if this is a TLS port, write rediss://";
+    return mark_lost(why);
+  }
+}
+
+Result<std::size_t> RespConnection::receive(std::span<char> into, Duration deadline) {
+  if (lost_) return mark_lost("the connection was lost earlier");
+  while (true) {
+    short wanted = 0;
+    AFI_TRY(const std::size_t got, receive_now(into, wanted));
+    if (!heard_ && got > 0) {
+      heard_ = true;
+      if (tls_ == nullptr && is_tls_alert(into.front())) {
+        return mark_lost("the server answers in TLS: write rediss:// instead of redis://");
+      }
+    }
+    if (got > 0) return got;
+    if (clock_.now() >= deadline) return mark_lost(kNoAnswer, ErrorCode::kTimeout);
+    AFI_TRY_VOID(wait_for(wanted, deadline));
+  }
 }
 
 Result<void> RespConnection::fill(Duration deadline) {
@@ -119,19 +204,11 @@ Result<void> RespConnection::fill(Duration deadline) {
     std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
     end_ -= std::exchange(begin_, 0);
   }
-  while (true) {
-    const ssize_t got = ::recv(fd_, buffer_.get() + end_, kBuffer - end_, 0);
-    if (got > 0) {
-      end_ += static_cast<std::size_t>(got);
-      if (clock_.now() >= deadline)
-        return mark_lost("the server did not answer in time", ErrorCode::kTimeout);
-      return {};
-    }
-    if (got == 0) return mark_lost("the server closed the connection");
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN) return mark_lost(std::strerror(errno));
-    AFI_TRY_VOID(wait_for(POLLIN, deadline));
-  }
+  AFI_TRY(const std::size_t got,
+          receive(std::span(buffer_.get() + end_, kBuffer - end_), deadline));
+  end_ += got;
+  if (clock_.now() >= deadline) return mark_lost(kNoAnswer, ErrorCode::kTimeout);
+  return {};
 }
 
 Result<RespHead> RespConnection::read_head(Duration deadline) {
@@ -152,18 +229,10 @@ Result<void> RespConnection::read_bytes(std::span<std::byte> into, Duration dead
   begin_ += known;
   into = into.subspan(known);
   while (!into.empty()) {
-    if (lost_) return mark_lost("the connection was lost earlier");
-    const ssize_t got = ::recv(fd_, into.data(), into.size(), 0);
-    if (got > 0) {
-      into = into.subspan(static_cast<std::size_t>(got));
-      if (!into.empty() && clock_.now() >= deadline)
-        return mark_lost("the server did not answer in time", ErrorCode::kTimeout);
-      continue;
-    }
-    if (got == 0) return mark_lost("the server closed the connection");
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN) return mark_lost(std::strerror(errno));
-    AFI_TRY_VOID(wait_for(POLLIN, deadline));
+    AFI_TRY(const std::size_t got,
+            receive(std::span(reinterpret_cast<char*>(into.data()), into.size()), deadline));
+    into = into.subspan(got);
+    if (!into.empty() && clock_.now() >= deadline) return mark_lost(kNoAnswer, ErrorCode::kTimeout);
   }
   return {};
 }
@@ -207,11 +276,21 @@ Result<RespValue> RespConnection::ask(std::initializer_list<std::string_view> pa
   return read_value(deadline);
 }
 
-bool RespConnection::usable() const {
+bool RespConnection::usable() {
   if (lost_ || !AFI_GUARD("remote.given.up", !abandoned_)) return false;
   // Unrequested bytes would be taken for the reply to the next command.
+  return AFI_GUARD("remote.no.more", begin_ == end_ && is_silent());
+}
+
+bool RespConnection::is_silent() {
   pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
-  return AFI_GUARD("remote.no.more", begin_ == end_ && ::poll(&waiting, 1, 0) == 0);
+  if (::poll(&waiting, 1, 0) == 0) return true;
+  if (tls_ == nullptr) return false;
+  // TLS sends tickets and new keys between replies, too.
+  char byte = 0;
+  short wanted = 0;
+  const auto got = receive_now(std::span(&byte, 1), wanted);
+  return got.has_value() && *got == 0;
 }
 
 }  // namespace afterimage

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <sys/uio.h>
+
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -13,6 +15,7 @@
 #include "afterimage/result.h"
 #include "afterimage/units.h"
 #include "storage/redis/remote_address.h"
+#include "storage/redis/remote_tls.h"
 #include "storage/redis/resp.h"
 
 namespace afterimage {
@@ -28,10 +31,16 @@ namespace afterimage {
 /// Threads  One at a time.
 class RespConnection {
  public:
+  /// With `tls`, the server's certificate is checked for `host`, before any command is sent.
+  struct Security {
+    std::shared_ptr<const RemoteTls> tls;  // nullptr: plain
+    std::string host;
+  };
   /// `name` appears in error messages. The clock outlives the connection.
   static Result<std::unique_ptr<RespConnection>> connect(const std::string& name,
                                                          const SocketAddress& to,
-                                                         const Clock& clock, Duration deadline);
+                                                         const Clock& clock, Duration deadline,
+                                                         const Security& security = {});
   ~RespConnection();
   RespConnection(const RespConnection&) = delete;
   RespConnection& operator=(const RespConnection&) = delete;
@@ -52,7 +61,7 @@ class RespConnection {
   /// Marks the connection as not reusable, for example with a reply left half-read.
   void abandon() { abandoned_ = true; }
   /// Ready for another command: no reply is outstanding and the server has not closed it.
-  [[nodiscard]] bool usable() const;
+  [[nodiscard]] bool usable();
   /// A call failed because of the server or the network.
   [[nodiscard]] bool lost() const { return lost_; }
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -62,6 +71,14 @@ class RespConnection {
       : name_(std::move(name)), fd_(fd), clock_(clock) {}
   std::unexpected<Error> mark_lost(std::string_view why, ErrorCode code = ErrorCode::kUnavailable);
   Result<void> wait_for(short events, Duration deadline);
+  Result<void> begin_tls(const Security& security, Duration deadline);
+  /// Receives at least one byte; 0: none is there now, and `wanted` says what to wait for.
+  Result<std::size_t> receive_now(std::span<char> into, short& wanted);
+  Result<std::size_t> receive(std::span<char> into, Duration deadline);
+  /// The server has sent nothing that was not read.
+  bool is_silent();
+  Result<void> send_plain(std::span<iovec> vectors, Duration deadline);
+  Result<void> send_tls(std::span<const iovec> vectors, Duration deadline);
   /// Reads at least one more byte into the buffer.
   Result<void> fill(Duration deadline);
   [[nodiscard]] std::string_view buffered() const {
@@ -74,6 +91,8 @@ class RespConnection {
   std::string name_;
   int fd_;
   const Clock& clock_;
+  std::unique_ptr<TlsStream> tls_;  // nullptr: plain
+  bool heard_ = false;              // the server has said something
   bool lost_ = false;
   bool abandoned_ = false;
   std::unique_ptr<char[]> buffer_ = std::make_unique<char[]>(kBuffer);

@@ -77,7 +77,10 @@ void RemoteCluster::run() {
     // A replica whose process could not be read is emptied when it takes over.
     const bool again = unread_replicas_ && refreshes_for_replicas < kQuickRefreshes;
     refreshes_for_replicas = unread_replicas_ ? refreshes_for_replicas + (again ? 1 : 0) : 0;
-    const Duration interval = again ? kFailedRefreshPause : servers_.refresh_interval;
+    const Duration well_interval =
+        uses_sentinels() ? std::min(servers_.sentinel_interval, servers_.refresh_interval)
+                         : servers_.refresh_interval;
+    const Duration interval = again ? kFailedRefreshPause : well_interval;
     Refresh how = Refresh::kQuick;
     {
       const MutexLock lock(mutex_);
@@ -90,7 +93,8 @@ void RemoteCluster::run() {
       changed_.wait_for(mutex_, well && !lost ? interval : Duration(0),
                         [this]() AFI_REQUIRES(mutex_) { return stopping_ || refresh_requested_; });
       if (stopping_) return;
-      if (well && !lost && !refresh_requested_) how = Refresh::kThorough;
+      const bool due = again || clock_.now() - thorough_at_ >= servers_.refresh_interval;
+      if (well && !lost && !refresh_requested_ && due) how = Refresh::kThorough;
       refresh_requested_ = false;
     }
     refresh(how);

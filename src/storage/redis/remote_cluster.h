@@ -18,6 +18,7 @@
 #include "foundation/platform/timed_condition.h"
 #include "storage/redis/remote_node.h"
 #include "storage/redis/remote_options.h"
+#include "storage/redis/sentinels.h"
 #include "storage/redis/server_info.h"
 #include "storage/redis/slots.h"
 
@@ -36,6 +37,7 @@ struct RemoteClusterStats {
 /// the server that owns the key. A server that refuses CLUSTER, or a proxy, is used as a standalone
 /// server. Each server's entries are checked before it is used: server_check.h.
 ///
+/// Sentinel The Sentinels are asked for the primary once a second, and five times while it fails.
 /// Names    A server's name is resolved again at each refresh, so also while it fails; of several
 ///          addresses the first that accepts a connection is used. They must lead to one server.
 /// Errors   call(): kUnavailable, kTimeout: no server owns the slot, or its owner fails; kNoSpace:
@@ -55,8 +57,9 @@ class RemoteCluster {
 
   /// Tries to reach the servers once; if none answers, keeps trying in the background. The clock
   /// outlives the cluster.
-  /// kInvalidArgument: `servers` has no seeds, or several that are not servers of one cluster. If
-  /// that is found later, no server is used until it is over: calls are kUnavailable.
+  /// kInvalidArgument: `servers` has no seeds, or several that are not servers of one cluster, or the
+  /// database of a cluster. If that is found later, no server is used until it is over: calls are
+  /// kUnavailable.
   static Result<std::unique_ptr<RemoteCluster>> open(RemoteServers servers, const Clock& clock);
   ~RemoteCluster();
   RemoteCluster(const RemoteCluster&) = delete;
@@ -110,7 +113,7 @@ class RemoteCluster {
   enum class Refresh : unsigned char { kQuick, kThorough };
 
   RemoteCluster(RemoteServers servers, const Clock& clock)
-      : servers_(std::move(servers)), clock_(clock) {}
+      : servers_(std::move(servers)), clock_(clock), sentinels_(servers_, clock) {}
   [[nodiscard]] std::shared_ptr<const Table> table() const;
   [[nodiscard]] std::shared_ptr<RemoteNode> owner(std::string_view key) const;
   [[nodiscard]] std::shared_ptr<RemoteNode> find_node(const RemoteAddress& address) const;
@@ -121,7 +124,9 @@ class RemoteCluster {
   // The rest runs on one thread: in slot_table.cc.
   void refresh(Refresh how);
   /// Asks the servers in turn until one answers; failing servers come last.
-  Result<Reading> read_servers();
+  Result<Reading> read_servers(Refresh how);
+  Result<Reading> read_primary(Refresh how);
+  [[nodiscard]] bool uses_sentinels() const { return !servers_.sentinel_name.empty(); }
   Result<Reading> read_server(const RemoteAddress& address);
   Result<Reading> read_server_at(const RemoteAddress& address, const SocketAddress& at);
   /// kInvalidArgument: the seeds that answer are not all of the cluster that was read.
@@ -140,6 +145,7 @@ class RemoteCluster {
 
   const RemoteServers servers_;
   const Clock& clock_;
+  Sentinels sentinels_;  // of the one thread
 
   mutable Mutex mutex_;
   TimedCondition changed_;
@@ -156,6 +162,7 @@ class RemoteCluster {
   std::map<std::string, std::string> sweeps_;          // where emptying a process goes on
   std::set<std::string> left_;                         // processes that another one replaced
   bool unread_replicas_ = false;                       // the last thorough refresh missed some
+  Duration thorough_at_{0};                            // when the last one began
   std::thread thread_;                                 // last: it uses the others
 };
 

@@ -213,6 +213,126 @@ TEST_F(RemoteNames, RefusedCommandsAreNamed) {
   EXPECT_THAT(tier->erase(tier_key(1)).error().message, HasSubstr("refuses INFO or SCAN"));
 }
 
+TEST_F(RemoteNames, ADatabaseIsSelected) {
+  RedisServer server;
+  RemoteTierOptions third = options({server.address()});
+  third.servers.database = 3;
+  server.ask({"SET", "afi1:m:of database 0", "x"});
+  EXPECT_TRUE(keeps(*open(third).value(), 1));
+  EXPECT_EQ(server.ask({"DBSIZE"}).number, 1) << "database 0 is as it was";
+  EXPECT_TRUE(server.ask({"INFO", "keyspace"}).text.contains("db3:"));
+  third.servers.database = 99;
+  EXPECT_THAT(open(third).value()->stats().degraded_reason,
+              HasSubstr("database 99 cannot be selected"));
+}
+
+TEST_F(RemoteNames, AClusterHasNoDatabases) {
+  RedisCluster cluster(1);
+  RemoteTierOptions third = options({cluster.server(0).address()});
+  third.servers.database = 3;
+  const auto opened = open(third);
+  ASSERT_TRUE(is_refused(opened));
+  EXPECT_THAT(opened.error().message, HasSubstr("leave '/3' out of the URL"));
+}
+
+TEST_F(RemoteNames, ASocketIsAnAddress) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("redis.sock");
+  RedisServer server({"--unixsocket", path});
+  server.ask({"ACL", "SETUSER", "cache", "on", ">secret", "~afi1:*", "+@all"});
+  RemoteTierOptions over_socket = options({{.host = path, .port = 0}});
+  over_socket.servers.user = "cache";
+  over_socket.servers.password = "secret";
+  over_socket.servers.database = 2;
+  const auto tier = open(over_socket).value();
+  EXPECT_TRUE(keeps(*tier, 1));
+  EXPECT_TRUE(tier->erase(tier_key(1)).has_value());
+  EXPECT_TRUE(server.ask({"INFO", "keyspace"}).text.contains("db2:"));
+  EXPECT_THAT(
+      open(options({{.host = folder.file("none"), .port = 0}})).value()->stats().degraded_reason,
+      HasSubstr("none: No such file or directory"));
+}
+
+// Only the role tells, since the process is the same. Erasures at the successor do not reach it.
+TEST_F(RemoteNames, ADemotedPrimaryIsNotReadFrom) {
+  RedisServer server;
+  const auto tier = open(options({server.address()})).value();
+  ASSERT_TRUE(keeps(*tier, 1));
+  server.ask({"REPLICAOF", "127.0.0.1", std::to_string(testing::free_port())});
+  server.ask({"CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES"});
+  EXPECT_EQ(tier->get(tier_key(1), memory).value(), std::nullopt);
+  wait_until([&] { return tier->stats().degraded_reason.contains("is a replica"); });
+  server.ask({"REPLICAOF", "NO", "ONE"});
+  wait_until([&] { return keeps(*tier, 2); });
+}
+
+// On a far server it said that all later commands are refused, and no erasure succeeded.
+TEST_F(RemoteNames, ACommandThatIsNotAnsweredInTimeIsNotRefused) {
+  ScriptedServer slow;
+  slow.set_script([](const auto& words, const auto& honest) -> Said {
+    return words.front() == "WAIT" ? Said{"", Said::Then::kStall} : Said{honest};
+  });
+  RemoteTierOptions brief = options({slow.address()});
+  brief.servers.connect_timeout = brief.servers.timeout = 50ms;
+  EXPECT_EQ(open(brief).value()->stats().degraded_reason, "");
+}
+
+// What managed services deny or lack.
+TEST_F(RemoteNames, WhatIsDeniedIsDoneWithoutAndSaid) {
+  const struct {
+    std::vector<std::string> denied;
+    std::string reason;  // empty: nothing is missed
+    bool erases;
+  } kCases[] = {
+      {{"CONFIG", "EVAL", "EVALSHA", "SCRIPT"}, "", true},
+      {{"ROLE", "CLIENT", "SELECT", "HELLO", "PING"}, "", true},
+      {{"CLUSTER"}, "", true},
+      {{"WAIT"}, "refuses WAIT ", true},
+      {{"CLUSTER", "CONFIG", "EVAL", "WAIT"}, "refuses WAIT ", true},
+      {{"INFO"}, "refuses INFO ", false},
+      {{"SCAN"}, "refuses SCAN ", false},
+      {{"CLUSTER", "INFO", "ROLE"}, "refuses INFO ", false},
+      {{"CLUSTER", "CONFIG", "EVAL", "WAIT", "INFO", "SCAN"}, "refuses INFO, SCAN, WAIT ", false},
+      {{"EXISTS", "GETRANGE"}, "refuses GETRANGE, EXISTS ", true},
+      {{"WATCH", "UNWATCH", "MULTI", "EXEC"}, "refuses WATCH, UNWATCH, MULTI ", true},
+  };
+  for (const auto& c : kCases) {
+    std::vector<std::string> words;
+    std::string name;
+    for (const std::string& command : c.denied) {
+      words.insert(words.end(), {"--rename-command", command, ""});
+      name += command + " ";
+    }
+    const bool pings = std::ranges::find(c.denied, "PING") == c.denied.end();
+    RedisServer server(pings ? words : std::vector<std::string>());
+    if (!pings)
+      server.ask({"ACL", "SETUSER", "default", "-role", "-client", "-select", "-hello", "-ping"});
+    const auto tier = open(options({server.address()})).value();
+    const std::string at_start = tier->stats().degraded_reason;
+    if (c.reason.empty()) {
+      EXPECT_EQ(at_start, "") << name;
+    } else {
+      EXPECT_THAT(at_start, HasSubstr(c.reason)) << name;
+    }
+    EXPECT_FALSE(at_start.contains('\n')) << name;
+    EXPECT_TRUE(keeps(*tier, 1)) << name << tier->stats().degraded_reason;
+    EXPECT_EQ(tier->erase(tier_key(1)).has_value(), c.erases) << name;
+    EXPECT_EQ(tier->get(tier_key(1), memory).value(), std::nullopt) << name;
+  }
+}
+
+// Nobody can tell then which replicas lack the erasure.
+TEST_F(RemoteNames, WithoutWaitNothingIsErasedFromReplicas) {
+  RedisServer primary({"--rename-command", "WAIT", ""});
+  RedisServer replica;
+  replica.follow(primary);
+  const auto tier = open(options({primary.address()})).value();
+  EXPECT_TRUE(keeps(*tier, 1));
+  const auto erased = tier->erase(tier_key(1));
+  ASSERT_FALSE(erased.has_value());
+  EXPECT_THAT(erased.error().message, HasSubstr("WAIT"));
+}
+
 // Nobody can tell then whether its replicas, and its next start, know of an erasure.
 TEST_F(RemoteNames, WithoutInfoNoErasureIsPromised) {
   RedisServer server({"--rename-command", "INFO", "", "--rename-command", "CLUSTER", ""});

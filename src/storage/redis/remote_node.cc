@@ -10,19 +10,55 @@
 
 namespace afterimage {
 
-Result<std::unique_ptr<RespConnection>> connect_and_greet(const std::string& name,
+namespace {
+
+Result<void> authenticate(RespConnection& connection, const std::string& user,
+                          const std::string& password, Duration deadline) {
+  if (password.empty()) return {};
+  AFI_TRY(const RespValue reply, user.empty() ? connection.ask({"AUTH", password}, deadline)
+                                              : connection.ask({"AUTH", user, password}, deadline));
+  if (reply.kind == RespKind::kText) return {};
+  return fail(ErrorCode::kUnavailable,
+              connection.name() + ": authentication failed: " + reply.text);
+}
+
+Result<void> select(RespConnection& connection, std::uint32_t database, Duration deadline) {
+  if (database == 0) return {};
+  const std::string number = std::to_string(database);
+  AFI_TRY(const RespValue reply, connection.ask({"SELECT", number}, deadline));
+  if (reply.kind == RespKind::kText) return {};
+  return fail(ErrorCode::kUnavailable,
+              connection.name() + ": database " + number + " cannot be selected: " + reply.text);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RespConnection>> connect_to_server(const RemoteAddress& address,
                                                           const SocketAddress& at,
                                                           const RemoteServers& servers,
                                                           const Clock& clock, Duration deadline) {
-  AFI_TRY(auto connection, RespConnection::connect(name, at, clock, deadline));
-  if (servers.password.empty()) return connection;
-  AFI_TRY(const RespValue reply,
-          servers.user.empty()
-              ? connection->ask({"AUTH", servers.password}, deadline)
-              : connection->ask({"AUTH", servers.user, servers.password}, deadline));
-  if (reply.kind != RespKind::kText) {
-    return fail(ErrorCode::kUnavailable, name + ": authentication failed: " + reply.text);
-  }
+  AFI_TRY(auto connection, RespConnection::connect(address.text(), at, clock, deadline,
+                                                   {.tls = servers.tls, .host = address.host}));
+  AFI_TRY_VOID(authenticate(*connection, servers.user, servers.password, deadline));
+  return connection;
+}
+
+Result<std::unique_ptr<RespConnection>> connect_and_greet(const RemoteAddress& address,
+                                                          const SocketAddress& at,
+                                                          const RemoteServers& servers,
+                                                          const Clock& clock, Duration deadline) {
+  AFI_TRY(auto connection, connect_to_server(address, at, servers, clock, deadline));
+  AFI_TRY_VOID(select(*connection, servers.database, deadline));
+  return connection;
+}
+
+Result<std::unique_ptr<RespConnection>> connect_to_sentinel(const RemoteAddress& address,
+                                                            const SocketAddress& at,
+                                                            const RemoteServers& servers,
+                                                            const Clock& clock, Duration deadline) {
+  AFI_TRY(auto connection, RespConnection::connect(address.text(), at, clock, deadline,
+                                                   {.tls = servers.tls, .host = address.host}));
+  AFI_TRY_VOID(authenticate(*connection, "", servers.sentinel_password, deadline));
   return connection;
 }
 
@@ -42,7 +78,7 @@ RemoteNode::RemoteNode(RemoteAddress address, SocketAddress at, const RemoteServ
 
 Result<std::unique_ptr<RespConnection>> RemoteNode::connect_unchecked(Duration deadline) {
   const Duration until = std::min(deadline, clock_.now() + servers_.connect_timeout);
-  return connect_and_greet(name_, at_, servers_, clock_, until);
+  return connect_and_greet(address_, at_, servers_, clock_, until);
 }
 
 Result<std::unique_ptr<RespConnection>> RemoteNode::connect(Duration deadline) {
@@ -56,14 +92,18 @@ Result<std::unique_ptr<RespConnection>> RemoteNode::connect(Duration deadline) {
 Result<void> RemoteNode::check_run(RespConnection& connection, Duration deadline) {
   const std::string run = trusted_run();
   if (run.empty()) return {};
-  AFI_TRY(const RespValue reply, connection.ask({"INFO", "server"}, deadline));
+  AFI_TRY(const RespValue reply, connection.ask({"INFO"}, deadline));
   if (reply.kind != RespKind::kBulk) {
     return fail(ErrorCode::kUnavailable, name_ + ": INFO failed: " + reply.text);
   }
-  if (AFI_GUARD("remote.run", parse_server_info(reply.text).run_id == run)) return {};
+  const ServerInfo info = parse_server_info(reply.text);
+  // A demoted primary is the same process: it answers, and lacks what its successor erases.
+  if (!info.is_replica && AFI_GUARD("remote.run", info.run_id == run)) return {};
   const std::string why =
-      name_ +
-      ": the server restarted, or another one has its address: its entries are being checked";
+      name_ + (info.is_replica
+                   ? ": the server is a replica now: its primary is being looked for"
+                   : ": the server restarted, or another one has its address: its entries are "
+                     "being checked");
   distrust(why);
   return fail(ErrorCode::kUnavailable, why);
 }

@@ -110,10 +110,21 @@ class RemoteNode {
   std::map<RemoteAddress, Duration> replicas_ AFI_GUARDED_BY(mutex_);  // when each was last seen
 };
 
-/// Connects and authenticates (AUTH) with the user and password of `servers`.
-Result<std::unique_ptr<RespConnection>> connect_and_greet(const std::string& name,
+/// Connects, and authenticates (AUTH) with the user and password of `servers`. `address`: whose
+/// certificate is expected at `at`.
+Result<std::unique_ptr<RespConnection>> connect_to_server(const RemoteAddress& address,
                                                           const SocketAddress& at,
                                                           const RemoteServers& servers,
                                                           const Clock& clock, Duration deadline);
+/// The same, and selects the database.
+Result<std::unique_ptr<RespConnection>> connect_and_greet(const RemoteAddress& address,
+                                                          const SocketAddress& at,
+                                                          const RemoteServers& servers,
+                                                          const Clock& clock, Duration deadline);
+/// Connects to a Sentinel, which has a password of its own and no databases.
+Result<std::unique_ptr<RespConnection>> connect_to_sentinel(const RemoteAddress& address,
+                                                            const SocketAddress& at,
+                                                            const RemoteServers& servers,
+                                                            const Clock& clock, Duration deadline);
 
 }  // namespace afterimage

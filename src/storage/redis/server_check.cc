@@ -116,19 +116,20 @@ Result<std::vector<std::string>> refused_commands(
     const std::string& scratch, Duration deadline) {
   using Words = std::vector<std::string_view>;
   // In an order in which each is valid after those before it.
-  const std::array<Words, 13> commands{Words{"INFO", "server"},
-                                       Words{"SET", scratch, "", "PX", "1"},
-                                       Words{"GET", scratch},
-                                       Words{"GETRANGE", scratch, "0", "0"},
-                                       Words{"EXISTS", scratch},
-                                       Words{"PEXPIRE", scratch, "1"},
-                                       Words{"DEL", scratch},
-                                       Words{"SCAN", "0", "MATCH", scratch, "COUNT", "1"},
-                                       Words{"WATCH", scratch},
-                                       Words{"UNWATCH"},
-                                       Words{"WAIT", "0", "1"},
-                                       Words{"MULTI"},
-                                       Words{"EXEC"}};
+  const std::array<Words, kCommandsTried> commands{
+      Words{"INFO", "server"},
+      Words{"SET", scratch, "", "PX", "1"},
+      Words{"GET", scratch},
+      Words{"GETRANGE", scratch, "0", "0"},
+      Words{"EXISTS", scratch},
+      Words{"PEXPIRE", scratch, "1"},
+      Words{"DEL", scratch},
+      Words{"SCAN", "0", "MATCH", scratch, "COUNT", "1"},
+      Words{"WATCH", scratch},
+      Words{"UNWATCH"},
+      Words{"WAIT", "0", "1"},
+      Words{"MULTI"},
+      Words{"EXEC"}};
   std::vector<std::string> refused;
   std::unique_ptr<RespConnection> connection;
   for (const Words& words : commands) {
@@ -142,6 +143,9 @@ Result<std::vector<std::string>> refused_commands(
     const auto sent = connection->send(std::span(&piece, 1), deadline);
     const auto reply = sent.has_value() ? connection->read_value(deadline)
                                         : Result<RespValue>(std::unexpected(sent.error()));
+    if (!reply.has_value() && reply.error().code == ErrorCode::kTimeout) {
+      return std::unexpected(reply.error());
+    }
     if (!reply.has_value() || (reply->kind == RespKind::kError && is_refusal(reply->text))) {
       refused.emplace_back(words[0]);
     }

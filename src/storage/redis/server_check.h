@@ -46,7 +46,8 @@ Result<bool> delete_our_keys(RespConnection& connection, const std::string& mark
 
 /// The commands that the tier needs and that the server refuses, because they are renamed or not
 /// allowed to this user. `again` opens another connection: some servers and proxies close one that
-/// sends what they do not know.
+/// sends what they do not know. kTimeout: the server is too slow to tell; nothing is refused then.
+inline constexpr int kCommandsTried = 13;
 Result<std::vector<std::string>> refused_commands(
     const std::function<Result<std::unique_ptr<RespConnection>>()>& again,
     const std::string& scratch, Duration deadline);

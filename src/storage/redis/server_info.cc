@@ -6,6 +6,8 @@
 #include <charconv>
 #include <optional>
 
+#include "storage/redis/remote_address.h"
+
 namespace afterimage {
 namespace {
 
@@ -34,7 +36,7 @@ void read_replica(std::string_view fields, ServerInfo& info) {
   while (!fields.empty()) {
     std::string_view value = next_part(fields, ',');
     const std::string_view name = next_part(value, '=');
-    if (name == "ip") address.host = value;
+    if (name == "ip" && is_host(value)) address.host = value;
     if (name == "port") {
       std::from_chars(value.data(), value.data() + value.size(), address.port);
     }

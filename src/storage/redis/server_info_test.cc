@@ -28,6 +28,13 @@ TEST(ServerInfo, TellsTheKindsOfServers) {
   EXPECT_TRUE(parse_server_info("role:slave\r\nmaster_host:10.0.0.5\r\n").is_replica);
 }
 
+// It would be connected to, with the password.
+TEST(ServerInfo, APathIsNoAddressOfAReplica) {
+  const ServerInfo info = parse_server_info("slave0:ip=/run/other.sock,port=0,state=online\r\n");
+  ASSERT_EQ(info.replicas.size(), 1U) << "it counts";
+  EXPECT_FALSE(info.replicas.front().is_socket());
+}
+
 TEST(ServerInfo, AnyTextIsRead) {
   for (const std::string_view text : {"", "\r\n", ":", "run_id", "slave0", "slave0:", "slave0:ip",
                                       "slave0:port=x,,=,", "slavex:ip=a", "run_id:\r\nrole:\r\n"}) {

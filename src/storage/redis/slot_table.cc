@@ -77,9 +77,10 @@ class Questions {
 }  // namespace
 
 void RemoteCluster::refresh(Refresh how) {
-  auto read = read_servers();
+  if (how == Refresh::kThorough) thorough_at_ = clock_.now();
+  auto read = read_servers(how);
   // Before the first table, the seeds have not been compared.
-  if (read.has_value() && (how == Refresh::kThorough || table() == nullptr)) {
+  if (read.has_value() && !uses_sentinels() && (how == Refresh::kThorough || table() == nullptr)) {
     if (auto one = check_seeds(*read); !one.has_value()) read = std::unexpected(one.error());
   }
   const bool split = !read.has_value() && read.error().code == ErrorCode::kInvalidArgument;
@@ -94,7 +95,25 @@ void RemoteCluster::refresh(Refresh how) {
   check_nodes(how);
 }
 
-Result<RemoteCluster::Reading> RemoteCluster::read_servers() {
+/// A server that the Sentinels call primary and that says it is a replica is not used.
+Result<RemoteCluster::Reading> RemoteCluster::read_primary(Refresh how) {
+  AFI_TRY(const RemoteAddress primary, sentinels_.primary());
+  const auto node = find_node(primary);
+  if (how == Refresh::kQuick && node != nullptr && node->is_trusted() && !node->failing()) {
+    return Reading{.address = primary, .at = node->at(), .is_cluster = false, .ranges = {}};
+  }
+  auto read = read_server(primary);
+  if (!read.has_value()) {
+    return fail(read.error().code, read.error().message + " (the primary that the Sentinels name)");
+  }
+  if (!read->is_cluster) return read;
+  return fail(
+      ErrorCode::kInvalidArgument,
+      primary.text() + " is a server of a cluster, which needs no Sentinels: write redis://");
+}
+
+Result<RemoteCluster::Reading> RemoteCluster::read_servers(Refresh how) {
+  if (uses_sentinels()) return read_primary(how);
   std::vector<RemoteAddress> candidates;
   if (const auto known = table()) {
     for (const auto& node : known->nodes) {
@@ -141,7 +160,8 @@ Result<RemoteCluster::Reading> RemoteCluster::read_server_at(const RemoteAddress
   const Duration deadline = clock_.now() + servers_.connect_timeout + servers_.time_for(1_MiB);
   Questions server(
       [&] {
-        return connect_and_greet(address.text(), at, servers_, clock_,
+        // Before a database is selected, which a cluster refuses.
+        return connect_to_server(address, at, servers_, clock_,
                                  std::min(deadline, clock_.now() + servers_.connect_timeout));
       },
       deadline);
@@ -149,10 +169,18 @@ Result<RemoteCluster::Reading> RemoteCluster::read_server_at(const RemoteAddress
   AFI_TRY(const auto told, server.ask({"INFO"}));
   const ServerInfo info = info_in(told);
   if (info.mode == ServerMode::kSentinel) {
-    return fail(ErrorCode::kUnavailable, address.text() + ": is a Sentinel: name the primary");
+    return fail(ErrorCode::kUnavailable,
+                address.text() +
+                    ": is a Sentinel: write redis+sentinel://host:port/name, or name the "
+                    "primary");
   }
   const auto standalone = [&]() -> Result<Reading> {
-    if (!info.is_replica) return read;
+    bool is_replica = info.is_replica;
+    if (!told.has_value()) {
+      AFI_TRY(const auto role, server.ask({"ROLE"}));
+      is_replica = role.has_value() && !role->items.empty() && role->items[0].text == "slave";
+    }
+    if (!is_replica) return read;
     return fail(ErrorCode::kUnavailable, address.text() + ": is a replica: name its primary");
   };
   if (info.mode == ServerMode::kStandalone) return standalone();
@@ -163,7 +191,10 @@ Result<RemoteCluster::Reading> RemoteCluster::read_server_at(const RemoteAddress
       return fail(ErrorCode::kUnavailable, address.text() + ": knows no slots of a cluster");
     }
     read.is_cluster = true;
-    return read;
+    if (servers_.database == 0) return read;
+    return fail(ErrorCode::kInvalidArgument,
+                address.text() + ": a cluster has no databases: leave '/" +
+                    std::to_string(servers_.database) + "' out of the URL");
   }
   if (info.mode == ServerMode::kCluster) {
     return fail(ErrorCode::kUnavailable,
@@ -221,7 +252,11 @@ void RemoteCluster::adopt(const Reading& read) {
     lost -= std::size_t{range.last} - range.first + 1;
   }
   const MutexLock lock(mutex_);
-  // Drop servers that the table no longer names, with their connections.
+  // Drop servers that the table no longer names, with their connections. One that was the whole store
+  // misses what is erased from now on.
+  for (const auto& [address, node] : nodes_) {
+    if (!read.is_cluster && !places.contains(address)) left_.insert(node->last_run());
+  }
   std::erase_if(nodes_, [&](const auto& known) { return !places.contains(known.first); });
   std::erase_if(refused_, [&](const auto& known) {
     return std::ranges::none_of(next->nodes,
@@ -360,8 +395,7 @@ std::set<std::string> RemoteCluster::runs_of_replicas(const ServerInfo& info) {
     const auto found = servers_.resolve(replica);
     if (!found.has_value()) continue;
     const Duration deadline = clock_.now() + servers_.connect_timeout;
-    const auto connection =
-        connect_and_greet(replica.text(), found->front(), servers_, clock_, deadline);
+    const auto connection = connect_and_greet(replica, found->front(), servers_, clock_, deadline);
     if (!connection.has_value()) continue;
     const auto reply = (*connection)->ask({"INFO"}, deadline);
     if (!reply.has_value() || reply->kind != RespKind::kBulk) continue;
@@ -372,9 +406,10 @@ std::set<std::string> RemoteCluster::runs_of_replicas(const ServerInfo& info) {
 }
 
 void RemoteCluster::note_refused_commands(const RemoteNode& node, const std::string& marker) {
-  const Duration deadline = clock_.now() + servers_.connect_timeout + 5 * servers_.timeout;
+  const Duration deadline =
+      clock_.now() + servers_.connect_timeout + kCommandsTried * servers_.timeout;
   const auto again = [&] {
-    return connect_and_greet(node.name(), node.at(), servers_, clock_, deadline);
+    return connect_and_greet(node.address(), node.at(), servers_, clock_, deadline);
   };
   const auto refused = refused_commands(again, scratch_name(marker), deadline);
   if (!refused.has_value()) return;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "afterimage/result.h"
+#include "storage/redis/remote_address.h"
 
 namespace afterimage {
 namespace {
@@ -32,7 +33,17 @@ Result<std::uint16_t> slot_number(const RespValue& value) {
   return static_cast<std::uint16_t>(value.number);
 }
 
-/// [host, port, id, …]
+/// The "ip" among the names and values that follow [host, port, id]; empty: none.
+std::string_view ip_in(const RespValue& value) {
+  if (value.items.size() < 4) return {};
+  const std::vector<RespValue>& more = value.items[3].items;
+  for (std::size_t i = 0; i + 1 < more.size(); i += 2) {
+    if (more[i].text == "ip" && is_host(more[i + 1].text)) return more[i + 1].text;
+  }
+  return {};
+}
+
+/// [host, port, id, [name, value, …]]
 Result<RemoteAddress> server_of(const RespValue& value, const RemoteAddress& asked) {
   if (value.kind != RespKind::kList || value.items.size() < 2)
     return bad_slot_table("a server is not a list of host and port");
@@ -41,12 +52,17 @@ Result<RemoteAddress> server_of(const RespValue& value, const RemoteAddress& ask
   if (port.kind != RespKind::kNumber || port.number < 1 || port.number > 65535) {
     return bad_slot_table("a server has no valid port");
   }
-  // A server that does not know its own address is reachable where it was asked.
-  const bool unknown = host.kind == RespKind::kNil || host.text.empty() || host.text == "?";
-  if (host.kind != RespKind::kNil && host.kind != RespKind::kBulk)
+  const bool unknown = host.kind == RespKind::kNil || host.text.empty();
+  const bool unnamed = host.text == "?";  // its host name is wanted and not known yet
+  const bool is_text = host.kind == RespKind::kNil || host.kind == RespKind::kBulk;
+  if (!is_text || (!unknown && !unnamed && !is_host(host.text))) {
     return bad_slot_table("a server has no valid address");
-  return RemoteAddress{.host = unknown ? asked.host : host.text,
-                       .port = static_cast<std::uint16_t>(port.number)};
+  }
+  const std::string_view ip = unnamed ? ip_in(value) : std::string_view();
+  RemoteAddress server{.host = host.text, .port = static_cast<std::uint16_t>(port.number)};
+  // One that does not know its own address is reachable where it was asked.
+  if (unknown || unnamed) server.host = ip.empty() ? asked.host : std::string(ip);
+  return server;
 }
 
 /// The node id of [host, port, id, …], or else the address.
@@ -78,6 +94,7 @@ std::uint16_t slot_of(std::string_view key) {
 }
 
 std::string RemoteAddress::text() const {
+  if (is_socket()) return host;
   return (host.contains(':') ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 

@@ -21,13 +21,15 @@ inline constexpr std::size_t kSlots = 16384;
 /// The slot of a key: of what is between its first braces, if it has a hash tag there.
 [[nodiscard]] std::uint16_t slot_of(std::string_view key);
 
-/// Host and port of a server.
+/// Host and port of a server, or the path of its socket. Only a URL names a socket: what servers say
+/// of others has a port.
 struct RemoteAddress {
   std::string host;  // a name or an address; IPv6 without brackets
   std::uint16_t port = 6379;
 
   auto operator<=>(const RemoteAddress&) const = default;
-  /// "127.0.0.1:6379", "[::1]:6379"
+  [[nodiscard]] bool is_socket() const { return port == 0 && host.starts_with('/'); }
+  /// "127.0.0.1:6379", "[::1]:6379", "/run/redis.sock"
   [[nodiscard]] std::string text() const;
 };
 

@@ -44,6 +44,36 @@ TEST(Slots, ParsesTheSlotTable) {
       << "a server that does not know its address has the one we asked";
 }
 
+/// One range of one server, whose address is `host` and whose further details are `details`.
+RemoteAddress server_in_table(const std::string& host, const std::string& details) {
+  const auto ranges =
+      ranges_of("*1\r\n*3\r\n:0\r\n:16383\r\n*4\r\n" + host + ":7001\r\n$1\r\nx\r\n" + details);
+  return ranges.has_value() ? ranges->front().master : RemoteAddress{.host = "refused", .port = 1};
+}
+
+TEST(Slots, ReadsWhereAServerIs) {
+  const std::string ip = "*2\r\n$2\r\nip\r\n$8\r\n10.0.0.9\r\n";
+  const std::string none = "*0\r\n";
+  const struct {
+    const char* name;
+    std::string host;
+    std::string details;
+    std::string expected;
+  } kCases[] = {
+      {"a name", "$4\r\na.eg\r\n", ip, "a.eg"},
+      {"no endpoint: where it was asked", "$-1\r\n", none, "10.0.0.1"},
+      {"no endpoint, whatever its address", "$-1\r\n", ip, "10.0.0.1"},
+      {"a name that is not known yet", "$1\r\n?\r\n", ip, "10.0.0.9"},
+      {"and no address either", "$1\r\n?\r\n", none, "10.0.0.1"},
+      {"an address that is none", "$1\r\n?\r\n", "*2\r\n$2\r\nip\r\n$2\r\n/a\r\n", "10.0.0.1"},
+      {"a path", "$2\r\n/a\r\n", none, "refused"},
+      {"a control character", "$2\r\na\n\r\n", none, "refused"},
+  };
+  for (const auto& c : kCases) {
+    EXPECT_EQ(server_in_table(c.host, c.details).host, c.expected) << c.name;
+  }
+}
+
 TEST(Slots, RefusesInvalidSlotTables) {
   for (const std::string_view bytes : {"+OK\r\n", "*1\r\n:1\r\n", "*1\r\n*2\r\n:0\r\n:1\r\n",
                                        "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\na\r\n:1\r\n",

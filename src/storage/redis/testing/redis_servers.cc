@@ -12,7 +12,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <fstream>
 #include <thread>
+#include <utility>
 
 #include "afterimage/result.h"
 #include "storage/redis/connection.h"
@@ -30,6 +33,15 @@ Result<RespValue> try_to_ask(const RemoteAddress& address,
   AFI_TRY(const auto connection,
           RespConnection::connect(address.text(), addresses.front(), kClock, deadline));
   return connection->ask(parts, deadline);
+}
+
+pid_t spawn(std::vector<std::string> words) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  pid_t pid = -1;
+  AFI_CHECK(::posix_spawnp(&pid, arguments[0], nullptr, nullptr, arguments.data(), environ) == 0);
+  return pid;
 }
 
 }  // namespace
@@ -73,10 +85,7 @@ void RedisServer::start() {
                                  "--appendonly",     "no",          "--logfile",
                                  folder_.file("log")};
   words.insert(words.end(), options_.begin(), options_.end());
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  AFI_CHECK(::posix_spawnp(&pid_, "setpriv", nullptr, nullptr, arguments.data(), environ) == 0);
+  pid_ = spawn(std::move(words));
   wait_until([&] {
     const auto said = try_to_ask(address(), {"PING"});
     return said.has_value() && !said->text.starts_with("LOADING");
@@ -110,6 +119,8 @@ void RedisServer::follow(const RedisServer& primary) const {
 
 RespValue RedisServer::ask(std::initializer_list<std::string_view> parts) const {
   auto said = try_to_ask(address(), parts);
+  // A Sentinel that demotes a server closes its connections.
+  if (!said.has_value()) said = try_to_ask(address(), parts);
   AFI_CHECK(said.has_value());
   return *std::move(said);
 }
@@ -178,6 +189,67 @@ std::size_t RedisCluster::master_of(std::string_view key) const {
   }
   return masters_ - 1;
 }
+
+RedisCertificates::RedisCertificates() {
+  for (const std::string name : {"ca", "other-ca"}) {
+    run("openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=" + name + " -keyout " +
+        name + ".key -out " + name + ".pem");
+  }
+}
+
+void RedisCertificates::run(const std::string& command) const {
+  AFI_CHECK(std::system(("cd " + folder_.path() + " && " + command + " >log 2>&1").c_str()) == 0);
+}
+
+void RedisCertificates::sign(const std::string& name, const std::string& names,
+                             const std::string& authority, bool expired) const {
+  std::ofstream(path(name + ".ext")) << "subjectAltName=" << names << "\n";
+  std::ofstream(path("ca.cnf")) << "[ca]\ndefault_ca=a\n[a]\ndatabase=index\nnew_certs_dir=.\n"
+                                   "rand_serial=yes\npolicy=p\ndefault_md=sha256\n[p]\n"
+                                   "commonName=supplied\n";
+  std::ofstream(path("index"));
+  run("openssl req -newkey rsa:2048 -nodes -subj /CN=" + name + " -keyout " + name + ".key -out " +
+      name + ".csr");
+  run("openssl ca -batch -config ca.cnf -notext -in " + name + ".csr -cert " + authority +
+      ".pem -keyfile " + authority + ".key -extfile " + name + ".ext -out " + name + ".pem" +
+      (expired ? " -startdate 20200101000000Z -enddate 20200201000000Z" : " -days 30"));
+}
+
+std::vector<std::string> RedisCertificates::server_options(const std::string& name,
+                                                           std::uint16_t port,
+                                                           const std::string& auth_clients) const {
+  return {"--tls-port",         std::to_string(port), "--tls-cert-file",    path(name + ".pem"),
+          "--tls-key-file",     path(name + ".key"),  "--tls-ca-cert-file", path("ca.pem"),
+          "--tls-auth-clients", auth_clients};
+}
+
+RedisSentinel::RedisSentinel(const std::string& name, const RemoteAddress& primary,
+                             const std::string& more, std::string down_after, std::string quorum)
+    : port_(free_port()) {
+  const std::string file = folder_.file("sentinel.conf");
+  std::ofstream(file) << "port " << port_ << "\nbind 127.0.0.1\ndir " << folder_.path()
+                      << "\nlogfile " << folder_.file("log") << "\nsentinel monitor " << name << " "
+                      << primary.host << " " << primary.port << " " << quorum
+                      << "\nsentinel down-after-milliseconds " << name << " " << down_after
+                      << "\nsentinel failover-timeout " << name << " 3000\n"
+                      << more;
+  pid_ = spawn({"setpriv", "--pdeathsig", "KILL", "redis-server", file, "--sentinel"});
+  wait_until([&] { return try_to_ask(address(), {"PING"}).has_value(); });
+}
+
+RedisSentinel::~RedisSentinel() {
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+RespValue RedisSentinel::ask(std::initializer_list<std::string_view> parts) const {
+  auto said = try_to_ask(address(), parts);
+  AFI_CHECK(said.has_value());
+  return *std::move(said);
+}
+
+void RedisSentinel::stop() const { ::kill(pid_, SIGSTOP); }
+void RedisSentinel::go_on() const { ::kill(pid_, SIGCONT); }
 
 RemoteTierOptions long_timeout_options(std::vector<RemoteAddress> seeds) {
   return {.servers = {.seeds = std::move(seeds),

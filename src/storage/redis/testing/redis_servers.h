@@ -67,6 +67,45 @@ class RedisCluster {
   std::vector<std::unique_ptr<RedisServer>> servers_;
 };
 
+/// Certificates made by the openssl program, in a folder that goes with the object.
+class RedisCertificates {
+ public:
+  /// An authority "ca" and another one "other-ca".
+  RedisCertificates();
+  /// Makes name.pem and name.key for `names` ("DNS:localhost,IP:127.0.0.1"), signed by `authority`.
+  void sign(const std::string& name, const std::string& names, const std::string& authority = "ca",
+            bool expired = false) const;
+  [[nodiscard]] std::string path(const std::string& file) const { return folder_.file(file); }
+  /// Options of a server that speaks TLS on this port, besides plain RESP on its other one.
+  [[nodiscard]] std::vector<std::string> server_options(
+      const std::string& name, std::uint16_t port, const std::string& auth_clients = "no") const;
+
+ private:
+  void run(const std::string& command) const;
+  TemporaryFolder folder_;
+};
+
+/// One Sentinel that watches a primary under a name, and calls it dead after `down_after` ms alone.
+class RedisSentinel {
+ public:
+  RedisSentinel(const std::string& name, const RemoteAddress& primary, const std::string& more = "",
+                std::string down_after = "2000", std::string quorum = "1");
+  ~RedisSentinel();
+  RedisSentinel(const RedisSentinel&) = delete;
+  RedisSentinel& operator=(const RedisSentinel&) = delete;
+
+  [[nodiscard]] RemoteAddress address() const { return {.host = "127.0.0.1", .port = port_}; }
+  /// Runs one command and returns its reply.
+  RespValue ask(std::initializer_list<std::string_view> parts) const;
+  void stop() const;
+  void go_on() const;
+
+ private:
+  TemporaryFolder folder_;
+  std::uint16_t port_;
+  pid_t pid_ = -1;
+};
+
 /// Options with long timeouts, for tests on busy machines.
 RemoteTierOptions long_timeout_options(std::vector<RemoteAddress> seeds);
 
