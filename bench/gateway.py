@@ -115,10 +115,10 @@ def model(build, *options):
     return running([build / "bench" / "mock_model", *options], first_line)
 
 
-def gateway(build, folder, upstream, threads, under=(), program=None):
-    """`under`: the words of a program that runs it, such as a profiler. `program`: another build's."""
-    config = folder / "gateway.toml"
-    config.write_text(f"[upstream]\nurl = 'http://127.0.0.1:{upstream.port}'\n[limits]\nthreads = {threads}\n")
+def gateway(build, folder, upstream, threads, under=(), program=None, more=""):
+    """`under`: the words of a program that runs it, such as a profiler. `program`: another build's. `more`: settings."""
+    config = folder / f"gateway{len(list(folder.glob('*.toml')))}.toml"
+    config.write_text(f"[upstream]\nurl = 'http://127.0.0.1:{upstream.port}'\n[limits]\nthreads = {threads}\n{more}\n")
 
     def port_of(process):
         line = process.stdout.readline()
@@ -180,9 +180,10 @@ def load(build, *words, cores=None):
 def pin(pid, cores):
     """All threads of a process, and of its children, run on these cores."""
     for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        os.sched_setaffinity(int(thread.name), cores)
-        for child in (thread / "children").read_text().split():
-            pin(int(child), cores)
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            os.sched_setaffinity(int(thread.name), cores)
+            for child in (thread / "children").read_text().split():
+                pin(int(child), cores)
 
 
 def wrk(port, body, connections, seconds, cores=None):
@@ -294,19 +295,32 @@ def misses_beside(build, where, servers, requests, turns, cores, table):
                   ratio <= 1.03, f"the other build; {show(added)} more", rounds=rounds)
 
 
+def comparing(build, servers, requests, turns, cores, table):
+    """What it adds to a miss that its prompt is compared with earlier ones; `servers` as above."""
+    rounds = [load(build, "turns", requests, 500, *(server.port for server in servers), cores=cores) for _ in range(turns)]
+    with_it, without = ([said[str(server.port)]["p50"] for said in rounds] for server in servers[1:])
+    added = statistics.median(one - two for one, two in zip(with_it, without))
+    table.add("comparing prompts adds, one core, p50", show(added), show(statistics.median(without)), None, "≤ 5 µs", added <= 5e3,
+              "a miss without it", rounds=rounds)
+
+
 def beside(build, program, threads, quick):
-    """Two builds of the gateway before one model server, request by request in turn, and hits in alternating runs."""
+    """Two builds of the gateway before one model server, request by request in turn, and hits in alternating runs; this build
+    also without comparing prompts."""
     requests, turns, seconds = (500, 3, 1) if quick else (4000, 11, 3)
     table = Table(f"This build beside {program}, {threads} threads each")
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         upstream = stack.enter_context(model(build))
         ours, other = (stack.enter_context(gateway(build, folder, upstream, threads, program=one)) for one in (None, program))
+        silent = stack.enter_context(gateway(build, folder, upstream, threads, more="[explain]\nmemory = '0 B'"))
         core = {min(os.sched_getaffinity(0))}
-        for server in (upstream, ours, other):
+        for server in (upstream, ours, other, silent):
             pin(server.process.pid, core)
         progress("misses")
         misses_beside(build, "one core", (upstream, ours, other), requests, turns, core, table)
+        progress("misses without comparing prompts")
+        comparing(build, (upstream, ours, silent), requests, turns, core, table)
         progress("hits")
         body = write(folder, "hit.json", chat_body(1))
         hits = [[rate(wrk(server.port, body, 1, seconds, cores=core)) for server in (ours, other)] for _ in range(turns)]

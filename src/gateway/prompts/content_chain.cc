@@ -18,12 +18,6 @@ namespace {
 
 constexpr std::size_t kUsualLink = 512;  // bytes that are hashed for one
 
-std::size_t block_size(std::size_t offset) {
-  constexpr std::size_t kFine = 64UL * 1024;
-  constexpr std::size_t kMedium = 1024UL * 1024;
-  return offset < kFine ? 256 : offset < kMedium ? 1024 : 16384;
-}
-
 class ChainBuilder {
  public:
   /// `links`: about how many there will be.
@@ -47,7 +41,7 @@ class ChainBuilder {
     begin(part);
     mix('t', {});
     while (!text.empty()) {
-      const std::string_view block = text.substr(0, block_size(offset_));
+      const std::string_view block = text.substr(0, link_bytes(offset_));
       text.remove_prefix(block.size());
       offset_ += block.size();
       mix('b', block);
@@ -121,8 +115,14 @@ void mix_name(ChainBuilder& chain, const PartPiece& piece, const ApiRequest& req
 
 }  // namespace
 
+std::size_t link_bytes(std::size_t offset) {
+  constexpr std::size_t kFine = 64UL * 1024;
+  constexpr std::size_t kMedium = 1024UL * 1024;
+  return offset < kFine ? 256 : offset < kMedium ? 1024 : 16384;
+}
+
 ContentChain content_chain(const ApiRequest& request) {
-  ChainBuilder chain(2 + request.scope.messages.size() + request.question.size() / block_size(0));
+  ChainBuilder chain(2 + request.scope.messages.size() + request.question.size() / link_bytes(0));
   bool has_tools = false;
   for (const PartPiece& piece : prompt_pieces(request)) {
     if (piece.part.kind == PartKind::kTools && !std::exchange(has_tools, true)) chain.mix('T', {});

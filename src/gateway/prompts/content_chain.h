@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -37,6 +38,9 @@ struct ChainLink {
 struct ContentChain {
   std::vector<ChainLink> links;
 };
+
+/// Bytes of text that a link has at this place of a prompt's text.
+[[nodiscard]] std::size_t link_bytes(std::size_t offset);
 
 /// Cost     Linear in the request: each byte is hashed once, except media, which have digests.
 /// Threads  Any.

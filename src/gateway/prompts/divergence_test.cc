@@ -25,12 +25,13 @@ ApiRequest read_prompt(const std::string& body, ApiOperation operation = ApiOper
 PromptDivergence parts_at(const std::string& earlier, const std::string& now,
                           ApiOperation operation = ApiOperation::kChat) {
   const PromptRecorder recorder(Secret{std::byte{7}});
-  const auto before = recorder.record(read_prompt(earlier, operation), {}, {}, nullptr);
-  const auto after = recorder.record(read_prompt(now, operation), {}, {}, before.get());
+  const auto before = recorder.record(recorder.print(read_prompt(earlier, operation)), {}, nullptr);
+  const auto after = recorder.record(recorder.print(read_prompt(now, operation)), {}, before.get());
   const PromptDivergence found = compare(*after, *before);
   // Parts that records share are compared like those that they do not.
-  EXPECT_EQ(compare(*recorder.record(read_prompt(now, operation), {}, {}, nullptr), *before),
-            found);
+  EXPECT_EQ(
+      compare(*recorder.record(recorder.print(read_prompt(now, operation)), {}, nullptr), *before),
+      found);
   return found;
 }
 

@@ -86,6 +86,21 @@ std::uint64_t PrintKey::print(std::string_view text) const {
   return state.finish();
 }
 
+std::uint64_t PrintKey::print_short(std::uint64_t begin, std::uint64_t rest,
+                                    std::size_t size) const {
+  SipState state(low_, high_);
+  state.add(begin);
+  state.add(rest | (static_cast<std::uint64_t>(size) << 56U));
+  return state.finish();
+}
+
+std::uint64_t PrintKey::print_word(std::string_view word) const {
+  const std::size_t size = word.size();
+  if (size > kShortWord) return print(word);
+  if (size < 8) return print_short(tail_of(word), 0, size);
+  return print_short(word_at(word.data()), tail_of(word), size);
+}
+
 std::uint64_t PrintKey::print(std::uint64_t one, std::uint64_t other) const {
   SipState state(low_, ~high_);
   state.add(one);

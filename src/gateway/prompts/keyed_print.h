@@ -2,12 +2,16 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "afterimage/secret.h"
 
 namespace afterimage {
+
+/// Bytes of a word that is hashed in one piece.
+inline constexpr std::size_t kShortWord = 15;
 
 /// A digest of a text under a secret of this process: without the key nobody can tell whether a guessed
 /// text has it. SipHash-1-3.
@@ -16,6 +20,12 @@ class PrintKey {
   explicit PrintKey(const Secret& secret);
 
   [[nodiscard]] std::uint64_t print(std::string_view text) const;
+  /// Of a word of at most 15 bytes, as two numbers: its first eight bytes and the others, the first one lowest, with
+  /// zeros behind them. Takes as long for each size: those of words cannot be foreseen.
+  [[nodiscard]] std::uint64_t print_short(std::uint64_t begin, std::uint64_t rest,
+                                          std::size_t size) const;
+  /// Of a word of any size.
+  [[nodiscard]] std::uint64_t print_word(std::string_view word) const;
   /// Of two values in order.
   [[nodiscard]] std::uint64_t print(std::uint64_t one, std::uint64_t other) const;
   /// Hides the value of a number; differences of hidden values are those of the values.

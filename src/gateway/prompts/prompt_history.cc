@@ -88,12 +88,11 @@ std::optional<PromptHistory::Seen> PromptHistory::find_by_parts(const std::strin
 
 PromptHistory::Comparison PromptHistory::compare_with_closest(const std::string& tenant,
                                                               const ApiRequest& request,
-                                                              const ContentChain& chain,
                                                               PromptOrigin origin) const {
-  auto links = link_prefixes(chain);
-  auto closest = find_by_links(tenant, links, origin);
+  PrintedPrompt prompt = recorder_.print(request);
+  const auto closest = find_by_links(tenant, prompt.links, origin);
   Comparison made;
-  made.now = recorder_.record(request, std::move(links), std::move(origin),
+  made.now = recorder_.record(std::move(prompt), std::move(origin),
                               closest.has_value() ? closest->prompt.get() : nullptr);
   const auto resembling = find_by_parts(tenant, *made.now);
   std::optional<PromptDivergence> best;

@@ -19,7 +19,6 @@
 #include "afterimage/secret.h"
 #include "afterimage/units.h"
 #include "foundation/platform/mutex.h"
-#include "gateway/prompts/content_chain.h"
 #include "gateway/prompts/print_table.h"
 #include "gateway/prompts/prompt_record.h"
 #include "gateway/prompts/prompt_report.h"
@@ -59,7 +58,6 @@ class PromptHistory {
   /// tools, else with the last of the same conversation, else with the last of the same operation.
   [[nodiscard]] Comparison compare_with_closest(const std::string& tenant,
                                                 const ApiRequest& request,
-                                                const ContentChain& chain,
                                                 PromptOrigin origin) const;
   /// The same with the prompt whose answer had this id. nullopt: none of `tenant`, or it has left.
   [[nodiscard]] std::optional<PromptReport> compare_with_response(const std::string& tenant,

@@ -27,8 +27,7 @@ struct World {
                                  const std::string& conversation = "") {
     const ApiRequest request =
         read_api_request(ApiOperation::kChat, body, ApiReader::kOtherServer).value();
-    return history.compare_with_closest(tenant, request, content_chain(request),
-                                        {.conversation = conversation});
+    return history.compare_with_closest(tenant, request, {.conversation = conversation});
   }
   PromptHistory::Shared add(const std::string& tenant, const std::string& body,
                             const std::string& conversation = "") {

@@ -3,19 +3,23 @@
 #include "gateway/prompts/prompt_record.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "foundation/json/json_text.h"
 #include "foundation/media/probe.h"
+#include "gateway/prompts/content_chain.h"
 
 namespace afterimage {
 namespace {
 
 constexpr std::size_t kPointers = 2 * sizeof(void*);
 constexpr std::size_t kUsualWord = 6;  // bytes, with a space
+
+std::string_view bytes_of(const ContentDigest& digest) {
+  return {reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size()};
+}
 
 /// As JSON whose members have an order, so that two ways to write the same are one.
 void append_sorted(std::string& out, const JsonValue& value) {
@@ -91,11 +95,79 @@ std::string_view name_of_tool(std::string_view json) {
   return name.substr(0, name.find('"'));
 }
 
-std::uint64_t prefix_of(const ChainKey& key) {
-  std::uint64_t prefix = 0;
-  std::memcpy(&prefix, key.bytes.data(), sizeof prefix);
-  return prefix;
+/// What tells a media item from others, as digests.
+struct MediaPrint {
+  std::uint64_t name = 0;
+  std::uint64_t options = 0;
+  std::uint64_t digest = 0;
+};
+MediaPrint print_of(const ApiMedia& media, const PrintKey& key) {
+  MediaPrint print;
+  const std::string_view address(media.address);
+  const bool has_content = media.digest.has_value();
+  print.name = has_content ? key.print(bytes_of(*media.digest))
+                           : key.print(address.substr(0, address.find('?')));
+  for (const auto& [name, value] : media.options) {
+    if (name == "mime") continue;  // the engine sees decoded pixels
+    print.options = key.print(print.options, key.print(key.print(name), key.print(value)));
+  }
+  print.digest =
+      key.print(key.print(print.name, print.options), has_content ? 1 : key.print(address));
+  return print;
 }
+
+/// Prints the pieces of a prompt and, on the way, everything up to each place.
+class Printing {
+ public:
+  Printing(const PrintKey& key, PrintedPrompt& out) : key_(key), out_(out) {}
+
+  void add(const PartPiece& piece) {
+    const auto head = (static_cast<std::uint64_t>(piece.part.kind) << 8U) |
+                      static_cast<std::uint64_t>(piece.kind);
+    mix(head);
+    switch (piece.kind) {
+      case PartPiece::Kind::kName:
+        out_.prints.push_back(key_.print(piece.text));
+        return mix(out_.prints.back());
+      case PartPiece::Kind::kMedia:
+        out_.prints.push_back(print_of(*piece.media, key_).digest);
+        mix(out_.prints.back());
+        return out_.links.push_back(state_);
+      case PartPiece::Kind::kFields:
+      case PartPiece::Kind::kText:
+        out_.prints.push_back(add_text(piece.text));
+    }
+  }
+  void mix(std::uint64_t print) { state_ = key_.print(state_, print); }
+
+ private:
+  /// Each byte is hashed once, for the text's own digest and for the links in it.
+  std::uint64_t add_text(std::string_view text) {
+    std::uint64_t whole = text.size();
+    while (!text.empty()) {
+      const std::string_view block = text.substr(0, kBlock);
+      text.remove_prefix(block.size());
+      const std::uint64_t print = key_.print(block);
+      whole = key_.print(whole, print);
+      mix(print);
+      unlinked_ += block.size();
+      offset_ += block.size();
+      if (text.empty() || unlinked_ >= link_bytes(offset_ - unlinked_)) link();
+    }
+    return whole;
+  }
+  void link() {
+    out_.links.push_back(state_);
+    unlinked_ = 0;
+  }
+
+  static constexpr std::size_t kBlock = 256;
+  const PrintKey& key_;
+  PrintedPrompt& out_;
+  std::uint64_t state_ = 0;
+  std::size_t offset_ = 0;    // of text
+  std::size_t unlinked_ = 0;  // bytes since the last link
+};
 
 /// The parts of an earlier prompt. In the next turn of a conversation they stand where they stood, so that
 /// a table is made only once one does not.
@@ -139,7 +211,7 @@ class Recording {
     parts_.reserve(pieces / 2 + 1);  // most have a name and a text
   }
 
-  void add(const PartPiece& piece) {
+  void add(const PartPiece& piece, std::uint64_t print) {
     const bool is_media = piece.kind == PartPiece::Kind::kMedia;
     const bool begins = piece.kind == PartPiece::Kind::kName ||
                         (piece.part.kind == PartKind::kTools && piece.part != part_.place);
@@ -147,14 +219,14 @@ class Recording {
     if (is_media) return add_media(piece);
     switch (piece.kind) {
       case PartPiece::Kind::kName:
-        part_.others = key_.print(part_.others, key_.print(piece.text));
+        part_.others = key_.print(part_.others, print);
         break;
       case PartPiece::Kind::kFields:
         part_.bytes += static_cast<std::uint32_t>(piece.text.size());
         add_fields(piece.text);
         break;
       case PartPiece::Kind::kText:
-        add_text(piece.text);
+        add_text(piece.text, print);
         break;
       case PartPiece::Kind::kMedia:
         break;
@@ -175,10 +247,10 @@ class Recording {
     open_ = true;
   }
 
-  void add_text(std::string_view text) {
+  void add_text(std::string_view text, std::uint64_t print) {
     part_.bytes += static_cast<std::uint32_t>(text.size());
     part_.text_bytes += static_cast<std::uint32_t>(text.size());
-    part_.text = key_.print(part_.text, key_.print(text));
+    part_.text = key_.print(part_.text, print);
     if (part_.place.kind == PartKind::kTools) part_.name = key_.print(name_of_tool(text));
     texts_.push_back(text);
   }
@@ -210,20 +282,13 @@ class Recording {
     part_.media += 1;
     part_.text = key_.print(part_.text, 0);
     const ApiMedia& media = *piece.media;
-    PartRecord item{.place = piece.part, .bytes = kMediaBytes};
-    item.has_content = media.digest.has_value();
-    const std::string_view address(media.address);
-    item.name =
-        item.has_content
-            ? key_.print(std::string_view(reinterpret_cast<const char*>(media.digest->bytes.data()),
-                                          media.digest->bytes.size()))
-            : key_.print(address.substr(0, address.find('?')));
-    for (const auto& [name, value] : media.options) {
-      if (name == "mime") continue;
-      item.options = key_.print(item.options, key_.print(key_.print(name), key_.print(value)));
-    }
-    item.digest =
-        key_.print(key_.print(item.name, item.options), item.has_content ? 1 : key_.print(address));
+    const MediaPrint print = print_of(media, key_);
+    PartRecord item{.place = piece.part,
+                    .digest = print.digest,
+                    .bytes = kMediaBytes,
+                    .name = print.name,
+                    .options = print.options,
+                    .has_content = media.digest.has_value()};
     // Behind its message, which has not ended yet.
     const std::size_t place = parts_.size() + 1 + waiting_.size();
     if (auto known = known_.find(item.digest, place); known != nullptr) {
@@ -298,23 +363,26 @@ Bytes PromptRecord::own_size() const {
                parts.capacity() * sizeof(parts[0]) + links.capacity() * sizeof(links[0]));
 }
 
-std::vector<std::uint64_t> link_prefixes(const ContentChain& chain) {
-  std::vector<std::uint64_t> prefixes;
-  prefixes.reserve(chain.links.size());
-  for (const ChainLink& link : chain.links) prefixes.push_back(prefix_of(link.key));
-  return prefixes;
+PrintedPrompt PromptRecorder::print(const ApiRequest& request) const {
+  PrintedPrompt printed{.pieces = prompt_pieces(request), .prints = {}, .links = {}};
+  printed.prints.reserve(printed.pieces.size());
+  printed.links.reserve(printed.pieces.size());
+  Printing printing(key_, printed);
+  printing.mix(static_cast<std::uint64_t>(request.operation));
+  for (const PartPiece& piece : printed.pieces) printing.add(piece);
+  return printed;
 }
 
-std::shared_ptr<const PromptRecord> PromptRecorder::record(const ApiRequest& request,
-                                                           std::vector<std::uint64_t> links,
+std::shared_ptr<const PromptRecord> PromptRecorder::record(PrintedPrompt prompt,
                                                            PromptOrigin origin,
                                                            const PromptRecord* earlier) const {
-  const std::vector<PartPiece> pieces = prompt_pieces(request);
-  Recording recording(key_, earlier, pieces.size());
-  for (const PartPiece& piece : pieces) recording.add(piece);
+  Recording recording(key_, earlier, prompt.pieces.size());
+  for (std::size_t i = 0; i < prompt.pieces.size(); ++i) {
+    recording.add(prompt.pieces[i], prompt.prints[i]);
+  }
   auto record = std::make_shared<PromptRecord>();
   record->origin = std::move(origin);
-  record->links = std::move(links);
+  record->links.assign(prompt.links.begin(), prompt.links.end());
   recording.finish(*record);
   return record;
 }

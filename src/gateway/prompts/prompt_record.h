@@ -11,7 +11,6 @@
 #include "afterimage/secret.h"
 #include "afterimage/units.h"
 #include "gateway/openai/request.h"
-#include "gateway/prompts/content_chain.h"
 #include "gateway/prompts/keyed_print.h"
 #include "gateway/prompts/prompt_parts.h"
 #include "gateway/prompts/word_prints.h"
@@ -58,15 +57,21 @@ struct PromptOrigin {
 struct PromptRecord {
   PromptOrigin origin;
   std::vector<std::shared_ptr<const PartRecord>> parts;  // in the prompt's order
-  std::vector<std::uint64_t> links;                      // the first bytes of its chain's keys
+  std::vector<std::uint64_t> links;                      // as of PrintedPrompt
   std::uint64_t bytes = 0;                               // of all parts
 
   /// Of the record without its parts, which other records may share.
   [[nodiscard]] Bytes own_size() const;
 };
 
-/// The first bytes of the keys of a chain: enough to find a record by.
-[[nodiscard]] std::vector<std::uint64_t> link_prefixes(const ContentChain& chain);
+/// The pieces of a prompt with their digests.
+struct PrintedPrompt {
+  std::vector<PartPiece> pieces;      // refer to the request
+  std::vector<std::uint64_t> prints;  // of each piece
+  /// Each of everything of the prompt up to one place, where a ContentChain has a link: two prompts with the same
+  /// one begin with the same content. A record is found by them.
+  std::vector<std::uint64_t> links;
+};
 
 /// Makes records that can be compared with each other.
 /// Threads  Any.
@@ -75,10 +80,11 @@ class PromptRecorder {
   /// `secret`: of this process.
   explicit PromptRecorder(const Secret& secret) : key_(secret) {}
 
-  /// `links`: of its chain. `earlier`: whose equal parts the record shares, which saves time and memory; nullptr: none.
-  /// Cost     Each byte of the text is hashed once; the words of parts that are not shared a second time.
-  [[nodiscard]] std::shared_ptr<const PromptRecord> record(const ApiRequest& request,
-                                                           std::vector<std::uint64_t> links,
+  /// Cost     Each byte of the text is hashed once.
+  [[nodiscard]] PrintedPrompt print(const ApiRequest& request) const;
+  /// `earlier`: whose equal parts the record shares, which saves time and memory; nullptr: none.
+  /// Cost     The words of parts that are not shared are hashed.
+  [[nodiscard]] std::shared_ptr<const PromptRecord> record(PrintedPrompt prompt,
                                                            PromptOrigin origin,
                                                            const PromptRecord* earlier) const;
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
+#include <cstring>
 
 #include "foundation/text/ascii.h"
 
@@ -144,20 +146,58 @@ class ShortWords {
   std::array<std::uint64_t, size> packed_{};
 };
 
+constexpr auto kCalendarNames = std::to_array<std::string_view>(
+    {"january",   "february", "march",     "april",    "may",    "june",     "july",   "august",
+     "september", "october",  "november",  "december", "jan",    "feb",      "mar",    "apr",
+     "jun",       "jul",      "aug",       "sep",      "sept",   "oct",      "nov",    "dec",
+     "monday",    "tuesday",  "wednesday", "thursday", "friday", "saturday", "sunday", "mon",
+     "tue",       "wed",      "thu",       "fri",      "sat",    "sun"});
+constexpr auto kClockNames = std::to_array<std::string_view>(
+    {"am", "pm", "utc", "gmt", "cet", "cest", "est", "edt", "pst", "pdt"});
+
 bool is_calendar(std::string_view word) {
-  static constexpr ShortWords kWords(std::to_array<std::string_view>(
-      {"january",   "february", "march",     "april",    "may",    "june",     "july",   "august",
-       "september", "october",  "november",  "december", "jan",    "feb",      "mar",    "apr",
-       "jun",       "jul",      "aug",       "sep",      "sept",   "oct",      "nov",    "dec",
-       "monday",    "tuesday",  "wednesday", "thursday", "friday", "saturday", "sunday", "mon",
-       "tue",       "wed",      "thu",       "fri",      "sat",    "sun"}));
+  static constexpr ShortWords kWords(kCalendarNames);
   return is_foreign(word[0]) ? word == "年" || word == "月" || word == "日" : kWords.contains(word);
 }
 bool is_clock(std::string_view word) {
-  static constexpr ShortWords kWords(std::to_array<std::string_view>(
-      {"am", "pm", "utc", "gmt", "cet", "cest", "est", "edt", "pst", "pdt"}));
+  static constexpr ShortWords kWords(kClockNames);
   return kWords.contains(word);
 }
+
+constexpr std::uint64_t kEachByte = 0x0101010101010101U;
+
+/// The first eight bytes of a word of letters, the first one lowest, in lower case; zeros behind a shorter one.
+constexpr std::uint64_t lower_letters(std::string_view word) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < std::min<std::size_t>(word.size(), 8); ++i) {
+    value |= std::uint64_t{static_cast<unsigned char>(word[i]) | 0x20U} << (8 * i);
+  }
+  return value;
+}
+
+/// Letters that no name of the calendar or the clock begins with are text: one look, which is right for most words.
+class NamesBegin {
+ public:
+  consteval NamesBegin() {
+    for (const std::string_view name : kCalendarNames) add(name);
+    for (const std::string_view name : kClockNames) add(name);
+  }
+  [[nodiscard]] bool may_contain(std::uint64_t letters) const {
+    const std::uint64_t place = place_of(letters);
+    return ((bits_[place / 64] >> (place % 64)) & 1U) != 0;
+  }
+
+ private:
+  static constexpr std::uint64_t place_of(std::uint64_t letters) {
+    return (letters * 0x9E3779B97F4A7C15U) >> 52U;
+  }
+  constexpr void add(std::string_view name) {
+    const std::uint64_t place = place_of(lower_letters(name));
+    bits_[place / 64] |= std::uint64_t{1} << (place % 64);
+  }
+
+  std::array<std::uint64_t, 64> bits_{};
+};
 
 bool is_uuid(std::string_view word) {
   if (word.size() != 36) return false;
@@ -259,6 +299,58 @@ ScannedWord scan_word(std::string_view text) {
   return word;
 }
 
+std::uint64_t load_bytes(const char* from) {
+  std::uint64_t bytes = 0;
+  std::memcpy(&bytes, from, sizeof bytes);
+  return bytes;
+}
+
+/// The highest bit of each byte that is an ASCII letter.
+constexpr std::uint64_t letters_in(std::uint64_t bytes) {
+  const std::uint64_t lower = (bytes | (0x20U * kEachByte)) & (0x7FU * kEachByte);
+  const std::uint64_t from_a = lower + ((0x80U - 'a') * kEachByte);
+  const std::uint64_t behind_z = lower + ((0x7FU - 'z') * kEachByte);
+  return from_a & ~behind_z & ~bytes & (0x80U * kEachByte);
+}
+
+/// The first `count` of eight bytes; at most 8.
+constexpr std::uint64_t first_bytes(std::uint64_t bytes, std::size_t count) {
+  return count >= 8 ? bytes : bytes & ((std::uint64_t{1} << (8 * count)) - 1);
+}
+
+/// A word of up to 15 letters before one space and another word, as most are.
+class PlainWord {
+ public:
+  /// Of a text that has kRead bytes.
+  explicit PlainWord(const char* text) : begin_(load_bytes(text)), rest_(load_bytes(text + 8)) {
+    const auto in_begin = static_cast<std::size_t>(std::countr_one(letters_in(begin_) | kLow)) / 8;
+    const auto in_rest = static_cast<std::size_t>(std::countr_one(letters_in(rest_) | kLow)) / 8;
+    size_ = in_begin + (in_begin == 8 ? in_rest : 0);
+    is_plain_ = size_ - 1 < kShortWord && text[size_] == ' ' &&
+                (class_of(text[size_ + 1]) & (kWord | kForeign)) != 0;
+  }
+  static constexpr std::size_t kRead = kShortWord + 2;
+
+  explicit operator bool() const { return is_plain_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] std::uint64_t print(const PrintKey& key) const {
+    return key.print_short(first_bytes(begin_, size_),
+                           first_bytes(rest_, size_ < 8 ? 0 : size_ - 8), size_);
+  }
+  [[nodiscard]] bool may_be_a_name() const {
+    static constexpr NamesBegin kNames;
+    return kNames.may_contain(first_bytes(begin_ | (0x20U * kEachByte), size_));
+  }
+
+ private:
+  static constexpr std::uint64_t kLow = 0x7FU * kEachByte;
+
+  std::uint64_t begin_;
+  std::uint64_t rest_;
+  std::size_t size_ = 0;
+  bool is_plain_ = false;
+};
+
 std::size_t gap_length(std::string_view text, std::size_t most) {
   most = std::min(text.size(), most);
   std::size_t end = 0;
@@ -281,10 +373,20 @@ std::uint16_t hidden_word(std::string_view word, const ScannedWord& read, std::u
 void append_words(std::vector<WordPrint>& out, std::string_view text, const PrintKey& key) {
   text = text.substr(0, kPrintedBytes);
   while (!text.empty()) {
+    if (text.size() >= PlainWord::kRead) {
+      if (const PlainWord plain(text.data()); plain && !plain.may_be_a_name()) {
+        const std::uint64_t print = plain.print(key);
+        out.push_back({.digest = static_cast<std::uint32_t>(print >> 32U),
+                       .word = static_cast<std::uint16_t>(print),
+                       .length = static_cast<std::uint8_t>(plain.size() + 1)});
+        text.remove_prefix(plain.size() + 1);
+        continue;
+      }
+    }
     const ScannedWord read = scan_word(text);
     const std::string_view word = text.substr(0, read.size);
     const std::size_t gap = gap_length(text.substr(read.size), kLongestPrint - read.size);
-    const std::uint64_t print = key.print(word);
+    const std::uint64_t print = key.print_word(word);
     // Most words stand before one space.
     const bool is_spaced = gap == 1 && text[read.size] == ' ';
     const std::uint64_t all =

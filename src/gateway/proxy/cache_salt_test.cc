@@ -69,23 +69,6 @@ TEST(CacheSalt, TenantsAndTheirClientsSaltsStayApart) {
   EXPECT_EQ(salts.size(), 16U);
 }
 
-TEST(CacheSalt, ServersAreKnownByTheOwnerOfTheirModels) {
-  const struct {
-    const char* body;
-    std::optional<bool> expected;
-  } kCases[] = {
-      {R"({"object":"list","data":[{"id":"m","owned_by":"vllm"}]})", true},
-      {R"({"data":[{"id":"m","owned_by":"sglang"}]})", true},
-      {R"({"data":[{"id":"m","owned_by":"llamacpp"}]})", false},
-      {R"({"data":[{"id":"m","owned_by":"openai"},{"id":"n"}]})", false},
-      {R"({"data":[]})", false},
-      {R"({"models":[]})", std::nullopt},
-      {"<html>", std::nullopt},
-  };
-  for (const auto& c : kCases)
-    EXPECT_EQ(lists_models_of_salted_caches(c.body), c.expected) << c.body;
-}
-
 /// A model server that shares what it has computed of a prompt between requests with the same salt,
 /// and says in the usage how much it reused.
 class SaltedModel {

@@ -29,13 +29,13 @@ PromptServer server_of(const SharedResponse& response, const Gateway& gateway) {
 
 bool PromptComparing::applies() const {
   return gateway_.prompts().is_enabled() && asked_.api != nullptr &&
-         asked_.api->operation != ApiOperation::kEmbedding;
+         generates_text(asked_.api->operation);
 }
 
 void PromptComparing::compare_locked() {
   if (made_.has_value()) return;
   made_ = gateway_.prompts().compare_with_closest(
-      asked_.tenant.id, *asked_.api, *asked_.chain->get(),
+      asked_.tenant.id, *asked_.api,
       {.operation = asked_.api->operation, .conversation = conversation_of(asked_)});
   PromptReport& report = made_->report;
   report = gateway_.template_order().in_order(std::move(report), asked_.api->model);

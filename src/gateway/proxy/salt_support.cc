@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "foundation/json/json_text.h"
+#include "gateway/model_server/model_server.h"
 
 namespace afterimage {
 namespace {
@@ -13,18 +13,13 @@ namespace {
 constexpr std::size_t kMostBytes = std::size_t{4} << 20U;  // of a list
 constexpr Duration kTimeout = std::chrono::seconds(5);
 
-}  // namespace
-
-std::optional<bool> lists_models_of_salted_caches(std::string_view body) {
-  JsonReader reader;
-  const auto root = reader.read(body);
-  if (!root.has_value() || !(*root)["data"].is(JsonKind::kArray)) return std::nullopt;
-  for (const JsonValue model : (*root)["data"]) {
-    const std::string_view owner = model["owned_by"].text();
-    if (owner == "vllm" || owner == "sglang") return true;
-  }
-  return false;
+std::optional<bool> takes_salt(std::string_view models) {
+  const auto list = read_model_list(models);
+  if (!list.has_value()) return std::nullopt;
+  return takes_cache_salt(list->kind);
 }
+
+}  // namespace
 
 struct SaltSupport::State {
   mutable Mutex mutex;
@@ -42,7 +37,7 @@ class SaltSupport::Listener final : public HttpListener {
     is_good_ = is_good_ && body_.size() + bytes.size() <= kMostBytes;
     if (is_good_) body_ += bytes;
   }
-  void on_end() override { end(is_good_ ? lists_models_of_salted_caches(body_) : std::nullopt); }
+  void on_end() override { end(is_good_ ? takes_salt(body_) : std::nullopt); }
   void on_error(const Error& /*error*/) override { end(std::nullopt); }
 
  private:

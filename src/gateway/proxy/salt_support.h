@@ -44,7 +44,4 @@ class SaltSupport {
   const std::shared_ptr<State> state_;  // calls hold it, too
 };
 
-/// Whether a list of models is that of a server that takes a `cache_salt`; nullopt: it is no such list.
-[[nodiscard]] std::optional<bool> lists_models_of_salted_caches(std::string_view body);
-
 }  // namespace afterimage
