@@ -140,7 +140,8 @@ void drop_last_mark(Words& words) {
 
 void single_spaces(Words& words) {
   for (std::size_t i = 1; i < words.size(); ++i) {
-    if (words[i].prose && words[i - 1].prose) words[i].gap = " ";
+    // A gap that is one space stays the text's own, so that words behind each other are copied at once.
+    if (words[i].prose && words[i - 1].prose && words[i].gap.size() != 1) words[i].gap = " ";
   }
 }
 
@@ -338,8 +339,8 @@ void fold_wording(Words& words) {
 
 /// Applies `fold` until nothing changes. Each round shortens the text or rewrites a word that is
 /// not rewritten again, so there are few rounds.
-std::string folded(Words words, void (*fold)(Words&)) {
-  std::string before = joined(words.list());
+std::string folded(std::string_view text, Words words, void (*fold)(Words&)) {
+  std::string before(text);
   while (true) {
     fold(words);
     std::string after = joined(words.list());
@@ -378,10 +379,11 @@ std::optional<std::string> fold_text(std::string_view question, MatchLevel level
   if (!is_text(question)) return std::nullopt;
   auto words = words_of(question);
   if (level == MatchLevel::kCanonical) {
-    return words.has_value() ? folded(*std::move(words), fold_typing) : std::string(question);
+    return words.has_value() ? folded(question, *std::move(words), fold_typing)
+                             : std::string(question);
   }
   if (!words.has_value() || is_surely_not_english(*words)) return std::nullopt;
-  std::string near = folded(*std::move(words), [](Words& w) {
+  std::string near = folded(question, *std::move(words), [](Words& w) {
     fold_typing(w);
     fold_wording(w);
   });

@@ -46,6 +46,11 @@ consteval WordList<N> word_list(const std::string_view (&words)[N]) {
   return WordList<N>(std::to_array(words));
 }
 
+/// Words that mean something else with a capital within a sentence: Polish, polish; the US, us.
+inline constexpr auto kOtherWithACapital = word_list(
+    {"aids", "august", "bill",   "china", "go",     "ice",     "it",  "job",    "lent", "march",
+     "mark", "may",    "mobile", "nice",  "polish", "reading", "sat", "turkey", "us",   "who"});
+
 /// Words that begin a question; after them the question mark is optional.
 inline constexpr auto kQuestionOpeners = word_list(
     {"are",       "aren't",  "can",    "can't",  "could",   "couldn't", "did",    "didn't",

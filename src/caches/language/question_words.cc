@@ -143,7 +143,8 @@ std::string with_plain_apostrophes(std::string_view chunk) {
 /// `is_ascii`: the chunk has no typographic apostrophes.
 void add_word(Words& words, std::string_view gap, std::string_view chunk, bool is_ascii) {
   const std::string_view plain = is_ascii ? chunk : words.keep(with_plain_apostrophes(chunk));
-  const std::size_t size = plain.find_last_not_of(kMarks) + 1;
+  const std::size_t size =
+      is_letter(plain.back()) ? plain.size() : plain.find_last_not_of(kMarks) + 1;
   const std::string_view core = plain.substr(0, size);
   const auto joins = [](char c) { return c == '\'' || c == '-'; };
   const bool prose = size > 0 && is_letter(core.front()) && is_letter(core.back()) &&

@@ -315,6 +315,18 @@ bool names_missing(const Features& names, const Cut& text) {
                              [&](const std::string& name) { return !has(text.lower, name); });
 }
 
+/// Whether a word that a capital turns into another has one in `a`, and none at any place of `b`
+/// where its case says something.
+bool differ_by_a_capital(const Cut& a, const Cut& b) {
+  const auto is_small = [&](const std::string& word) {
+    return std::any_of(b.words.begin() + 1, b.words.end(),
+                       [&](const std::string& other) { return other == word; });
+  };
+  return b.words.size() > 1 && std::ranges::any_of(entities(a), [&](const std::string& word) {
+           return english::kOtherWithACapital.contains(word) && is_small(word);
+         });
+}
+
 /// What a text has before and after the first place of a relation.
 struct Sides {
   std::set<std::string_view> before;
@@ -370,6 +382,8 @@ bool fires(Veto veto, const Cut& a, const Cut& b) {
       return question_words(a) != question_words(b);
     case Veto::kOrder:
       return exchanged(a.lower, b.lower);
+    case Veto::kCase:
+      return differ_by_a_capital(a, b) || differ_by_a_capital(b, a);
   }
   return true;
 }
@@ -378,7 +392,7 @@ bool fires(Veto veto, const Cut& a, const Cut& b) {
 
 std::string_view to_string(Veto veto) {
   constexpr std::array<std::string_view, kVetoes.size()> kNames{
-      "number", "negation", "antonym", "entity", "symbol", "question_word", "order"};
+      "number", "negation", "antonym", "entity", "symbol", "question_word", "order", "case"};
   return kNames[static_cast<std::size_t>(veto)];
 }
 

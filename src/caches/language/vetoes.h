@@ -19,10 +19,11 @@ enum class Veto : unsigned char {
   kSymbol,        // C, C++; --max-cost, --max-heads; "quoted"
   kQuestionWord,  // who, what; how, how many
   kOrder,         // miles to kilometers, kilometers to miles; a taller than b, b taller than a
+  kCase,          // Polish, polish; US, us: words that a capital turns into others
 };
 inline constexpr std::array kVetoes{Veto::kNumber, Veto::kNegation, Veto::kAntonym,
                                     Veto::kEntity, Veto::kSymbol,   Veto::kQuestionWord,
-                                    Veto::kOrder};
+                                    Veto::kOrder,  Veto::kCase};
 /// "number", "negation", …
 std::string_view to_string(Veto veto);
 

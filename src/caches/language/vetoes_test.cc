@@ -89,6 +89,21 @@ TEST(Vetoes, QuestionWords) {
                                       {"How many move?", "How do they move?"}});
 }
 
+TEST(Vetoes, WordsThatACapitalTurnsIntoOthers) {
+  expect_vetoed(Veto::kCase, {{"Is Polish hard?", "Is polish hard?"},
+                              {"How large is the US?", "How large are us?"},
+                              {"What does the WHO say?", "What does the who say?"},
+                              {"Is it warm in May?", "Is it warm in may?"}});
+  const Pair kPairs[] = {{"What is the capital of France?", "What is the capital of france?"},
+                         {"Is Excel slow?", "is excel slow"},
+                         {"Polish is hard, is it not?", "Is Polish not hard?"},
+                         {"Is Polish hard?", "Polish"}};
+  for (const Pair& pair : kPairs) {
+    EXPECT_THAT(vetoes(pair.a, pair.b), ::testing::Not(Contains(Veto::kCase)))
+        << pair.a << " | " << pair.b;
+  }
+}
+
 TEST(Vetoes, Order) {
   expect_vetoed(
       Veto::kOrder,

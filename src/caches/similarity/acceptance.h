@@ -24,7 +24,7 @@ struct Evidence {
 
 /// Anytime-valid lower and upper confidence bounds of the probability of being right, at confidence
 /// 1 - doubt: valid at every moment, so they may be checked, and acted on, after each observation.
-/// Source   Robbins' mixture martingale: half Beta(1/2, 1/2), half probability 1; DESIGN.md.
+/// Source   Robbins' mixture martingale: probability 1, Beta(1/2, 1/2), Beta(100, 1/2); DESIGN.md.
 [[nodiscard]] double at_least(const Evidence& evidence, double doubt);
 [[nodiscard]] double at_most(const Evidence& evidence, double doubt);
 
@@ -71,6 +71,8 @@ class EvidenceTable {
   void subtract(const EvidenceTable& less);
   /// Of all kinds.
   [[nodiscard]] Evidence total() const;
+  /// Of all kinds of matches about media, or of all others.
+  [[nodiscard]] Evidence total(bool about_media) const;
   /// Sets the right counts to 0; wrong counts stay.
   void forget_right();
   bool operator==(const EvidenceTable&) const = default;
@@ -91,6 +93,9 @@ struct Judgement {
 struct AcceptanceOptions {
   double error_budget = 0.01;  // allowed share of wrong answers among the served
   double doubt = 0.05;         // probability that a bound is wrong
+  /// Evidence of all kinds of differences counts together: for matches that a verifier accepted,
+  /// which read both questions.
+  bool kinds_together = false;
 };
 
 /// Decides whether a similar question's answer may be served: only if the lower bound on being
@@ -98,6 +103,7 @@ struct AcceptanceOptions {
 ///
 /// - An entry that was wrong once is judged by its own evidence only.
 /// - A scope whose upper bound is below 1 - error_budget serves nothing.
+/// - With kinds_together, a kind whose upper bound is below it is judged by its own evidence only.
 ///
 /// Threads  Not thread-safe.
 /// Cost     Some dozens of logarithms.

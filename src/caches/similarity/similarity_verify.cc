@@ -22,7 +22,8 @@ std::string SimilarityLevel::verified_by() const {
 
 bool SimilarityLevel::forbids(const std::vector<Veto>& vetoes) const {
   const bool overruled = options_.verifier != nullptr && options_.verifier_overrules_vetoes;
-  return !vetoes.empty() && !overruled;
+  // Many models read no case at all.
+  return overruled ? std::ranges::find(vetoes, Veto::kCase) != vetoes.end() : !vetoes.empty();
 }
 
 std::optional<std::size_t> SimilarityLevel::choose(const Question& question,

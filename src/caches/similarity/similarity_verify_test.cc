@@ -162,6 +162,14 @@ TEST_F(Verified, AVetoMayBeOverruled) {
   EXPECT_EQ(suspects.size(), 1U) << "what can be served can be suspected";
 }
 
+TEST_F(Verified, ItDoesNotOverruleACaseThatItMayNotRead) {
+  open(SimilarityMode::kThreshold, /*overrules_vetoes=*/true);
+  put("Is it hard to learn Polish?", "red");
+  verifier.score_of["Is it hard to learn Polish?"] = 1.0F;
+  EXPECT_TRUE(find("Is it not hard to learn Polish?").answer.has_value());
+  EXPECT_FALSE(find("Is it hard to learn polish?").answer.has_value());
+}
+
 TEST_F(Verified, WithoutAVerifierNothingOverrulesAVeto) {
   SimilarityOptions options;
   options.layers = {{.name = "text", .dimensions = kDimensions, .threshold = 0.5F}};
@@ -216,6 +224,25 @@ TEST_F(Verified, EvidenceStillDecides) {
   EXPECT_EQ(find(kNew).verdict, Verdict::kServed);
   verifier.score_of[kAsked] = 0.1F;
   EXPECT_EQ(find(kNew).verdict, Verdict::kMissed) << "evidence does not overrule it";
+}
+
+TEST_F(Verified, EvidenceOfOtherWordingsCounts) {
+  open(SimilarityMode::kLearned);
+  put(kAsked, "red");
+  verifier.score_of[kAsked] = 1.0F;
+  const auto change_of = [](const SimilarityLookup& found) {
+    return found.proposals[*found.judged].change;
+  };
+  const SimilarityLookup same_words = find(kNew);
+  for (int i = 0; i < 20; ++i) {
+    level->learn(Question(scope(1), kNew), same_words, answer("red"));
+  }
+  put("What is the color of the lamp?", "blue");
+  verifier.score_of["What is the color of the lamp?"] = 1.0F;
+  verifier.score_of[kAsked] = 0.0F;
+  const SimilarityLookup found = find("What is the color of the old lamp?");
+  EXPECT_NE(change_of(found), change_of(same_words));
+  EXPECT_EQ(found.verdict, Verdict::kServed) << "of a candidate without evidence of its own";
 }
 
 TEST_F(Verified, InWatchModeAcceptedMatchesAreEvidence) {

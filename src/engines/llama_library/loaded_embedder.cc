@@ -33,7 +33,7 @@ Result<std::unique_ptr<LoadedEmbedder>> LoadedEmbedder::open(const std::string& 
 
 Result<std::vector<float>> LoadedEmbedder::embed(std::string_view text) {
   AFI_TRY(std::vector<llama_token> tokens, encoder_->tokens_of(text, /*special=*/true));
-  if (tokens.empty()) return std::vector<float>(dimensions());
+  if (tokens.empty() || !encoder_->knows(tokens)) return std::vector<float>(dimensions());
   if (tokens.size() > encoder_->most) {
     const llama_token last = tokens.back();  // that ends every text
     tokens.resize(encoder_->most);

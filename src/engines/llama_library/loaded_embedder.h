@@ -17,7 +17,8 @@ struct LoadedEncoder;
 
 /// A model of libllama that makes vectors of texts: BERT's family, such as MiniLM, BGE and E5.
 ///
-/// Shape    One vector of length 1 for each text, pooled as the model's file says. Of a text longer
+/// Shape    One vector of length 1 for each text, pooled as the model's file says; a zero vector, which
+///          is like no other, for a text with a word that the model has no token for. Of a text longer
 ///          than the model's context only the beginning counts, as in the libraries that the models
 ///          come from. Each text is computed alone, so a vector depends on nothing else.
 /// Errors   kNotFound, kCorruption: no model; kUnsupported: it makes no vectors; kInvalidArgument: see

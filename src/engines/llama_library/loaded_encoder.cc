@@ -68,6 +68,12 @@ Result<std::vector<llama_token>> LoadedEncoder::tokens_of(std::string_view text,
   return tokens;
 }
 
+bool LoadedEncoder::knows(std::span<const llama_token> tokens) const {
+  return std::ranges::none_of(tokens, [&](llama_token token) {
+    return (llama_vocab_get_attr(vocabulary, token) & LLAMA_TOKEN_ATTR_UNKNOWN) != 0;
+  });
+}
+
 Result<std::vector<float>> LoadedEncoder::run(std::vector<llama_token> tokens, std::size_t count) {
   const std::scoped_lock lock(computing);
   clear_library_log();

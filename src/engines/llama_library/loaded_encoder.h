@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,9 @@ struct LoadedEncoder {
   /// `special`: with the tokens that begin and end a text. kInvalidArgument: see check_runs().
   [[nodiscard]] Result<std::vector<llama_token>> tokens_of(std::string_view text,
                                                            bool special) const;
+  /// Whether the model has a token for each part of the text. What it lacks is one and the same token,
+  /// whatever was written.
+  [[nodiscard]] bool knows(std::span<const llama_token> tokens) const;
   /// The first `count` numbers that the model gives to these tokens, of which there are at least one
   /// and at most `most`. kUnavailable: the library failed. Waits for other calls.
   [[nodiscard]] Result<std::vector<float>> run(std::vector<llama_token> tokens, std::size_t count);

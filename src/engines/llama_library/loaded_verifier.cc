@@ -3,6 +3,7 @@
 #include "engines/llama_library/loaded_verifier.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "engines/llama_library/loaded_encoder.h"
@@ -37,6 +38,9 @@ Result<float> LoadedVerifier::score(std::string_view query, std::string_view doc
   if (llama_vocab_get_add_bos(vocabulary)) tokens.push_back(llama_vocab_bos(vocabulary));
   AFI_TRY(const auto of_query, encoder_->tokens_of(query, /*special=*/false));
   AFI_TRY(const auto of_document, encoder_->tokens_of(document, /*special=*/false));
+  if (!encoder_->knows(of_query) || !encoder_->knows(of_document)) {
+    return std::numeric_limits<float>::lowest();
+  }
   add(tokens, of_query);
   if (llama_vocab_get_add_eos(vocabulary)) tokens.push_back(end);
   if (llama_vocab_get_add_sep(vocabulary)) tokens.push_back(llama_vocab_sep(vocabulary));

@@ -32,6 +32,7 @@ class LoadedVerifier {
 
   /// Of the file's content: see content_name().
   [[nodiscard]] const std::string& name() const;
+  /// The lowest float, if the model has no token for a word of either: it would read all such words alike.
   [[nodiscard]] Result<float> score(std::string_view query, std::string_view document);
 
  private:
