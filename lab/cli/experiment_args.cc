@@ -19,7 +19,8 @@ DataPlaces DataArgs::places() const {
 
 void add_data_flags(CLI::App& verb, DataArgs& args) {
   verb.add_option("--data,--video-frames-data", args.data,
-                  "File with the records, or its folder; nothing is downloaded")
+                  "File with the records, or its folder; nothing is downloaded\n"
+                  "(default: the images' folder, or the one above it)")
       ->type_name("PATH");
   verb.add_option("--gqa-image-dir,--video-frames-root", args.image_folder,
                   "Folder with the images; searched next: the folders in "

@@ -31,7 +31,8 @@ namespace {
 
 struct ExperimentArgs {
   DataArgs data;
-  std::string dataset = "generated";
+  std::string dataset;
+  CLI::Option* dataset_option = nullptr;
   std::string serve = "near";
   bool json = false;
   std::string write_gqa;
@@ -217,12 +218,30 @@ ExitCode run_samples(ExperimentArgs& args, World& world) {
   return fine ? ExitCode::kFine : ExitCode::kProblem;
 }
 
+/// The data set, where none is named: gqa if there are records of it, else generated questions.
+std::string default_dataset(const ExperimentArgs& args, bool has_settings, const Files& files) {
+  ExperimentSpec spec = args.spec;
+  spec.dataset = "gqa";
+  const bool wants_records = has_settings || !args.data.data.empty();
+  return wants_records && !records_of(spec, args.data.places(), files).empty() ? "gqa"
+                                                                               : "generated";
+}
+
 /// Generated questions run through the trial of match steps and traps, unless a flag is given that
 /// only the sample-by-sample experiment supports.
 ExitCode run(ExperimentArgs& args, World& world) {
   if (!args.write_gqa.empty()) return write_data_set(args, world);
   const bool has_settings =
       std::ranges::any_of(args.given, [](const auto& one) { return one.first->count() > 0; });
+  if (args.dataset_option->count() == 0) {
+    args.dataset = default_dataset(args, has_settings, world.files);
+  } else if (!args.data.data.empty() &&
+             (args.dataset == "generated" || args.dataset == "synthetic")) {
+    const std::string said = fmt::format(
+        "--data names records, and the data set \"{}\" reads none: leave one of them out",
+        args.dataset);
+    return report_error("experiment", {ErrorCode::kInvalidArgument, said}, ExitCode::kUsageError);
+  }
   if (args.dataset == "generated" && !has_settings && args.mode_option->count() == 0 &&
       args.engines.wanted() == "oracle") {
     return run_generated(args, world);
@@ -409,11 +428,12 @@ void add_experiment(CLI::App& program, World& world, ExitCode& code) {
       "experiment",
       "Run questions with known answers, and traps among them, through the answer cache: count\n"
       "what each match level serves, and check that no answer is wrong");
-  verb->add_option("--dataset", args->dataset,
-                   "generated: questions about generated scenes, with known answers;\n"
-                   "gqa, llava150k, video_frames: your own files; synthetic: six fixed questions")
-      ->check(CLI::IsMember({"generated", "gqa", "llava150k", "video_frames", "synthetic"}))
-      ->capture_default_str();
+  args->dataset_option =
+      verb->add_option("--dataset", args->dataset,
+                       "generated: questions about generated scenes, with known answers;\n"
+                       "gqa, llava150k, video_frames: your own files; synthetic: six fixed "
+                       "questions\n(default: gqa if there are records of it, else generated)")
+          ->check(CLI::IsMember({"generated", "gqa", "llava150k", "video_frames", "synthetic"}));
   verb->add_option("--questions", args->data.questions, "Number of generated questions")
       ->check(CLI::Range(std::size_t{1}, std::size_t{10'000'000}))
       ->capture_default_str()

@@ -211,6 +211,45 @@ class GqaExperiment(Folder):
         self.assertEqual(report["embedding_layers"], ["prompt:384:0.82", "vision:512:0.85"])
         self.assertEqual((report["cache_hit_rate"], report["vetoes"], report["avg_latency_hit"]), (0, True, None), "numbers, not text")
 
+    def test_the_original_command_lines_run_unchanged(self):
+        """Those of its README, but for the program's name."""
+        commands = {
+            "--model facebook/opt-125m --max-samples 64 --chunk-source semantic": 64,
+            "--model Qwen/Qwen2.5-VL-7B-Instruct --max-samples 128 --chunk-source group --embedding-layer prompt:384:0.8 "
+            "--embedding-layer vision:512:0.82 --embedding-hook prompt_vision": 128,
+            "--preset internvl3.5-2b --dataset gqa --max-samples 64 --cache-mode dry-run": 64,
+        }
+        for command, samples in commands.items():
+            for root in (self.data / "images", f"{self.data}/images/", self.data):
+                done = self.with_roots("experiment", *command.split(), GQA_IMAGE_ROOT=root)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(f"Loaded {samples} prompts from gqa ({self.data}", done.stdout)
+                self.assertIn(f"Images attached: {samples} of {samples}", done.stdout)
+
+    def test_the_original_file_of_experiments_runs_unchanged(self):
+        specs = EXAMPLES / "experiments" / "readme.json"
+        command = ["sweep", "--specs", specs, "--log-file", self.folder / "sweep_logs.csv", "--samples-dir", self.folder / "sweep_samples"]
+        self.assertIn("GQA_IMAGE_ROOT", self.with_roots(*command).stdout, "what is missing")
+        done = self.with_roots(*command, "--resume", GQA_IMAGE_ROOT=self.data / "images")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with (self.folder / "sweep_logs.csv").open(newline="") as file:
+            seen = {row["experiment"]: (row["total_prompts"], row["model"]) for row in csv.DictReader(file)}
+        self.assertEqual(seen, {"opt125m-semantic": ("128", "facebook/opt-125m"), "qwen-prompts": ("64", "Qwen/Qwen2.5-VL-7B-Instruct"),
+                                "internvl35-2b": ("64", "OpenGVLab/InternVL3_5-2B-Instruct")})  # fmt: skip
+        self.assertEqual(len(list((self.folder / "sweep_samples").iterdir())), 3)
+
+    def test_data_is_never_ignored(self):
+        self.assertIn("Loaded 8 prompts from gqa", call("experiment", "--data", self.data, "--max-samples", "8").stdout)
+        for dataset in ("generated", "synthetic"):
+            done = call("experiment", "--dataset", dataset, "--data", self.data)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("leave one of them out", done.stderr)
+
+    def with_roots(self, *arguments, **roots):
+        clean = {name: value for name, value in os.environ.items() if not name.endswith("_IMAGE_ROOT")}
+        return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=240,
+                              env={**clean, **{name: str(value) for name, value in roots.items()}})
+
     def test_image_roots_come_from_the_environment(self):
         records = self.folder / "val_balanced_questions.json"
         shutil.copy(self.data / "val_balanced_questions.json", records)

@@ -59,13 +59,26 @@ bool is_unspaced(std::uint32_t point) {
 
 using Word = std::vector<std::uint32_t>;
 
+bool is_digit(std::uint32_t point) { return within(point, '0', '9'); }
+
+/// A sign before a number, or a point within one: 5 is in neither -5 nor 1.5.
+bool is_of_number(std::uint32_t point, const Word* word, std::string_view after) {
+  if (after.empty() || !is_digit(static_cast<unsigned char>(after.front()))) return false;
+  if (word == nullptr) return point == '-' || point == 0x2212;
+  return point == '.' && is_digit(word->back());
+}
+
 std::vector<Word> words_of(std::string_view text) {
   std::vector<Word> words;
   bool in_word = false;
   while (!text.empty()) {
     const auto [point, size] = code_point(text);
     text.remove_prefix(size);
-    if (in_word && (point == '+' || point == '#')) {
+    if (is_of_number(point, in_word ? &words.back() : nullptr, text)) {
+      if (!in_word) words.emplace_back();
+      words.back().push_back(point == '.' ? '.' : '-');
+      in_word = true;
+    } else if (in_word && (point == '+' || point == '#')) {
       words.back().push_back(point);
     } else if (!is_of_word(point)) {
       in_word = false;

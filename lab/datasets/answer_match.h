@@ -11,8 +11,9 @@ namespace afterimage {
 /// no reference.
 ///
 /// Words    Runs of letters and digits of any script, case-insensitive (Latin, Greek and Cyrillic),
-///          with a trailing + or # included: "no" is not in "know", nor C in C++. In scripts
-///          without spaces every character is a word.
+///          with a trailing + or # included, and a number's sign and decimals: "no" is not in
+///          "know", nor C in C++, nor 5 in -5 or 1.5. In scripts without spaces every character
+///          is a word.
 /// Threads  Any.
 /// Cost     Linear in the output, times the words of the reference.
 [[nodiscard]] std::optional<bool> answer_matches(std::string_view output,

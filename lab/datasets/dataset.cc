@@ -189,7 +189,8 @@ std::vector<std::string> shards(const std::string& folder, const std::string& st
 }
 
 constexpr const char* kNotFetched =
-    "Nothing is fetched: put the data set on this machine and pass its file or folder with --data";
+    "Nothing is fetched: put the data set on this machine and pass its file or folder with --data, "
+    "or set GQA_IMAGE_ROOT to its folder of images, beside the records";
 
 /// The files with the records: the given file, or the files with the usual names in the folder.
 Result<std::vector<std::string>> record_files(const DatasetOptions& options, std::string_view split,
@@ -323,6 +324,18 @@ Result<SplitSlice> parse_split(std::string_view text) {
   AFI_TRY_VOID(
       read_bound(text.substr(colon + 1, text.size() - colon - 2), slice.to, slice.to_is_percent));
   return slice;
+}
+
+std::string folder_with_records(const DatasetOptions& options, std::span<const std::string> folders,
+                                const Files& files) {
+  const auto split = parse_split(options.split);
+  if (!split.has_value()) return {};
+  for (const std::string& folder : folders) {
+    DatasetOptions here = options;
+    here.data = folder;
+    if (files.is_folder(folder) && record_files(here, split->name, files)) return folder;
+  }
+  return {};
 }
 
 Result<Dataset> load_dataset(const DatasetOptions& options, const Files& files) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,6 +78,10 @@ struct Dataset {
 /// Errors   kNotFound: no such file, with the names that were tried; parsing errors;
 ///          kInvalidArgument: an invalid split, or no sample left.
 Result<Dataset> load_dataset(const DatasetOptions& options, const Files& files);
+
+/// The first of the folders that has the records of these options; empty: none has.
+std::string folder_with_records(const DatasetOptions& options, std::span<const std::string> folders,
+                                const Files& files);
 
 /// Six questions in pairs about one image each, one pair per technique: equal keys; other words
 /// with keys that differ in final punctuation; equal words with unrelated keys. expected_hit names

@@ -297,7 +297,14 @@ TEST(AnswerMatch, MatchesWholeWords) {
                 {"written in C++.", "c++", true},
                 {"C# it is", "C++", false},
                 {"3 dogs", "3", true},
-                {"13 dogs", "3", false}};
+                {"13 dogs", "3", false},
+                {"It is -5.", "5", false},
+                {"It is \u22125.", "-5", true},
+                {"1.5 km", "5", false},
+                {"1.5 km", "1.5", true},
+                {"It is 5.", "5", true},
+                {"3-5 days", "5", true},
+                {"No. 5", "5", true}};
   for (const auto& c : kCases) {
     EXPECT_EQ(answer_matches(c.output, c.reference), c.expected) << c.output << "/" << c.reference;
   }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "lab/experiment/experiment_data.h"
 
+#include <filesystem>
 #include <utility>
 
 #include "afterimage/result.h"
@@ -9,6 +10,18 @@
 
 namespace afterimage {
 namespace {
+
+DatasetOptions options_of(const ExperimentSpec& spec, const DataPlaces& places) {
+  const auto kind = dataset_named(spec.dataset);
+  AFI_CHECK(kind.has_value());
+  return {.kind = *kind,
+          .config = spec.dataset_config,
+          .split = spec.split,
+          .max_samples = spec.max_samples,
+          .shuffle_seed = spec.shuffle_seed,
+          .questions = places.questions,
+          .seed = places.seed};
+}
 
 std::vector<std::string> roots_of(const DataPlaces& places, const std::string& data,
                                   const Files& files) {
@@ -22,21 +35,26 @@ std::vector<std::string> roots_of(const DataPlaces& places, const std::string& d
 
 }  // namespace
 
+std::string records_of(const ExperimentSpec& spec, const DataPlaces& places, const Files& files) {
+  if (!spec.data.empty()) return spec.data;
+  if (!places.data.empty()) return places.data;
+  const DatasetOptions options = options_of(spec, places);
+  if (options.kind == DatasetKind::kSynthetic || options.kind == DatasetKind::kGenerated) return {};
+  std::vector<std::string> folders;
+  for (const std::string& root : places.image_roots) {
+    folders.push_back(root);
+    const std::filesystem::path images(root.substr(0, root.find_last_not_of('/') + 1));
+    folders.push_back(images.has_parent_path() ? images.parent_path().string() : ".");
+  }
+  return folder_with_records(options, folders, files);
+}
+
 Result<ExperimentData> load_experiment_data(const ExperimentSpec& spec, const DataPlaces& places,
                                             const Files& files) {
-  const auto kind = dataset_named(spec.dataset);
-  AFI_CHECK(kind.has_value());
-  const std::string& data = spec.data.empty() ? places.data : spec.data;
-  AFI_TRY(Dataset dataset, load_dataset({.kind = *kind,
-                                         .data = data,
-                                         .config = spec.dataset_config,
-                                         .split = spec.split,
-                                         .max_samples = spec.max_samples,
-                                         .shuffle_seed = spec.shuffle_seed,
-                                         .questions = places.questions,
-                                         .seed = places.seed},
-                                        files));
-  ImageRoots roots(roots_of(places, data, files), files);
+  DatasetOptions options = options_of(spec, places);
+  options.data = records_of(spec, places, files);
+  AFI_TRY(Dataset dataset, load_dataset(options, files));
+  ImageRoots roots(roots_of(places, options.data, files), files);
   const AttachedImages images = attach_images(dataset.samples, roots);
   std::string hash = data_hash(dataset.samples);
   return ExperimentData{.dataset = std::move(dataset),

@@ -31,6 +31,10 @@ struct ExperimentData {
   std::string hash;
 };
 
+/// The file or folder with the records of a spec: the spec's own, that of the places, or the first
+/// folder with such records among those of the images and those above them. Empty: there is none.
+std::string records_of(const ExperimentSpec& spec, const DataPlaces& places, const Files& files);
+
 /// Reads the samples of a spec and searches their images below the roots, then in the folder
 /// "images" beside the records, then beside the records.
 ///
