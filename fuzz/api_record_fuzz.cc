@@ -66,6 +66,12 @@ void check_stream(ApiOperation operation, std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   check_record(bytes);
+  for (const char* type : {"audio/mpeg", "application/json"}) {
+    const auto kept = ApiRecord::of_response(ApiOperation::kSpeech, type, bytes);
+    if (!kept.has_value()) continue;
+    AFI_CHECK(kept->body(kStamp) == bytes && kept->content_type() == type);
+    check_record(kept->serialize());
+  }
   for (const auto operation :
        {ApiOperation::kChat, ApiOperation::kCompletion, ApiOperation::kEmbedding}) {
     check_stream(operation, bytes);

@@ -18,6 +18,7 @@
 #include "cli/verbs.h"
 #include "foundation/http/client.h"
 #include "foundation/platform/environment.h"
+#include "foundation/text/data_url.h"
 
 namespace afterimage {
 namespace {
@@ -150,12 +151,14 @@ ExitCode explain_recorded(const AdminArgs& args, const World& world) {
   const auto bytes = world.files.read(args.file, kMaxRequest);
   if (!bytes.has_value()) return report_error("admin", bytes.error(), ExitCode::kUsageError);
   const std::string body(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  const bool is_form = body.starts_with("--");  // the first boundary of multipart/form-data
   const AdminJson read = AdminJson::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (!read.is_object()) {
-    return report_error("admin",
-                        {ErrorCode::kInvalidArgument,
-                         args.file + " is not a JSON object: give the body of one request"},
-                        ExitCode::kUsageError);
+  if (!read.is_object() && !is_form) {
+    return report_error(
+        "admin",
+        {ErrorCode::kInvalidArgument,
+         args.file + " is neither a JSON object nor a form: give the body of one request"},
+        ExitCode::kUsageError);
   }
   AdminJson headers = AdminJson::object();
   for (const std::string& header : args.headers) {
@@ -163,9 +166,11 @@ ExitCode explain_recorded(const AdminArgs& args, const World& world) {
     const std::size_t value = header.find_first_not_of(' ', colon + 1);
     headers[header.substr(0, colon)] = value == std::string::npos ? "" : header.substr(value);
   }
-  return call_with(args, "/admin/api/explain",
-                   AdminJson{{"operation", args.operation}, {"headers", headers}}.dump().insert(
-                       1, "\"body\":" + body + ","));
+  const std::string given =
+      is_form ? "\"body_base64\":\"" + encode_base64(*bytes) + "\"," : "\"body\":" + body + ",";
+  return call_with(
+      args, "/admin/api/explain",
+      AdminJson{{"operation", args.operation}, {"headers", headers}}.dump().insert(1, given));
 }
 
 using AdminCall = std::function<ExitCode()>;
@@ -240,13 +245,16 @@ void add_explain_recorded(CLI::App& verb, World& world, ExitCode& code,
                            "Say what would become of a recorded request, and where its prompt\n"
                            "differs from the closest earlier one; it is not sent to the model",
                            [args, &world] { return explain_recorded(*args, world); });
-  sub->add_option("file", args->file, "The body of the request, as JSON")
+  sub->add_option("file", args->file,
+                  "The body of the request: JSON, or a form, whose Content-Type is a --header")
       ->required()
       ->type_name("FILE");
   sub->add_option("--operation", args->operation,
                   "What is requested; messages and responses are other APIs' chats")
       ->capture_default_str()
-      ->check(CLI::IsMember({"chat", "completion", "embedding", "messages", "responses"}))
+      ->check(CLI::IsMember({"chat", "completion", "embedding", "messages", "responses",
+                             "transcription", "translation", "rerank", "score", "image",
+                             "image-edit", "speech"}))
       ->type_name("NAME");
   sub->add_option("--header", args->headers,
                   "A header of the request, such as 'Authorization: Bearer KEY': whose earlier\n"

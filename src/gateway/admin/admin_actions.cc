@@ -10,7 +10,9 @@
 
 #include "afterimage/identity.h"
 #include "foundation/json/json_text.h"
+#include "foundation/text/data_url.h"
 #include "gateway/admin/admin_json.h"
+#include "gateway/endpoints/endpoint_request.h"
 #include "gateway/proxy/erasure.h"
 #include "gateway/proxy/protocol_routes.h"
 
@@ -203,26 +205,54 @@ Result<json> pin(Gateway& gateway, const json& asked) {
   return json{{"entry", asked["entry"]}, {"pinned", pinned}};
 }
 
-Result<json> explain(Gateway& gateway, const json& asked, std::string_view text) {
-  static const std::map<std::string, ApiOperation, std::less<>> kOperations{
-      {"chat", ApiOperation::kChat},
-      {"completion", ApiOperation::kCompletion},
-      {"embedding", ApiOperation::kEmbedding},
-      {"messages", ApiOperation::kChat},
-      {"responses", ApiOperation::kChat}};
-  const json operation = asked.value("operation", json("chat"));
-  const auto known = operation.is_string()
-                         ? kOperations.find(operation.get_ref<const std::string&>())
-                         : kOperations.end();
-  if (known == kOperations.end()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "\"operation\" must be chat, completion, embedding, messages or responses");
+namespace {
+
+/// What is explained, and at which path: the forms of answers of two paths differ.
+struct ExplainedOperation {
+  std::string name;
+  ApiOperation operation = ApiOperation::kChat;
+  std::string path = "/";
+};
+
+Result<ExplainedOperation> explained_operation(const json& asked) {
+  const json name = asked.value("operation", json("chat"));
+  if (!name.is_string()) return fail(ErrorCode::kInvalidArgument, "\"operation\" must be a text");
+  ExplainedOperation found{.name = name.get<std::string>()};
+  if (found.name == "messages" || found.name == "responses") return found;
+  const json path = asked.value("path", json(default_path(found.name)));
+  if (path.is_string()) found.path = path.get<std::string>();
+  for (std::size_t i = 0; i < kApiOperations; ++i) {
+    found.operation = static_cast<ApiOperation>(i);
+    if (to_string(found.operation) != found.name) continue;
+    if (!is_verbatim(found.operation) || endpoint_of(found.path) == found.operation) return found;
+    return fail(ErrorCode::kInvalidArgument, "\"path\" must be one of the operation's, such as " +
+                                                 std::string(default_path(found.name)));
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "\"operation\" must be chat, completion, embedding, messages, responses, "
+              "transcription, translation, rerank, score, image, image-edit or speech");
+}
+
+/// As it would be sent. json would sort the members of the request.
+Result<std::string> explained_body(const json& asked, std::string_view text) {
+  if (asked.contains("body_base64") && asked["body_base64"].is_string()) {
+    AFI_TRY(const auto bytes, decode_base64(asked["body_base64"].get<std::string>()));
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   if (!asked.contains("body") || !asked["body"].is_object()) {
-    return fail(ErrorCode::kInvalidArgument, "\"body\" must be the request, as it would be sent");
+    return fail(ErrorCode::kInvalidArgument,
+                "\"body\" must be the request, as it would be sent; of a form, \"body_base64\"");
   }
-  JsonReader reader;  // json would sort the members of the request
+  JsonReader reader;
   AFI_TRY(const JsonValue root, reader.read(text));
+  return std::string(root["body"].source());
+}
+
+}  // namespace
+
+Result<json> explain(Gateway& gateway, const json& asked, std::string_view text) {
+  AFI_TRY(const ExplainedOperation known, explained_operation(asked));
+  AFI_TRY(std::string body, explained_body(asked, text));
   HttpHeaders headers;
   const json given = asked.value("headers", json::object());
   if (!given.is_object()) {
@@ -234,9 +264,8 @@ Result<json> explain(Gateway& gateway, const json& asked, std::string_view text)
     }
     headers.add(name, value.get<std::string>());
   }
-  const Decision decision =
-      gateway.explain(known->second, std::string(root["body"].source()), std::move(headers),
-                      translation_for(gateway, known->first));
+  const Decision decision = gateway.explain(known.operation, std::move(body), std::move(headers),
+                                            translation_for(gateway, known.name), known.path);
   json said = decision_json(decision);
   for (const char* absent : {"id", "at_ms", "status", "took_ms", "saved_ms", "request_id", "stored",
                              "not_stored", "repeats"}) {

@@ -106,7 +106,10 @@ Result<void> read_header(std::string_view line, FormPart& part) {
   if (colon == std::string_view::npos) return bad_form("a part has a header without a colon");
   const std::string name = ascii::lowered(ascii::trimmed(line.substr(0, colon)));
   AFI_TRY(const Parameters value, parameters_of(line.substr(colon + 1)));
-  if (name == "content-type") part.type = value.value;
+  if (name == "content-type") {
+    part.type = value.value;
+    if (const auto* given = value.find("charset")) part.charset = ascii::lowered(*given);
+  }
   if (name == "content-transfer-encoding" && value.value != "binary" && value.value != "8bit" &&
       value.value != "7bit") {
     return bad_form("a part is encoded as " + value.value + "; send its bytes as they are");
@@ -115,6 +118,7 @@ Result<void> read_header(std::string_view line, FormPart& part) {
   if (value.value != "form-data") return bad_form("a part is not form-data");
   if (const auto* given = value.find("name")) part.name = *given;
   if (const auto* given = value.find("filename")) part.filename = *given;
+  part.is_file = value.find("filename") != nullptr || value.find("filename*") != nullptr;
   AFI_TRY_VOID(check_name(part.name, "name"));
   return check_name(part.filename, "file name");
 }
@@ -143,8 +147,8 @@ Result<FormPart> take_headers(std::string_view& body) {
 
 }  // namespace
 
-Result<std::vector<FormPart>> parse_multipart(std::string_view content_type,
-                                              std::string_view body) {
+Result<std::vector<FormPart>> parse_multipart(std::string_view content_type, std::string_view body,
+                                              RepeatedNames repeated) {
   AFI_TRY(const std::string boundary, boundary_of(content_type));
   const std::string first = "--" + boundary;
   const std::string next = "\r\n" + first;
@@ -166,6 +170,7 @@ Result<std::vector<FormPart>> parse_multipart(std::string_view content_type,
     }
     AFI_TRY(FormPart part, take_headers(body));
     const bool is_again =
+        repeated == RepeatedNames::kRefused &&
         std::ranges::any_of(parts, [&](const FormPart& other) { return other.name == part.name; });
     if (is_again) return bad_form("it has two parts with the name '" + part.name + "'");
     // The line break before a boundary belongs to the boundary.

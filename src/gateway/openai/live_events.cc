@@ -121,7 +121,7 @@ LiveEvents::LiveEvents(ApiOperation operation, const ResponseStamp& stamp, std::
                        std::string_view fingerprint)
     : about_(R"(,"model":)" + json_text_of(model)) {
   if (!fingerprint.empty()) about_ += R"(,"system_fingerprint":)" + json_text_of(fingerprint);
-  AFI_CHECK(operation != ApiOperation::kEmbedding);
+  AFI_CHECK(generates_text(operation));
   parts_.operation = operation;
   parts_.facts.model = model;
   const std::string_view object = is_chat() ? "chat.completion.chunk" : "text_completion";

@@ -12,6 +12,7 @@
 #include "afterimage/result.h"
 #include "foundation/json/json_text.h"
 #include "foundation/platform/made_once.h"
+#include "foundation/text/ascii.h"
 #include "gateway/openai/record_format.h"
 #include "gateway/openai/whole_events.h"
 
@@ -95,6 +96,33 @@ Result<RecordParts> read_whole(ApiOperation operation, std::string_view json) {
   return parts;
 }
 
+bool is_json(std::string_view content_type) {
+  const std::string type = ascii::lowered(content_type.substr(0, content_type.find(';')));
+  return ascii::trimmed(type) == "application/json";
+}
+
+/// Of an answer that is kept as it came. An array is text-embeddings-inference's.
+Result<void> read_json_facts(std::string_view json, RecordFacts& facts) {
+  constexpr unsigned kLevelsOfFacts = 2;
+  JsonReader reader;
+  const auto root = reader.read(json, kLevelsOfFacts);
+  if (!root.has_value()) return no_answer(root.error().message);
+  if (!root->is(JsonKind::kObject) && !root->is(JsonKind::kArray)) {
+    return no_answer("it is neither a JSON object nor an array");
+  }
+  if (!(*root)["error"].is_none() || (*root)["object"].text() == "error") {
+    return no_answer("it reports an error");
+  }
+  facts.model = (*root)["model"].text();
+  const JsonValue usage = (*root)["usage"];
+  const auto count = [&](std::string_view one, std::string_view other) {
+    return std::max(usage[one].count_or_zero(), usage[other].count_or_zero());
+  };
+  facts.prompt_tokens = count("prompt_tokens", "input_tokens");
+  facts.output_tokens = count("completion_tokens", "output_tokens");
+  return {};
+}
+
 std::string dump(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
@@ -160,6 +188,18 @@ Result<ApiRecord> ApiRecord::of_body(ApiOperation operation, std::string_view js
   return of_bytes(std::make_shared<const std::string>(encode(parts)));
 }
 
+Result<ApiRecord> ApiRecord::of_response(ApiOperation operation, std::string_view content_type,
+                                         std::string_view bytes) {
+  AFI_CHECK(is_verbatim(operation));
+  if (bytes.empty()) return no_answer("it is empty");
+  if (content_type.empty()) return no_answer("it has no content type");
+  RecordParts parts{.operation = operation, .whole = std::string(bytes), .has_body = true};
+  parts.content_type = content_type;
+  parts.facts.finish_reason = "stop";
+  if (is_json(content_type)) AFI_TRY_VOID(read_json_facts(bytes, parts.facts));
+  return of_bytes(std::make_shared<const std::string>(encode(parts)));
+}
+
 Result<ApiRecord> ApiRecord::parse(std::string_view bytes) {
   return of_bytes(std::make_shared<const std::string>(bytes));
 }
@@ -183,8 +223,11 @@ struct RecordText::State {
     std::string_view& whole = parts[0];
     whole = content->view.whole;
     is_body = true;
+    size = whole.size();
+    is_as_sent = is_verbatim(content->view.operation);
+    if (is_as_sent) return;
     const auto& [ids, created] = content->placeholders();
-    size = whole.size() + ids * (filling.id.size() - 1) + created * (filling.created.size() - 1);
+    size += ids * (filling.id.size() - 1) + created * (filling.created.size() - 1);
   }
   void begin_events(bool include_usage) {
     const RecordView& view = content->with_events()->view;
@@ -240,6 +283,7 @@ struct RecordText::State {
   std::shared_ptr<const ApiRecord::Content> content;
   Filling filling;
   bool is_body = false;
+  bool is_as_sent = false;  // a body without placeholders
   bool says_usage = false;
   std::vector<Frame> frames;
   std::string_view events;
@@ -265,7 +309,7 @@ std::string RecordText::next(std::size_t most) {
     // A placeholder is one byte, and what it stands for some tens.
     const std::string_view part = state.take(most - text.size());
     if (part.empty()) break;
-    if (state.is_body) {
+    if (state.is_body && !state.is_as_sent) {
       append_filled(text, part, state.filling);
     } else {
       text.append(part);
@@ -332,13 +376,15 @@ Result<ApiRecord> SharedRecords::parse(const std::shared_ptr<const std::string>&
   return record;
 }
 
+std::string_view ApiRecord::content_type() const { return content_->view.content_type; }
+
 std::string ApiRecord::finish_reason() const { return std::string(content_->view.finish_reason); }
 
 bool ApiRecord::calls_tools() const { return content_->view.calls_tools; }
 
 std::string ApiRecord::text() const {
   const RecordView& view = content_->view;
-  if (view.whole.empty() || view.operation == ApiOperation::kEmbedding) {
+  if (view.whole.empty() || !generates_text(view.operation)) {
     return std::string(view.text);
   }
   std::string whole;

@@ -65,6 +65,12 @@ class ApiRecord {
  public:
   /// Reads a complete response (status 200). kInvalidArgument: not such JSON.
   [[nodiscard]] static Result<ApiRecord> of_body(ApiOperation operation, std::string_view json);
+  /// Keeps a complete response (status 200) as it came, or all events of one that ended. Of an operation
+  /// whose answers are kept so: is_verbatim(). kInvalidArgument: it has no bytes or no content type, or it
+  /// says that it is JSON and is none, or an error.
+  [[nodiscard]] static Result<ApiRecord> of_response(ApiOperation operation,
+                                                     std::string_view content_type,
+                                                     std::string_view bytes);
   /// Reads the bytes that serialize() made. kCorruption: they are not a record.
   [[nodiscard]] static Result<ApiRecord> parse(std::string_view bytes);
   [[nodiscard]] const std::string& serialize() const;
@@ -88,6 +94,9 @@ class ApiRecord {
   [[nodiscard]] RecordText events_text(const ResponseStamp& stamp, bool include_usage) const;
   /// Stands for the memory that the copies and texts of this record share.
   [[nodiscard]] const void* identity() const { return content_.get(); }
+
+  /// Of an answer that is kept as it came; else empty: JSON, or a stream of events.
+  [[nodiscard]] std::string_view content_type() const;
 
   /// "stop" if every choice finished with it; else the first other reason ("length", "tool_calls",
   /// "content_filter", …). "stop" for embeddings.

@@ -21,6 +21,7 @@ constexpr unsigned kCanBeStreamed = 2;
 constexpr unsigned kCanSayUsage = 4;
 constexpr unsigned kCallsTools = 8;
 constexpr unsigned kAllFlags = 15;
+constexpr unsigned kVerbatimFlags = kCanBeWhole;
 
 /// Sorted by position.
 std::vector<Gap> gaps_of(const JsonValue& root) {
@@ -143,10 +144,9 @@ bool read_header(std::string_view bytes, RecordView& view) {
   if (bytes.size() < kHeaderBytes || bytes[0] != kVersion || bytes[3] != 0) return false;
   const auto operation = static_cast<unsigned char>(bytes[1]);
   const auto flags = static_cast<unsigned char>(bytes[2]);
-  if (operation > static_cast<unsigned char>(ApiOperation::kEmbedding) || flags > kAllFlags) {
-    return false;
-  }
+  if (operation >= kApiOperations || flags > kAllFlags) return false;
   view.operation = static_cast<ApiOperation>(operation);
+  if (is_verbatim(view.operation) && flags != kVerbatimFlags) return false;
   view.has_body = (flags & kCanBeWhole) != 0;
   view.can_be_streamed = (flags & kCanBeStreamed) != 0;
   view.can_stream_usage = (flags & kCanSayUsage) != 0;
@@ -154,6 +154,11 @@ bool read_header(std::string_view bytes, RecordView& view) {
   view.prompt_tokens = u32_at(bytes, 4);
   view.output_tokens = u32_at(bytes, 8);
   return true;
+}
+
+std::unexpected<Error> not_a_record(std::string_view bytes) {
+  return fail(ErrorCode::kCorruption,
+              std::to_string(bytes.size()) + " bytes are not an answer record");
 }
 
 }  // namespace
@@ -213,7 +218,8 @@ std::string encode(const RecordParts& parts) {
                          (parts.can_be_streamed || !parts.events.empty() ? kCanBeStreamed : 0U) |
                          (parts.can_stream_usage ? kCanSayUsage : 0U) |
                          (parts.facts.calls_tools ? kCallsTools : 0U);
-  const std::string_view text = parts.whole.empty() ? parts.facts.text : std::string_view();
+  std::string_view text = parts.whole.empty() ? parts.facts.text : std::string_view();
+  if (is_verbatim(parts.operation)) text = parts.content_type;
   std::string bytes{kVersion, static_cast<char>(parts.operation), static_cast<char>(flags), 0};
   append_u32(bytes, parts.facts.prompt_tokens);
   append_u32(bytes, parts.facts.output_tokens);
@@ -240,15 +246,16 @@ std::string encode(const RecordParts& parts) {
 Result<RecordView> decode(std::string_view bytes) {
   RecordView view;
   const bool is_read = read_header(bytes, view) && read_sections(bytes, view);
-  const bool can_make_events = !view.whole.empty() && view.operation != ApiOperation::kEmbedding;
+  if (is_read && is_verbatim(view.operation)) {
+    view.content_type = std::exchange(view.text, {});
+    if (view.content_type.empty() || !view.frames.empty()) return not_a_record(bytes);
+  }
+  const bool can_make_events = !view.whole.empty() && generates_text(view.operation);
   const bool is_sound =
       is_read && (!view.has_body || !view.whole.empty()) &&
       (view.can_be_streamed ? view.event_count > 0 || can_make_events : view.event_count == 0) &&
       (!view.can_stream_usage || view.can_be_streamed) && (view.whole.empty() || view.text.empty());
-  if (!is_sound) {
-    return fail(ErrorCode::kCorruption,
-                std::to_string(bytes.size()) + " bytes are not an answer record");
-  }
+  if (!is_sound) return not_a_record(bytes);
   return view;
 }
 

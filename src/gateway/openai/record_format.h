@@ -44,6 +44,8 @@ struct RecordParts {
   ApiOperation operation = ApiOperation::kChat;
   RecordFacts facts;
   std::string whole;  // the complete response, with placeholders; empty: unknown
+  /// Of an operation whose answers are kept as they came; `whole` is then the bytes.
+  std::string content_type;
   bool has_body = false;
   std::vector<EventFrame> frames;
   std::vector<RecordedEvent> events;
@@ -92,6 +94,8 @@ struct RecordView {
   std::string_view finish_reason;
   std::string_view model;
   std::string_view text;  // only if `whole` is empty
+  std::string_view
+      content_type;  // of an answer that is kept as it came: its whole has no placeholders
   std::string_view whole;
   std::vector<Frame> frames;
   std::uint32_t event_count = 0;

@@ -430,5 +430,57 @@ TEST(ApiError, HasTheFormOfTheApi) {
   EXPECT_EQ(json::parse(api_error("bytes \xFF", "t", ""))["error"]["code"], nullptr);
 }
 
+TEST(ApiRecord, KeepsAnAnswerAsItCame) {
+  using enum ApiOperation;
+  const std::string bytes("ID3\x01\x02\0sound", 11);
+  const auto speech = ApiRecord::of_response(kSpeech, "audio/mpeg", bytes);
+  ASSERT_TRUE(speech.has_value());
+  for (const ApiRecord& record : {*speech, ApiRecord::parse(speech->serialize()).value()}) {
+    EXPECT_EQ(record.body(kNew), bytes) << "no byte stands for an id";
+    EXPECT_EQ(record.content_type(), "audio/mpeg");
+    EXPECT_EQ(record.finish_reason(), "stop");
+    EXPECT_EQ(record.text(), "");
+    EXPECT_FALSE(record.can_be_streamed(false));
+    RecordText text = record.body_text(kNew);
+    EXPECT_EQ(text.size(), bytes.size());
+    EXPECT_EQ(text.next(4) + text.next(100), bytes);
+  }
+  const auto rerank = ApiRecord::of_response(
+      kRerank, "Application/JSON; charset=utf-8",
+      R"({"model": "m", "id":"r", "usage":{"input_tokens":5,"output_tokens":2}})");
+  EXPECT_EQ(rerank->prompt_tokens(), TokenCount(5));
+  EXPECT_EQ(rerank->output_tokens(), TokenCount(2));
+  EXPECT_EQ(rerank->model(), "m");
+  EXPECT_EQ(json::parse(rerank->body(kNew))["id"], "r");
+}
+
+TEST(ApiRecord, KeepsNoErrorsAsAnswers) {
+  const auto kept = [](const char* type, const char* bytes) {
+    return ApiRecord::of_response(ApiOperation::kTranscription, type, bytes).has_value();
+  };
+  EXPECT_TRUE(kept("application/json", R"([{"index":0}])"));
+  EXPECT_TRUE(kept("text/plain", "{"));
+  EXPECT_FALSE(kept("application/json", R"({"error":{"message":"no"}})"));
+  EXPECT_FALSE(kept("application/json", R"({"object":"error"})"));
+  EXPECT_FALSE(kept("application/json", R"({"text":)"));
+  EXPECT_FALSE(kept("application/json", "5"));
+  EXPECT_FALSE(kept("text/plain", ""));
+  EXPECT_FALSE(kept("", "text"));
+}
+
+TEST(ApiRecord, RefusesDamagedRecordsOfWhatIsKeptAsItCame) {
+  const std::string good =
+      ApiRecord::of_response(ApiOperation::kSpeech, "audio/mpeg", "sound").value().serialize();
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    EXPECT_FALSE(ApiRecord::parse(good.substr(0, size)).has_value()) << size;
+  }
+  std::string operation = good;
+  operation[1] = static_cast<char>(kApiOperations);
+  EXPECT_FALSE(ApiRecord::parse(operation).has_value());
+  std::string flags = good;
+  flags[2] = 9;  // calls tools
+  EXPECT_FALSE(ApiRecord::parse(flags).has_value());
+}
+
 }  // namespace
 }  // namespace afterimage

@@ -12,6 +12,9 @@
 #include "caches/answers/eligibility.h"
 #include "foundation/json/json_fields.h"
 #include "gateway/openai/attached_bytes.h"
+#include "gateway/openai/batch_inputs.h"
+#include "gateway/openai/cache_field.h"
+#include "gateway/openai/content_address.h"
 #include "gateway/openai/content_parts.h"
 #include "gateway/openai/engine_limits.h"
 #include "gateway/openai/generation_fields.h"
@@ -43,14 +46,6 @@ std::string pointer_to(std::string_view field) {
     }
   }
   return pointer;
-}
-
-Result<std::optional<double>> seconds(const JsonValue& value, std::string_view field) {
-  if (value.is_none()) return std::nullopt;
-  const std::optional<double> number = value.number();
-  if (!number.has_value() || *number < 0)
-    return wrong_field(field, "must be a number of seconds, 0 or more");
-  return number;
 }
 
 Result<std::uint32_t> choices(const JsonValue& value, std::string_view field) {
@@ -101,7 +96,7 @@ class Reading {
     }
     AFI_TRY_VOID(read_content());
     AFI_TRY_VOID(read_stream());
-    AFI_TRY_VOID(read_cache());
+    AFI_TRY(request_.cache, read_cache_field(root_["cache"]));
     AFI_TRY_VOID(read_sampling());
     if (request_.sampling.temperature != 0.0 && !request_.sampling.seeded) read_requester();
     place_fields();
@@ -113,20 +108,18 @@ class Reading {
 
  private:
   std::string_view content_field() const {
-    switch (request_.operation) {
-      case ApiOperation::kChat:
-        return "messages";
-      case ApiOperation::kCompletion:
-        return "prompt";
-      case ApiOperation::kEmbedding:
-        break;
-    }
-    return "input";
+    if (request_.operation == ApiOperation::kChat) return "messages";
+    return request_.operation == ApiOperation::kCompletion ? "prompt" : "input";
   }
 
   Result<void> read_content() {
-    const JsonValue content = root_[content_field()];
-    if (request_.operation == ApiOperation::kChat) return read_messages(content);
+    const bool is_embedding = request_.operation == ApiOperation::kEmbedding;
+    const JsonValue given = root_[content_field()];
+    if (request_.operation == ApiOperation::kChat) return read_messages(given);
+    if (is_embedding) request_.batch = batch_of(root_);
+    const JsonValue content = is_embedding ? lone_input(given) : given;
+    const bool is_unlisted = content.begin_offset() != given.begin_offset();
+    if (is_unlisted && engine_ != nullptr) engine_->note(read_prompts(given));
     if (content.is(JsonKind::kString)) {
       ScopeMessage& message = request_.scope.messages.emplace_back(Role::kUser);
       add_data_urls(content.text(), request_.attached);
@@ -139,9 +132,22 @@ class Reading {
       return wrong_field(content_field(),
                          "must be a string or a non-empty array of strings or tokens");
     }
-    if (engine_ != nullptr) engine_->note(read_prompts(content));
+    if (is_embedding && engine_ == nullptr) AFI_TRY_VOID(check_inputs_have_bytes(content));
+    if (engine_ != nullptr && !is_unlisted) engine_->note(read_prompts(content));
     add_attached(content, request_.attached);
     request_.scope.other[pointer_to(content_field())] = canonical(content);
+    return {};
+  }
+
+  /// Of a picture or a document by address nobody knows here what is there.
+  static Result<void> check_inputs_have_bytes(const JsonValue& inputs) {
+    for (const JsonValue input : inputs) {
+      if (input.is(JsonKind::kObject) && holds_address(input)) {
+        return fail(
+            ErrorCode::kUnsupported,
+            "an input is named by an address, and what is there may change: send its bytes");
+      }
+    }
     return {};
   }
 
@@ -307,24 +313,6 @@ class Reading {
     return {};
   }
 
-  Result<void> read_cache() {
-    const JsonValue cache = root_["cache"];
-    if (cache.is_none()) return {};
-    if (!cache.is(JsonKind::kObject)) return wrong_field("cache", "must be an object");
-    ApiCacheDirectives directives;
-    AFI_TRY(directives.ttl_s, seconds(cache["ttl"], "cache.ttl"));
-    AFI_TRY(directives.max_age_s, seconds(cache["s-maxage"], "cache.s-maxage"));
-    AFI_TRY(directives.no_cache, flag_field(cache["no-cache"], "cache.no-cache"));
-    AFI_TRY(directives.no_store, flag_field(cache["no-store"], "cache.no-store"));
-    const JsonValue name_space = cache["namespace"];
-    if (!name_space.is_none() && !name_space.is(JsonKind::kString)) {
-      return wrong_field("cache.namespace", "must be a string");
-    }
-    directives.name_space = name_space.text();
-    request_.cache = std::move(directives);
-    return {};
-  }
-
   /// The first name that there is. The prefix keeps those of different fields apart.
   void read_requester() {
     for (const std::string_view field : {"user", "safety_identifier"}) {
@@ -443,15 +431,10 @@ class Reading {
 }  // namespace
 
 std::string_view to_string(ApiOperation operation) {
-  switch (operation) {
-    case ApiOperation::kChat:
-      return "chat";
-    case ApiOperation::kCompletion:
-      return "completion";
-    case ApiOperation::kEmbedding:
-      return "embedding";
-  }
-  return "unknown";
+  static constexpr std::array<std::string_view, kApiOperations> kNames{
+      "chat",   "completion", "embedding", "transcription", "translation",
+      "rerank", "score",      "image",     "image-edit",    "speech"};
+  return kNames[static_cast<std::size_t>(operation)];
 }
 
 Result<ApiRequest> read_api_request(ApiOperation operation, std::string_view body,

@@ -27,9 +27,31 @@ enum class ApiOperation : unsigned char {
   kChat,        // POST /v1/chat/completions
   kCompletion,  // POST /v1/completions
   kEmbedding,   // POST /v1/embeddings
+  // Read by gateway/endpoints; their answers are kept as they came. The numeric values are written into
+  // records: append, never renumber.
+  kTranscription,  // POST /v1/audio/transcriptions
+  kTranslation,    // POST /v1/audio/translations
+  kRerank,         // POST /v1/rerank
+  kScore,          // POST /v1/score
+  kImage,          // POST /v1/images/generations
+  kImageEdit,      // POST /v1/images/edits
+  kSpeech,         // POST /v1/audio/speech
 };
-/// "chat", "completion", "embedding".
+inline constexpr auto kApiOperations = static_cast<std::size_t>(ApiOperation::kSpeech) + 1;
+/// "chat", "completion", "embedding", "transcription", "translation", "rerank", "score", "image",
+/// "image-edit", "speech".
 std::string_view to_string(ApiOperation operation);
+/// Whether a model writes a text, which ends with a finish reason.
+constexpr bool generates_text(ApiOperation operation) {
+  return operation <= ApiOperation::kCompletion;
+}
+/// Whether its answers are kept as they came: bytes and content type.
+constexpr bool is_verbatim(ApiOperation operation) { return operation > ApiOperation::kEmbedding; }
+/// Whether it computes a function of its input: nothing is sampled.
+constexpr bool is_function(ApiOperation operation) {
+  return operation == ApiOperation::kEmbedding || operation == ApiOperation::kRerank ||
+         operation == ApiOperation::kScore;
+}
 
 /// One media part of a request, as sent.
 struct ApiMedia {
@@ -98,6 +120,20 @@ struct ApiEngineFields {
   }
 };
 
+/// One input of a batch of embeddings: a text, or tokens as canonical JSON.
+struct ApiInput {
+  std::string text;       // empty: tokens
+  std::string tokens;     // empty: a text
+  std::size_t begin = 0;  // its position in the body
+  std::size_t end = 0;
+};
+/// A batch of embeddings whose inputs say nothing of each other.
+struct ApiBatch {
+  std::vector<ApiInput> inputs;  // two or more; else empty
+  std::size_t begin = 0;         // the position of their list in the body
+  std::size_t end = 0;
+};
+
 /// A request, parsed as far as caching needs. Unknown fields become part of its identity; the
 /// upstream receives the body unchanged.
 struct ApiRequest {
@@ -116,6 +152,7 @@ struct ApiRequest {
   /// identity. See CallIds.
   std::vector<std::string> call_ids;
   std::optional<ApiCacheDirectives> cache;
+  ApiBatch batch;
   /// Of a request that may be sampled: who asks, as "user:…" from `user`, `safety_identifier` or
   /// `metadata.user_id`, and the conversation from `prompt_cache_key`. Empty: it does not say.
   std::string user;
@@ -142,7 +179,8 @@ enum class ApiReader : std::uint8_t {
 /// Errors   kInvalidArgument: not JSON, not UTF-8, deeper than 128 levels, a key twice in one
 ///          object, invalid base64, or a field that every server refuses (no model, messages that
 ///          are not an array, …); the message names the field. Such a request cannot be
-///          identified, so it is not cached.
+///          identified, so it is not cached. kUnsupported: an input of an embedding is named by an address,
+///          and another server will fetch it.
 /// Cost     One pass over the body; data URLs are decoded once. Nothing parses the body again.
 /// Threads  Any.
 [[nodiscard]] Result<ApiRequest> read_api_request(ApiOperation operation, std::string_view body,
@@ -164,6 +202,10 @@ enum class ApiReader : std::uint8_t {
 /// How an engine with these defaults generates the answers to `request`, which was read for it.
 [[nodiscard]] GenerateOptions generate_options(const ApiRequest& request,
                                                const GenerateOptions& defaults);
+
+/// The body of a batch with these of its inputs only, in this order.
+[[nodiscard]] std::string with_inputs(std::string_view body, const ApiBatch& batch,
+                                      std::span<const std::size_t> inputs);
 
 /// The body with a data URL in place of every address whose media[i] now has bytes. Everything else
 /// stays the same, byte for byte.

@@ -3,10 +3,13 @@
 #include "gateway/proxy/answer_storing.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include "gateway/openai/record_call_ids.h"
+#include "gateway/openai/vector_response.h"
 #include "gateway/proxy/store_result.h"
 
 namespace afterimage {
@@ -85,7 +88,7 @@ AnswerFacts AnswerStoring::facts(Duration took, std::optional<Duration> ttl) con
                     .owner = tenant.cache_namespace,
                     .quota = quota_of(tenant),
                     .keep_partial = true};
-  facts.tags.push_back("model:" + asked_.api->model);
+  if (!asked_.api->model.empty()) facts.tags.push_back("model:" + asked_.api->model);
   facts.tags.push_back("tenant:" + tenant.name);
   if (tenant.owner != tenant.name) facts.tags.push_back("tenant:" + tenant.owner);  // its group
   for (const ApiMedia& media : asked_.api->media) {
@@ -162,10 +165,50 @@ StoreResult AnswerStoring::store_draw(const Answered& answered, std::optional<Du
   return stored;
 }
 
+std::optional<StoreResult> AnswerStoring::store_inputs(const Answered& answered,
+                                                       std::optional<Duration> ttl) {
+  const std::size_t count = asked_.inputs.size();
+  // Placeholders again, once it is read.
+  auto response = VectorResponse::read(answered.record->body({.id = "-", .created = 1}), count);
+  if (!response.has_value()) return std::nullopt;
+  AnswerArchive* const archive = gateway_.parts().archive;
+  const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
+  const AnswerFacts known = facts(answered.took / static_cast<Duration::rep>(count), ttl);
+  std::vector<std::pair<Question, Answer>> entries;
+  for (std::size_t i = 0; i < count; ++i) {
+    // A server counts a batch as a whole: nobody knows the tokens of one input.
+    const std::array<std::string, 1> alone{response->vector(i, 0)};
+    auto record = ApiRecord::of_body(ApiOperation::kEmbedding,
+                                     response->with(alone, VectorResponse::Usage::kNothing));
+    if (!record.has_value()) return std::nullopt;
+    entries.emplace_back(asked_.inputs[i], answer_of(*record));
+  }
+  if (asked_.frame.has_value()) {
+    auto frame = ApiRecord::of_body(ApiOperation::kEmbedding, response->frame());
+    if (frame.has_value()) entries.emplace_back(*asked_.frame, answer_of(*frame));
+  }
+  for (auto& [question, answer] : entries) {
+    const auto kept = insert(question, answer, known, before);
+    if (!kept.has_value()) return not_inserted(answered, kept.error());
+  }
+  if (archive != nullptr) {
+    static_cast<void>(gateway_.disk_workers().post(
+        [archive, entries = std::move(entries), known, before]() mutable {
+          for (auto& [question, answer] : entries) archive->keep(question, answer, known, before);
+        }));
+  }
+  return StoreResult::kStored;
+}
+
 StoreResult AnswerStoring::store(Answered answered, std::optional<Duration> ttl) {
   const StoreResult may = may_store(answered, /*is_draw=*/false);
   if (may != StoreResult::kStored) return may;
+  if (asked_.inputs.size() > 1) {
+    if (const auto stored = store_inputs(answered, ttl)) return *stored;
+  }
   const ApiRecord& record = *answered.record;
+  if (asked_.inputs.size() > 1 && record.size() > config_.settings.answers.max_answer)
+    return StoreResult::kTooLarge;
   const AnswerFacts known = facts(answered.took, ttl);
   const Answer answer = answer_of(record);
   Question question = folded_question();

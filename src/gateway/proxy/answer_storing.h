@@ -51,6 +51,9 @@ class AnswerStoring {
 
  private:
   [[nodiscard]] StoreResult store(Answered answered, std::optional<Duration> ttl);
+  /// Each input of a batch for itself. nullopt: the response does not have a vector for each.
+  [[nodiscard]] std::optional<StoreResult> store_inputs(const Answered& answered,
+                                                        std::optional<Duration> ttl);
   [[nodiscard]] StoreResult store_draw(const Answered& answered, std::optional<Duration> ttl);
   /// kStored: nothing about the answer itself speaks against it.
   [[nodiscard]] StoreResult may_store(const Answered& answered, bool is_draw) const;

@@ -55,6 +55,15 @@ struct PrefetchCounts {
   std::uint64_t encoder_outputs = 0;
 };
 
+/// A step of a client's workflow, as its requests have shown it.
+struct SeenStep {
+  std::string tenant, workflow, step;
+  std::uint64_t requests = 0;
+  std::uint64_t prompt_tokens = 0;  // of the last one
+  bool loaded = false;              // for its next request, which has not come yet
+  std::vector<std::pair<std::string, std::uint32_t>> followed_by;  // and how often
+};
+
 /// Hears a backend's response: its bytes, as any server of this API sends them, or, from a backend
 /// of this process, those bytes and the record of the answer, so that they need not be parsed.
 class BackendListener : public HttpListener {
@@ -121,6 +130,10 @@ class Backend {
   [[nodiscard]] virtual std::optional<EngineLoad> load() const { return std::nullopt; }
   /// Of an engine in this process whose caches have a tier below.
   [[nodiscard]] virtual std::optional<PrefetchCounts> prefetched() const { return std::nullopt; }
+  /// The same: the steps that it remembers, the last used first.
+  [[nodiscard]] virtual std::vector<SeenStep> workflow_steps(std::size_t /*most*/) const {
+    return {};
+  }
   /// The token limit of requests that name none, if it is known here: it is then part of their
   /// identity. nullopt: the model's server decides.
   [[nodiscard]] virtual std::optional<std::uint32_t> default_max_tokens() const {

@@ -58,6 +58,7 @@ struct Answered {
   Question asked;
   std::string stored_as;                                // the question whose answer it got
   std::optional<SimilarLookup> similar = std::nullopt;  // by which it was found
+  std::vector<Question> inputs = {};                    // of a batch: entries of their own
 };
 
 /// What became of one request, and why: the decision record.

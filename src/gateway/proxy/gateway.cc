@@ -9,6 +9,7 @@
 
 #include "afterimage/secret.h"
 #include "gateway/access/cors.h"
+#include "gateway/endpoints/endpoint_request.h"
 #include "gateway/proxy/gateway_request.h"
 #include "gateway/proxy/protocol_routes.h"
 #include "gateway/proxy/retry_after.h"
@@ -196,11 +197,14 @@ Result<std::string> Gateway::report_wrong(std::string_view request_id, std::stri
                     : "this request is not among the last 1,000; send its X-Request-Id");
   }
   const Answered& answered = *decision->answered;
-  Question stored(answered.asked.scope(), answered.stored_as);
-  if (parts_.archive == nullptr) {
-    parts_.reuse.answer_cache()->erase(stored);
-  } else {
-    AFI_TRY_VOID(parts_.archive->erase(stored));
+  std::vector<Question> stored = answered.inputs;
+  stored.emplace_back(answered.asked.scope(), answered.stored_as);
+  for (Question& question : stored) {
+    if (parts_.archive == nullptr) {
+      parts_.reuse.answer_cache()->erase(question);
+    } else {
+      AFI_TRY_VOID(parts_.archive->erase(question));
+    }
   }
   if (!decisions_.take_answered(decision->id)) return decision->level;  // somebody was quicker
   if (parts_.similar != nullptr) {
@@ -287,7 +291,9 @@ void Gateway::handle(HttpRequest request, Responder responder) {
   }
   if (path == "/afterimage/wrong") return handle_report(request, responder);
   if (is_protocol_path(*this, path)) return handle_protocol(*this, std::move(request), responder);
-  const auto operation = operation_of(parts_.backend.api_path(path));
+  auto operation = operation_of(parts_.backend.api_path(path));
+  // An engine of this process has none of the others.
+  if (!operation.has_value() && parts_.backend.takes_anything()) operation = endpoint_of(path);
   if (!is_known(request.method)) {
     return responder.reply(error_reply(501, "this method is not supported", "invalid_request_error",
                                        "method_not_known"));
@@ -297,7 +303,7 @@ void Gateway::handle(HttpRequest request, Responder responder) {
     reply.headers.add("Allow", "POST");
     return responder.reply(std::move(reply));
   }
-  if (!parts_.backend.serves(path)) {
+  if (!operation.has_value() && !parts_.backend.serves(path)) {
     return responder.reply(
         error_reply(404, "there is nothing at " + std::string(path) + "; the API is under /v1/",
                     "invalid_request_error", "not_found"));
@@ -307,9 +313,9 @@ void Gateway::handle(HttpRequest request, Responder responder) {
 }
 
 Decision Gateway::explain(ApiOperation operation, std::string body, HttpHeaders headers,
-                          std::shared_ptr<Translation> translation) {
+                          std::shared_ptr<Translation> translation, std::string target) {
   HttpRequest request{.method = "POST",
-                      .target = "/",
+                      .target = std::move(target),
                       .headers = std::move(headers),
                       .body = std::make_shared<const std::string>(std::move(body)),
                       .peer = ""};

@@ -92,7 +92,8 @@ class Gateway {
   /// not fetched.
   /// `translation`: the body is of another protocol; the operation is then a chat.
   [[nodiscard]] Decision explain(ApiOperation operation, std::string body, HttpHeaders headers,
-                                 std::shared_ptr<Translation> translation = nullptr);
+                                 std::shared_ptr<Translation> translation = nullptr,
+                                 std::string target = "/");
 
   /// The answer to a request was wrong, its client or an operator says: the stored answer that it got,
   /// or that was stored for it, is erased wherever it is; its neighbours are suspected, and it is

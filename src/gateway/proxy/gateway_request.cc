@@ -11,6 +11,7 @@
 #include "afterimage/result.h"
 #include "foundation/crypto/sha256.h"
 #include "foundation/json/json_text.h"
+#include "gateway/endpoints/endpoint_request.h"
 #include "gateway/openai/attached_bytes.h"
 #include "gateway/protocol/chat_files.h"
 #include "gateway/protocol/fields.h"
@@ -206,12 +207,16 @@ std::optional<GatewayRequest::Stop> GatewayRequest::read() {
     if (translation_ != nullptr || !gateway_.parts().backend.takes_anything()) {
       return Stop{refused(400, Reason::kInvalidBody, why)};
     }
-    const Stop uncached = bypass(Reason::kUnreadable, why);
+    const bool names_address = body.error().code == ErrorCode::kUnsupported;
+    const Stop uncached =
+        bypass(names_address ? Reason::kMediaByAddress : Reason::kUnreadable, why);
     const auto refusal = price_refusal(asked_, config_->prices, why);
     return refusal.has_value() ? Stop{refusal} : uncached;
   }
   if (body->has_value()) return Stop{*body};
-  if (const auto refusal = price_refusal(asked_, config_->prices)) return Stop{refusal};
+  const auto refusal = is_verbatim(*asked_.operation) ? path_price_refusal(asked_, request_.method)
+                                                      : price_refusal(asked_, config_->prices);
+  if (refusal.has_value()) return Stop{refusal};
   return std::nullopt;
 }
 
@@ -296,8 +301,13 @@ std::optional<Refusal> GatewayRequest::translate_body() {
 Result<std::optional<Refusal>> GatewayRequest::read_body() {
   const Backend& backend = gateway_.parts().backend;
   const ApiReader reader = backend.takes_anything() ? ApiReader::kOtherServer : ApiReader::kEngine;
-  AFI_TRY(ApiRequest read, read_api_request(*asked_.operation, *request_.body, reader));
-  if (read.model.empty()) read.model = backend.name();
+  AFI_TRY(ApiRequest read,
+          is_verbatim(*asked_.operation)
+              ? read_endpoint_request(*asked_.operation,
+                                      request_.headers.find("content-type").value_or(""),
+                                      *request_.body)
+              : read_api_request(*asked_.operation, *request_.body, reader));
+  if (read.model.empty() && !is_verbatim(*asked_.operation)) read.model = backend.name();
   hash_media(read.media);
   asked_.api = std::make_shared<const ApiRequest>(std::move(read));
   asked_.chain = std::make_shared<SharedChain>(asked_.api);
@@ -481,6 +491,7 @@ void GatewayRequest::record_decision() {
   const bool is_unstored = asked_.directives.no_store && leads_ && !found_.has_value();
   if (terms_.has_value() && !is_unstored) {
     Answered answered{.asked = stored_question(), .stored_as = asked_.question->text()};
+    answered.inputs = batch_ != nullptr ? batch_->inputs : asked_.inputs;
     if (found_.has_value()) answered.stored_as = found_->lookup.steps.back().candidate;
     if (found_.has_value() && found_->lookup.by_similarity) answered.similar = similar_;
     decision_.answered = std::make_shared<const Answered>(std::move(answered));
@@ -512,7 +523,8 @@ bool GatewayRequest::repeats_an_earlier_one() {
   // Without an identity, equal bytes of the same tenant.
   std::string request = asked_.question.has_value()
                             ? asked_.question->scope().key.hex() + asked_.question->text()
-                            : asked_.tenant.cache_namespace.text() + "\n" + *asked_.body;
+                            : asked_.tenant.cache_namespace.text() + "\n" +
+                                  to_hex(sha256(std::as_bytes(std::span(*asked_.body))));
   request += asked_.question.has_value() ? 'q' : 'b';
   return gateway_.seen_requests().add(std::as_bytes(std::span(request)));
 }

@@ -20,6 +20,7 @@
 #include "gateway/protocol/translation.h"
 #include "gateway/proxy/answer_storing.h"
 #include "gateway/proxy/client_presence.h"
+#include "gateway/proxy/embedding_batch.h"
 #include "gateway/proxy/gateway.h"
 #include "gateway/proxy/prompt_comparing.h"
 #include "gateway/proxy/refusal.h"
@@ -152,6 +153,22 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   /// Moves the stored answer out of `found`, if it fits.
   bool take_found(AnswerLookup& found);
 
+  // gateway_request_batch.cc: the inputs of a batch of embeddings.
+  [[nodiscard]] bool splits_batch() const;
+  Next look_up_inputs();
+  void look_up_archived_inputs();
+  void note_rest();
+  void find_frame();
+  void take_input(std::size_t i, AnswerLookup found);
+  Next respond_with_inputs();
+  Next ask_for_rest();
+  void make_batch_whole();
+  [[nodiscard]] bool completes_batch();
+  Next ask_for_whole();
+  /// nullopt: the server was asked for all of it.
+  [[nodiscard]] std::optional<std::string> whole_batch(HttpHeaders& headers) const;
+  void explain_inputs();
+
   // gateway_request_backend.cc: one call for all who ask the same.
   Next on_joining();
   Next on_waiting_for_backend();
@@ -230,6 +247,8 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
     AnswerLookup lookup;
     ApiRecord record;
   };
+  std::unique_ptr<EmbeddingBatch> batch_;  // nullptr: its inputs were not looked up
+  bool is_batch_asked_whole_ = false;     // they are not: the server's answer for the rest was none
   std::optional<Found> found_;            // to be served instead of a response
   std::optional<SimilarLookup> similar_;  // looked up; compared with the backend's answer
   std::uint64_t completed_before_ = 0;    // responses, when the cache was looked up

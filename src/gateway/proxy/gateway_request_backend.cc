@@ -34,6 +34,14 @@ bool is_final(const HttpFailure& failure) {
   return had_it && failure.error.code != ErrorCode::kTimeout;
 }
 
+/// A batch is stored as its inputs, each of which may have this size.
+Bytes largest_record(Bytes max_answer, std::size_t inputs) {
+  constexpr std::uint64_t kGathered = std::uint64_t{16} * 1024 * 1024;
+  const std::uint64_t one = max_answer.value();
+  if (inputs < 2 || one >= kGathered) return max_answer;
+  return Bytes(one > kGathered / inputs ? kGathered : one * inputs);
+}
+
 /// Longer prompts are compared on threads of their own.
 constexpr std::size_t kComparedHere = 64UL * 1024;
 
@@ -68,10 +76,10 @@ std::shared_ptr<SharedResponse> GatewayRequest::start_response(const std::string
   const AnswerSettings& settings = config_->settings.answers;
   return std::make_shared<SharedResponse>(SharedResponse::Options{
       .record = asked_.operation,
-      .max_record = settings.max_answer,
+      .max_record = largest_record(settings.max_answer, asked_.inputs.size()),
       .shared = true,
       .counts_tokens = counts_tokens(),
-      .has_end = true,
+      .has_end = generates_text(*asked_.operation),
       .completed =
           [self = shared_from_this(), key](const SharedResponse& response,
                                            Result<ApiRecord> record) {
@@ -89,7 +97,7 @@ void GatewayRequest::start_forwarding() {
       .max_record = {},
       .shared = false,
       .counts_tokens = counts_tokens(),
-      .has_end = asked_.operation.has_value() && *asked_.operation != ApiOperation::kEmbedding,
+      .has_end = asked_.operation.has_value() && generates_text(*asked_.operation),
       .completed = [self = shared_from_this()](
                        const SharedResponse& done,
                        const Result<ApiRecord>& record) { self->end_call(done, record, nullptr); },
@@ -160,7 +168,10 @@ void GatewayRequest::uncount() {
 GatewayRequest::Next GatewayRequest::on_waiting_for_backend() {
   const std::shared_ptr<SharedResponse> waited = response().shared_from_this();
   const bool leads = leads_;
-  auto unfolded = leads && terms_.has_value() && !terms_->draws ? asked_.question : std::nullopt;
+  // Embeddings have exact matches only.
+  const bool folds =
+      leads && terms_.has_value() && !terms_->draws && generates_text(*asked_.operation);
+  auto unfolded = folds ? asked_.question : std::nullopt;
   // From here on the request may be resumed on another thread.
   waited->when_ready([self = shared_from_this()] { self->response_is_ready(); });
   if (leads) ask_backend(waited);
@@ -209,7 +220,7 @@ BackendRequest GatewayRequest::backend_request() const {
 /// Clients without a key and a namespace of their own are one tenant, to whom prompts without a salt belong.
 std::string GatewayRequest::cache_salt() const {
   const bool can_prefill =
-      asked_.operation.has_value() ||
+      (asked_.operation.has_value() && !is_verbatim(*asked_.operation)) ||
       prefills(std::string_view(request_.target).substr(0, request_.target.find('?')));
   if (!can_prefill || !gateway_.parts().backend.may_take_salts()) return {};
   const std::string_view clients = asked_.api == nullptr ? "" : cache_salt_of(*asked_.api);
@@ -233,6 +244,7 @@ void GatewayRequest::response_is_ready() {
     unsubscribe();
     return resume(RequestStage::kLookingUp);
   }
+  if (!completes_batch() && restarts_ < kMaxRestarts) return resume(*ask_for_whole());
   if (!may_retry()) return resume(RequestStage::kResponding);
   unsubscribe();
   // Its draw is gone: it claims another.
@@ -324,10 +336,21 @@ GatewayRequest::Next GatewayRequest::respond_from_backend() {
   // It tells what others have sent.
   if (hides_hits()) headers.remove("x-afterimage-route");
   say_prefix(headers);
+  const bool lacks_inputs = batch_ != nullptr && batch_->is_rest && from.status() == 200;
+  if (lacks_inputs && !batch_->answer.has_value()) {
+    return refuse({.status = 502,
+                   .message = "the model's server did not answer with a vector for each input",
+                   .type = "upstream_error",
+                   .code = Reason::kUpstreamFailed});
+  }
   if (from.state() != SharedResponse::State::kWhole) {
     return stream_from_backend(std::move(headers), report);
   }
-  reply(from.status(), std::move(headers), from.whole(), report);
+  if (auto batch = whole_batch(headers)) {
+    reply(200, std::move(headers), *std::move(batch), report);
+  } else {
+    reply(from.status(), std::move(headers), from.whole(), report);
+  }
   return RequestStage::kDone;
 }
 

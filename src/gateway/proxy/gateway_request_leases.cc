@@ -30,7 +30,8 @@ class HeldLease final : public Lease {
 /// another client: an answer that was waited for is older than the request.
 bool GatewayRequest::uses_leases() const {
   const AnswerArchive* const archive = gateway_.parts().archive;
-  return archive != nullptr && archive->has_leases() && !terms_->draws &&
+  // A batch is stored as its inputs: nobody would find it under the lease of the whole.
+  return archive != nullptr && archive->has_leases() && !terms_->draws && asked_.inputs.empty() &&
          config_->settings.answers.coalesce_timeout > Duration(0) && !asked_.directives.no_cache &&
          !asked_.directives.no_store && terms_->rules.max_age != Duration(0) && !hides_hits();
 }

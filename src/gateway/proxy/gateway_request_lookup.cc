@@ -44,6 +44,7 @@ SimilarStep step_of(const SimilarityLookup& found) {
 }  // namespace
 
 GatewayRequest::Next GatewayRequest::on_looking_up() {
+  make_batch_whole();
   if (!terms_.has_value()) {
     if (const auto stopped = identify_request()) return stop(*stopped);
   }
@@ -155,6 +156,7 @@ GatewayRequest::Next GatewayRequest::on_looking_up_archive() {
   const bool posted = gateway_.disk_workers().post(
       [self = shared_from_this(), look_up] { self->on_worker(look_up); });
   if (posted) return std::nullopt;
+  is_batch_asked_whole_ = true;  // its inputs would be looked up on a thread that may not wait
   return look_up_failed();
 }
 
@@ -206,6 +208,8 @@ bool GatewayRequest::take_similar(const SimilarityLookup& found) {
 }
 
 GatewayRequest::Next GatewayRequest::nothing_to_serve() {
+  const bool has_inputs = batch_ == nullptr && !asked_.inputs.empty() && !is_batch_asked_whole_;
+  if (has_inputs && !hides_hits()) return look_up_inputs();
   if (asked_.directives.only_if_cached) {
     decision_.reason = Reason::kOnlyIfCached;
     return refuse(
@@ -236,8 +240,10 @@ std::optional<GatewayRequest::Stop> GatewayRequest::identify_request() {
                                .digest = media.digest->hex(),
                                .bytes = Bytes(media.bytes->size())});
   }
-  auto space = gateway_.spaces().of(backend.identity(api.model), asked_.tenant.cache_namespace,
-                                    asked_.tenant.owner);
+  // Servers of one model take rerank requests that name none.
+  const bool is_unnamed = api.model.empty() && is_verbatim(api.operation);
+  auto space = gateway_.spaces().of(backend.identity(is_unnamed ? backend.name() : api.model),
+                                    asked_.tenant.cache_namespace, asked_.tenant.owner);
   if (!space.has_value()) return bypass(Reason::kUnidentified, space.error().message);
   asked_.space = *std::move(space);
   asked_.question =
@@ -247,6 +253,11 @@ std::optional<GatewayRequest::Stop> GatewayRequest::identify_request() {
   const auto terms = serving_terms(asked_, config_->settings, backend.samples_by_default());
   if (!terms.has_value()) return bypass(terms.error().reason, terms.error().why);
   terms_ = *terms;
+  if (splits_batch()) {
+    const WallTime now = gateway_.parts().ids.clock().now();
+    asked_.inputs = input_questions(api, request_, *asked_.space, backend, now);
+    asked_.frame = frame_question(api, request_, *asked_.space, backend, now);
+  }
   return std::nullopt;
 }
 
@@ -279,10 +290,16 @@ GatewayRequest::Next GatewayRequest::respond_from_cache() {
   decision_.first_byte = took;
   HttpHeaders headers;
   headers.reserve(8);
-  headers.add("Content-Type",
-              asked_.api->stream ? "text/event-stream; charset=utf-8" : "application/json");
-  if (asked_.api->stream) headers.add("Cache-Control", "no-cache");
+  std::string_view type = record.content_type();
+  if (type.empty())
+    type = asked_.api->stream ? "text/event-stream; charset=utf-8" : "application/json";
+  headers.add("Content-Type", std::string(type));
+  if (type.starts_with("text/event-stream")) headers.add("Cache-Control", "no-cache");
   know_cached_prompt();
+  if (batch_ != nullptr) {
+    const std::string count = std::to_string(batch_->vectors.size());
+    headers.add(std::string(kCachedInputs), count + " of " + count);
+  }
   const ResponseStamp stamp = gateway_.parts().ids.answer(*asked_.operation);
   HttpBody body = cached_body(record, stamp);
   if (step.level != MatchLevel::kExact) verify_later(lookup, record);
@@ -321,8 +338,9 @@ void GatewayRequest::know_cached_prompt() {
 /// as a whole is needed as a whole.
 HttpBody GatewayRequest::cached_body(const ApiRecord& record, const ResponseStamp& stamp) const {
   ApiRecord shared = found_->lookup.shared != nullptr ? record : gateway_.records().share(record);
-  RecordText text = asked_.api->stream ? shared.events_text(stamp, asked_.api->include_usage)
-                                       : shared.body_text(stamp);
+  const bool as_events = asked_.api->stream && !is_verbatim(*asked_.operation);
+  RecordText text =
+      as_events ? shared.events_text(stamp, asked_.api->include_usage) : shared.body_text(stamp);
   if (text.size() <= RecordSource::kPiece || (translation_ != nullptr && !asked_.api->stream)) {
     return text.next(text.size());
   }
@@ -402,6 +420,7 @@ void GatewayRequest::explain_lookup() {
     explain_similar();
   }
   decision_.saved = found.saved;
+  if (known && !hit && !asked_.inputs.empty()) explain_inputs();
 }
 
 void GatewayRequest::explain_similar() {

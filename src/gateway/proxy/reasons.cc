@@ -40,7 +40,7 @@ constexpr auto kReasons = table_of<Reason>({
      "another"},
     {Reason::kNoCache, "no-cache", "the request asks for a new answer"},
     {Reason::kOnlyIfCached, "only-if-cached", "no stored answer may be served to this"},
-    {Reason::kNotCacheable, "not-cacheable", "only chat, completions and embeddings are reused"},
+    {Reason::kNotCacheable, "not-cacheable", "answers of this path are not reused"},
     {Reason::kUnreadable, "unreadable", "the body cannot be read"},
     {Reason::kMediaByAddress, "media-by-address",
      "media by address can only be identified once they are fetched"},
@@ -52,6 +52,9 @@ constexpr auto kReasons = table_of<Reason>({
      "the request names no temperature, the server's own is seldom 0, and answers.sampled is off"},
     {Reason::kNotDeterministic, "not-deterministic",
      "temperature above 0 and no seed: answers vary, and answers.sampled is off"},
+    {Reason::kNoSeed, "no-seed",
+     "images and speech are made anew each time: the request has no seed, and answers.sampled is "
+     "not replay"},
     {Reason::kClientLeft, "client-left", "the client left before its response"},
     {Reason::kSlowReader, "slow-reader", "the client read too slowly"},
     {Reason::kCutShort, "cut-short", "the response broke off"},
@@ -140,6 +143,9 @@ std::string_view remedy(Reason reason) {
       return "set answers.sampled = \"per-requester\" or \"replay\" and answers.tool_calls = true, "
              "or have "
              "clients send temperature 0 or a seed";
+    case Reason::kNoSeed:
+      return "have clients send a seed if it makes the server's results repeat, or set "
+             "answers.sampled = \"replay\"";
     default:
       return "";
   }

@@ -33,6 +33,7 @@ enum class Reason : unsigned char {
   kDetails,
   kNoTemperature,
   kNotDeterministic,
+  kNoSeed,
   // No response, or not a whole one:
   kClientLeft,
   kSlowReader,
@@ -62,7 +63,7 @@ std::string_view to_string(Reason reason);
 std::string_view explain(Reason reason);
 /// Why a request bypassed the cache: it was not looked up, and its answer was not stored.
 constexpr bool is_bypass(Reason reason) {
-  return reason >= Reason::kNotCacheable && reason <= Reason::kNotDeterministic;
+  return reason >= Reason::kNotCacheable && reason <= Reason::kNoSeed;
 }
 /// What an operator or a client may change so that such requests no longer bypass the cache; "": nothing.
 std::string_view remedy(Reason reason);

@@ -13,15 +13,9 @@ namespace {
 
 /// gen_ai.operation.name.
 std::string operation_name(ApiOperation operation) {
-  switch (operation) {
-    case ApiOperation::kChat:
-      return "chat";
-    case ApiOperation::kCompletion:
-      return "text_completion";
-    case ApiOperation::kEmbedding:
-      break;
-  }
-  return "embeddings";
+  if (operation == ApiOperation::kCompletion) return "text_completion";
+  if (operation == ApiOperation::kEmbedding) return "embeddings";
+  return std::string(to_string(operation));
 }
 
 /// server.address and server.port of "http://host:port/…"; nothing of an engine's name.
@@ -49,7 +43,7 @@ SpanAttributes attributes_of(const RequestSubject& asked) {
     attributes.emplace_back("gen_ai.request.max_tokens", std::int64_t{*asked.api->max_tokens});
   }
   const auto& temperature = asked.api->sampling.temperature;
-  if (temperature.has_value() && asked.operation != ApiOperation::kEmbedding) {
+  if (temperature.has_value() && !is_function(*asked.operation)) {
     attributes.emplace_back("gen_ai.request.temperature", static_cast<double>(*temperature));
   }
   return attributes;

@@ -50,10 +50,19 @@ MatchLevel loosest_of(const RequestSubject& asked, const AnswerSettings& setting
 constexpr auto kSessionHeaders =
     std::to_array<std::string_view>({"x-session-id", "session-id", "session_id"});
 
+/// Images and speech: who asks twice wants to choose, and one of them is large.
+bool is_made_anew(ApiOperation operation) {
+  return operation == ApiOperation::kImage || operation == ApiOperation::kImageEdit ||
+         operation == ApiOperation::kSpeech;
+}
+
 /// Of a request that expects another answer each time. `unset`: it does not say so.
 std::expected<ServingTerms, Bypass> sampled_terms(const RequestSubject& asked,
                                                   const Settings& settings, bool unset) {
   const std::string_view rule = sampled_rule(asked, settings.answers);
+  if (rule != kReplay && is_made_anew(asked.api->operation)) {
+    return std::unexpected(Bypass{Reason::kNoSeed, std::string(explain(Reason::kNoSeed))});
+  }
   if (rule == kSampledOff) {
     const Reason reason = unset ? Reason::kNoTemperature : Reason::kNotDeterministic;
     return std::unexpected(Bypass{reason, std::string(explain(reason))});
@@ -96,6 +105,10 @@ Question question_of(const ApiRequest& api, const HttpRequest& request, const Te
     std::string clock = backend.clock_in_prompts(now);
     if (!clock.empty()) scope.other["afterimage.clock"] = std::move(clock);
   }
+  // Servers answer /rerank and /v1/rerank in different forms.
+  if (is_verbatim(api.operation)) {
+    scope.other["afterimage.path"] = request.target.substr(0, request.target.find('?'));
+  }
   // Parameters of the query change the answer: Azure's api-version, for one.
   const std::size_t query = request.target.find('?');
   if (query != std::string::npos) scope.other["afterimage.query"] = request.target.substr(query);
@@ -106,6 +119,42 @@ Question question_of(const ApiRequest& api, const HttpRequest& request, const Te
     }
   }
   return {identify(scope, space.name_space, space.answers), api.question};
+}
+
+std::vector<Question> input_questions(const ApiRequest& api, const HttpRequest& request,
+                                      const TenantSpace& space, const Backend& backend,
+                                      WallTime now) {
+  ApiRequest one;
+  one.operation = api.operation;
+  one.model = api.model;
+  one.max_tokens = api.max_tokens;
+  one.scope = api.scope;
+  one.scope.other.erase("/input");
+  ApiRequest text = one;
+  text.scope.messages.emplace_back(Role::kUser).parts.emplace_back(QuestionSlot{});
+  const ScopeId scope = question_of(text, request, space, backend, now).scope();
+  std::vector<Question> questions;
+  questions.reserve(api.batch.inputs.size());
+  for (const ApiInput& input : api.batch.inputs) {
+    if (input.tokens.empty()) {
+      questions.emplace_back(scope, input.text);
+      continue;
+    }
+    one.scope.other["/input"] = input.tokens;
+    questions.push_back(question_of(one, request, space, backend, now));
+  }
+  return questions;
+}
+
+Question frame_question(const ApiRequest& api, const HttpRequest& request, const TenantSpace& space,
+                        const Backend& backend, WallTime now) {
+  ApiRequest frame;
+  frame.operation = api.operation;
+  frame.model = api.model;
+  frame.max_tokens = api.max_tokens;
+  frame.scope = api.scope;
+  frame.scope.other["afterimage.frame"] = "1";
+  return question_of(frame, request, space, backend, now);
 }
 
 std::string_view sampled_rule(const RequestSubject& asked, const AnswerSettings& settings) {
@@ -128,10 +177,10 @@ std::expected<ServingTerms, Bypass> serving_terms(const RequestSubject& asked,
     return none(Reason::kDetails, "engine.verbose is true");
   }
   if (api.engine != nullptr && api.engine->details.any()) return none(Reason::kDetails);
-  const bool is_embedding = api.operation == ApiOperation::kEmbedding;
-  const bool unset = !api.sampling.temperature.has_value() && !api.sampling.seeded && !is_embedding;
+  const bool is_computed = is_function(api.operation);
+  const bool unset = !api.sampling.temperature.has_value() && !api.sampling.seeded && !is_computed;
   SamplingFacts facts = api.sampling;
-  if ((unset && samples == false) || is_embedding) facts.temperature = 0;
+  if ((unset && samples == false) || is_computed) facts.temperature = 0;
   const Eligibility eligible = eligibility(facts, api.question);
   if (eligible.limit == ReuseLimit::kNothing) {
     return sampled_terms(asked, settings, unset);
@@ -203,7 +252,9 @@ SampledRequestId sampled_id(const RequestSubject& asked, const AnswerSettings& s
 bool fits(const ApiRequest& api, const ApiRecord& record, MatchLevel level) {
   const bool is_whole = record.finish_reason() == "stop" && !record.calls_tools();
   if (!is_whole && level != MatchLevel::kExact) return false;
-  return api.stream ? record.can_be_streamed(api.include_usage) : record.has_body();
+  // The answer of such an endpoint is kept as it came, so the same request can have it, streamed or whole.
+  if (!api.stream || is_verbatim(api.operation)) return record.has_body();
+  return record.can_be_streamed(api.include_usage);
 }
 
 bool hides_hits(const RequestSubject& asked, const AnswerSettings& settings) {

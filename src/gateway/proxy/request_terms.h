@@ -37,6 +37,9 @@ struct RequestSubject {
   std::vector<std::string> attached;         // tags of these, and of bytes that are no media
   std::shared_ptr<const TenantSpace> space;  // nullptr: it was not identified
   std::optional<Question> question;          // with `space`
+  std::vector<Question> inputs;              // of a batch whose inputs are entries of their own
+  std::optional<Question>
+      frame;  // of such a batch, as its client sent it: what is around the vectors
 };
 
 // What a request may be served by, and what may be stored of its answer: functions of the request and
@@ -45,6 +48,17 @@ struct RequestSubject {
 /// By which its answer is found, if this backend answers it at this moment.
 [[nodiscard]] Question question_of(const ApiRequest& api, const HttpRequest& request,
                                    const TenantSpace& space, const Backend& backend, WallTime now);
+
+/// By which the vector of each input of its batch is found: as a request for that input alone.
+[[nodiscard]] std::vector<Question> input_questions(const ApiRequest& api,
+                                                    const HttpRequest& request,
+                                                    const TenantSpace& space,
+                                                    const Backend& backend, WallTime now);
+
+/// By which the rest of the answer to its batch is found, usage above all. No request asks this question.
+[[nodiscard]] Question frame_question(const ApiRequest& api, const HttpRequest& request,
+                                      const TenantSpace& space, const Backend& backend,
+                                      WallTime now);
 
 /// How far its answer may come from the cache.
 struct ServingTerms {

@@ -64,7 +64,7 @@ void RequestUsage::charge_call(const SharedResponse& response,
   } else if (usage.prompt_tokens.has_value()) {
     spent.prompt_tokens = *usage.prompt_tokens;
     spent.output_tokens = usage.output_tokens.value_or(0);
-  } else if (asked.operation.has_value()) {
+  } else if (asked.operation.has_value() && !is_verbatim(*asked.operation)) {
     spent.prompt_tokens = estimated_prompt_tokens(asked);
     spent.output_tokens = usage.events;
     spent.estimated = 1;

@@ -23,7 +23,7 @@ constexpr std::string_view kEndedEarly =
 bool is_failure(unsigned status) { return status == 408 || status == 429 || status >= 500; }
 
 std::optional<StreamRecorder> SharedResponse::recorder(const Options& options) {
-  if (!options.record.has_value()) return std::nullopt;
+  if (!options.record.has_value() || is_verbatim(*options.record)) return std::nullopt;
   return StreamRecorder(*options.record, options.max_record);
 }
 
@@ -75,10 +75,18 @@ void SharedResponse::on_bytes(std::string_view bytes) {
   const bool is_recorded = recorder_.has_value() && recorder_->done();
   // To a client [DONE] is the end: its next request finds this answer stored.
   if (is_recorded) finish_record();
+  if (events_end_.is_done() && options_.completed) {
+    {
+      const MutexLock lock(mutex_);
+      if (!cut_)
+        bytes_.append(std::exchange(bytes, {}));  // nobody reads them before given_ says so
+    }
+    finish_record();
+  }
   bool pause = false;
   {
     const MutexLock lock(mutex_);
-    is_done_ = is_recorded || record_.has_value();
+    is_done_ = is_recorded || record_.has_value() || events_end_.is_done();
     if (!cut_) {  // the rest of what broke off is dropped
       bytes_.append(bytes);
       given_ = stream_.has_value() ? stream_->whole() : base_ + bytes_.size();
@@ -103,6 +111,7 @@ void SharedResponse::on_end() {
     const std::string last = stream_->unfinished_data();
     ApiEvent event("", last, json_);
     hear_end(event);
+    if (is_kept_as_sent() && !last.empty()) events_end_.add(event);
     const MutexLock lock(mutex_);
     // SDKs take what came so far for the whole answer.
     is_early = must_say_end() && !has_ended_;
@@ -174,12 +183,28 @@ Result<ApiRecord> SharedResponse::recorded() {
     if (record_->size() <= options_.max_record) return *record_;
     return fail(ErrorCode::kLimitExceeded, "it is larger than answers.max_answer");
   }
-  if (events_) return recorder_->finish(*stream_);
+  if (events_ && !is_kept_as_sent()) return recorder_->finish(*stream_);
   const MutexLock lock(mutex_);
+  if (is_kept_as_sent()) return recorded_as_sent();
   if (bytes_.size() > options_.max_record.value() || !gathers_) {
     return fail(ErrorCode::kLimitExceeded, "it is larger than answers.max_answer");
   }
   return ApiRecord::of_body(*options_.record, bytes_);
+}
+
+Result<ApiRecord> SharedResponse::recorded_as_sent() const {
+  if (bytes_.size() > options_.max_record.value()) {
+    return fail(ErrorCode::kLimitExceeded, "it is larger than answers.max_answer");
+  }
+  // Without a length, the end of the connection may be that of the server.
+  const bool has_length = headers_.find("content-length").has_value() ||
+                          headers_.find("transfer-encoding").has_value() ||
+                          has_media_type(headers_, "application/json");
+  if (events_ ? cut_ || !events_end_.is_complete() : !has_length) {
+    return fail(ErrorCode::kInvalidArgument, "nothing says that it is complete");
+  }
+  return ApiRecord::of_response(*options_.record, headers_.find("content-type").value_or(""),
+                                bytes_);
 }
 
 void SharedResponse::controlled_by(BackendCall call) {
@@ -199,6 +224,7 @@ void SharedResponse::hear(ApiEvent event) {
     if (event.data().starts_with('{')) ++usage_.events;
   }
   if (recorder_.has_value()) recorder_->add(event);
+  if (is_kept_as_sent()) events_end_.add(event);
   hear_end(event);
 }
 

@@ -17,6 +17,7 @@
 #include "foundation/platform/mutex.h"
 #include "foundation/text/event_stream.h"
 #include "gateway/openai/api_event.h"
+#include "gateway/openai/events_end.h"
 #include "gateway/openai/record.h"
 #include "gateway/openai/usage_scan.h"
 #include "gateway/proxy/backend.h"
@@ -145,6 +146,11 @@ class SharedResponse final : public BackendListener,
   /// Calls `completed`, once.
   void finish_record();
   Result<ApiRecord> recorded();
+  /// Of an operation whose answers are kept as they came.
+  [[nodiscard]] Result<ApiRecord> recorded_as_sent() const AFI_REQUIRES(mutex_);
+  [[nodiscard]] bool is_kept_as_sent() const {
+    return options_.record.has_value() && is_verbatim(*options_.record);
+  }
   /// One event of a stream, for whatever listens to it here.
   void hear(ApiEvent event);
   void hear_end(ApiEvent& event);
@@ -165,6 +171,7 @@ class SharedResponse final : public BackendListener,
   std::optional<std::size_t> early_done_;   // where a [DONE] begins that came before that
   std::optional<StreamRecorder> recorder_;  // nullopt: not recorded, or by the backend
   std::optional<ApiRecord> record_;         // the backend's
+  EventsEnd events_end_;                    // of a stream that is kept as it came
 
   mutable Mutex mutex_;
   State state_ AFI_GUARDED_BY(mutex_) = State::kWaiting;

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "foundation/text/ascii.h"
+#include "gateway/model_server/model_server.h"
 #include "gateway/proxy/cache_salt.h"
 
 namespace afterimage {
@@ -66,10 +67,7 @@ HttpHeaders end_to_end(const HttpHeaders& headers) {
 Result<std::unique_ptr<Upstream>> Upstream::create(const UpstreamSettings& settings,
                                                    std::string key, HttpCaller& caller,
                                                    const Clock& clock) {
-  AFI_TRY(Url url, parse_url(settings.url));
-  while (url.target.ends_with('/')) url.target.pop_back();
-  // People write the address with the version, as clients want it, or without.
-  if (url.target.ends_with("/v1")) url.target.resize(url.target.size() - 3);
+  AFI_TRY(Url url, server_address(settings.url));
   return std::unique_ptr<Upstream>(
       new Upstream(settings, std::move(url), std::move(key), caller, clock));
 }
