@@ -168,6 +168,7 @@ HttpReply Admin::answer(const HttpRequest& request) {
     json stats = stats_json(gateway, gateway.parts().clock.now() - started_, dependencies_.version,
                             dependencies_.tiers);
     stats["demo"] = dependencies_.demo;
+    stats["memory"]["max_kv_tokens"] = dependencies_.max_kv_tokens;
     if (dependencies_.fleet != nullptr) stats["fleet"] = fleet_json(*dependencies_.fleet);
     return json_reply(200, stats);
   }

@@ -37,9 +37,10 @@ class Admin {
     std::function<Result<Reloaded>()> reload;
     std::function<void()> drain;
     std::string version;
-    std::vector<NamedTier> tiers;   // they outlive it
-    FleetBackend* fleet = nullptr;  // nullptr: there are no replicas
-    bool demo = false;              // the page can ask the model
+    std::vector<NamedTier> tiers;     // they outlive it
+    FleetBackend* fleet = nullptr;    // nullptr: there are no replicas
+    bool demo = false;                // the page can ask the model
+    std::uint64_t max_kv_tokens = 0;  // memory.max_kv_tokens; 0: bytes alone decide
   };
   explicit Admin(Dependencies dependencies);
 

@@ -22,6 +22,7 @@ constexpr double kUnsafeBudget = 0.01;
 constexpr std::size_t kShownQuestion = 200;
 constexpr std::string_view kTenantTag = "tenant:";
 constexpr std::string_view kModelTag = "model:";
+constexpr std::size_t kListedSteps = 50;
 
 json optional_seconds(const std::optional<Duration>& duration) {
   return duration.has_value() ? json(seconds(*duration)) : json();
@@ -70,8 +71,33 @@ json memory(const ReuseStats& stats) {
           {"used", stats.used.value()},
           {"peak", stats.peak.value()},
           {"mode", mode},
+          {"kv_tokens", stats.prefix.tokens},
           {"parts", parts},
           {"shares", shares}};
+}
+
+/// Steps of clients' workflows, and what was loaded for them; null: nothing is loaded for any.
+json workflows_json(const Backend& backend) {
+  const auto counts = backend.prefetched();
+  if (!counts.has_value()) return nullptr;
+  json steps = json::array();
+  for (const SeenStep& step : backend.workflow_steps(kListedSteps)) {
+    json next = json::array();
+    for (const auto& [name, times] : step.followed_by) {
+      next.push_back({{"step", name}, {"times", times}});
+    }
+    steps.push_back({{"tenant", step.tenant},
+                     {"workflow", step.workflow},
+                     {"step", step.step},
+                     {"requests", step.requests},
+                     {"prompt_tokens", step.prompt_tokens},
+                     {"loaded", step.loaded},
+                     {"next", std::move(next)}});
+  }
+  return {{"useful", counts->useful},       {"useless", counts->useless},
+          {"nothing", counts->nothing},     {"declined", counts->declined},
+          {"kv_tokens", counts->kv_tokens}, {"encoder_outputs", counts->encoder_outputs},
+          {"steps", std::move(steps)}};
 }
 
 json tier_json(const NamedTier& named) {
@@ -319,6 +345,7 @@ json stats_json(Gateway& gateway, Duration uptime, std::string_view version,
        {{"hit", latency(gateway.counts().hits())}, {"miss", latency(gateway.counts().misses())}}},
       {"memory", memory(reuse)},
       {"tiers", below},
+      {"workflows", workflows_json(gateway.parts().backend)},
       {"unsafe",
        {{"checked", counts.compared},
         {"wrong", counts.wrong},

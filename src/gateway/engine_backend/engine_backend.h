@@ -54,6 +54,9 @@ class EngineBackend final : public Backend {
     if (prefetcher_ == nullptr) return std::nullopt;
     return prefetcher_->counts();
   }
+  [[nodiscard]] std::vector<SeenStep> workflow_steps(std::size_t most) const override {
+    return prefetcher_ == nullptr ? std::vector<SeenStep>{} : prefetcher_->steps(most);
+  }
   [[nodiscard]] std::optional<std::uint32_t> default_max_tokens() const override {
     const TokenCount limit = defaults().max_tokens;
     if (limit == kNoTokenLimit) return std::nullopt;

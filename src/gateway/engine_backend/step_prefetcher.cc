@@ -49,6 +49,7 @@ void StepPrefetcher::ends(const ClientStep& name, const std::vector<std::string>
   Step& step = at->second;
   if (is_new) step.in_order = order_.insert(order_.end(), name);
   order_.splice(order_.end(), order_, step.in_order);
+  ++step.requests;
   if (used != nullptr) {
     tokens_ += tokens_of(used);
     tokens_ -= tokens_of(std::exchange(step.used, std::move(used)));
@@ -148,6 +149,22 @@ void StepPrefetcher::loaded(const ClientStep& name, const Result<Prefetched>& lo
   counts_.encoder_outputs += loaded->encoder_outputs;
   const auto found = steps_.find(name);
   if (found != steps_.end()) found->second.useful_until = clock_.now() + options_.useful_within;
+}
+
+std::vector<SeenStep> StepPrefetcher::steps(std::size_t most) const {
+  const MutexLock lock(mutex_);
+  std::vector<SeenStep> seen;
+  for (auto name = order_.rbegin(); name != order_.rend() && seen.size() < most; ++name) {
+    const Step& step = steps_.at(*name);
+    seen.push_back({.tenant = name->tenant,
+                    .workflow = name->workflow,
+                    .step = name->step,
+                    .requests = step.requests,
+                    .prompt_tokens = tokens_of(step.used),
+                    .loaded = step.useful_until.has_value(),
+                    .followed_by = {step.followed_by.begin(), step.followed_by.end()}});
+  }
+  return seen;
 }
 
 PrefetchCounts StepPrefetcher::counts() const {

@@ -63,6 +63,8 @@ class StepPrefetcher {
             std::shared_ptr<const PrefetchTarget> used);
 
   [[nodiscard]] PrefetchCounts counts() const;
+  /// The steps that were used last, at most so many.
+  [[nodiscard]] std::vector<SeenStep> steps(std::size_t most) const;
   /// Waits until every load that was asked for has ended: for tests.
   void await_loads() const;
   /// No prefetch begins any more; waits for the one that runs.
@@ -74,6 +76,7 @@ class StepPrefetcher {
 
   struct Step {
     std::shared_ptr<const PrefetchTarget> used;
+    std::uint64_t requests = 0;
     std::map<std::string, std::uint32_t> followed_by;
     std::optional<Duration> useful_until;  // it was loaded, and has not come since
     std::list<ClientStep>::iterator in_order;

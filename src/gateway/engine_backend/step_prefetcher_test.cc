@@ -62,6 +62,23 @@ TEST(StepPrefetcher, LoadsWhatTheClientSaysComesNext) {
   EXPECT_EQ(f.prefetcher.counts().useful, 1U);
 }
 
+TEST(StepPrefetcher, ListsTheStepsThatWereUsedLast) {
+  Steps f;
+  for (const char* step : {"a", "b", "a", "b"}) f.take(step);
+  f.take("c", {"a"});
+  f.prefetcher.await_loads();
+  const std::vector<SeenStep> seen = f.prefetcher.steps(2);
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_EQ(seen[0].step, "c");
+  EXPECT_EQ(seen[1].step, "b");
+  EXPECT_EQ(seen[1].requests, 2U);
+  EXPECT_EQ(seen[1].prompt_tokens, 8U);
+  EXPECT_EQ(seen[1].followed_by,
+            (std::vector<std::pair<std::string, std::uint32_t>>{{"a", 1}, {"c", 1}}));
+  EXPECT_FALSE(seen[1].loaded);
+  EXPECT_TRUE(f.prefetcher.steps(3)[2].loaded) << "the client said that it comes next";
+}
+
 TEST(StepPrefetcher, LearnsWhatMostlyFollows) {
   Steps f;
   for (int round = 0; round < 2; ++round) {

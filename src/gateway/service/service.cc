@@ -177,14 +177,16 @@ Result<void> Service::State::listen() {
         },
         std::chrono::seconds(1));
   }
-  admin = std::make_unique<Admin>(Admin::Dependencies{.gateway = *gateway,
-                                                      .connections = connections,
-                                                      .reload = reload,
-                                                      .drain = options.wants_to_end,
-                                                      .version = options.version,
-                                                      .tiers = std::move(below),
-                                                      .fleet = fleet,
-                                                      .demo = options.demo});
+  admin =
+      std::make_unique<Admin>(Admin::Dependencies{.gateway = *gateway,
+                                                  .connections = connections,
+                                                  .reload = reload,
+                                                  .drain = options.wants_to_end,
+                                                  .version = options.version,
+                                                  .tiers = std::move(below),
+                                                  .fleet = fleet,
+                                                  .demo = options.demo,
+                                                  .max_kv_tokens = settings.memory.max_kv_tokens});
   publish_stats(metrics, *gateway, connections, options.version);
   if (fleet != nullptr) publish_fleet(metrics, *fleet);
   publish_keys(metrics, *key_store);
