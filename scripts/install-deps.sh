@@ -13,7 +13,8 @@
 #   scripts/install-deps.sh bench    also the benchmarks with their Python peers
 #   scripts/install-deps.sh llama    also what builds llama.cpp for the engine "llama"
 #   scripts/install-deps.sh python   also to build the Python package
-#   scripts/install-deps.sh oci      also to build the container image
+#   scripts/install-deps.sh packages also what builds packages of the program
+#   scripts/install-deps.sh oci      also what makes the bare systems that packages are tested in
 #   scripts/install-deps.sh clang    also the rest of clang-19: format, tidy, fuzz
 set -eu
 
@@ -41,9 +42,10 @@ for extra in "$@"; do
     llama) packages="$packages python3-pip" ;;
     python) packages="$packages python3-dev python3-venv" ;;
     deb) packages="$packages lintian debootstrap man-db" ;;
+    packages) packages="$packages meson nasm patch binutils liblzma-dev python3-dev python3-venv python3-pip" ;;
     oci) packages="$packages debootstrap" ;;
     clang) packages="$packages clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
-    *) echo "install-deps.sh: unknown argument '$extra'; expected one of: test, bench, llama, python, deb, oci, clang" >&2; exit 2 ;;
+    *) echo "install-deps.sh: unknown argument '$extra'; expected one of: test, bench, llama, python, packages, deb, oci, clang" >&2; exit 2 ;;
   esac
 done
 

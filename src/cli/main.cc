@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "cli/llama_program.h"
 #include "cli/program.h"
 #include "cli/verbs.h"
 
@@ -30,6 +31,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "afterimage: this is `afterimage-lab {}` now\n", argv[1]);
     return static_cast<int>(ExitCode::kUsageError);
   }
+  if constexpr (!AFTERIMAGE_HAS_LLAMA) become_llama_program(argv);
   return run_program({.description = "Afterimage, the reuse engine for multimodal LLM serving: "
                                      "encode once, prefill once, answer once.",
                       .footer = "",

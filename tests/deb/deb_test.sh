@@ -6,7 +6,7 @@
 # program answers a question with the packaged settings, the model that it brings sees a picture, its manual and its completion work, and nothing is left after a purge.
 # Needs root, debootstrap and lintian.
 #
-#   tests/deb/deb_test.sh build/deb/afterimage_0.1.0-1_amd64.deb
+#   tests/deb/deb_test.sh build/packages/afterimage_0.1.0-1_amd64.deb
 #   DEBIAN_MIRROR=http://… tests/deb/deb_test.sh …     another mirror
 set -eu
 package=$(realpath "$1")

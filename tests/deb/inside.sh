@@ -16,7 +16,7 @@ mkdir -p /var/lib/afterimage
 cd /var/lib/afterimage
 afterimage serve --config /etc/afterimage/afterimage.toml >/serve.log 2>&1 &
 server=$!
-for _ in $(seq 100); do curl -sf http://127.0.0.1:8080/health >/dev/null && break; sleep 0.1; done
+for _ in $(seq 600); do curl -sf http://127.0.0.1:8080/health >/dev/null && break; sleep 0.1; done
 [ "$(ask)" = "X-Cache: MISS" ] || { cat /headers /answer /serve.log; exit 1; }
 [ "$(ask)" = "X-Cache: HIT" ] || { cat /headers /answer /serve.log; exit 1; }
 kill -TERM "$server"
@@ -26,7 +26,7 @@ echo "answered, then from the cache"
 if [ -e /usr/share/afterimage/seer.gguf ]; then
   afterimage serve --demo >/demo.log 2>&1 &
   server=$!
-  for _ in $(seq 100); do curl -sf http://127.0.0.1:8080/health >/dev/null && break; sleep 0.1; done
+  for _ in $(seq 600); do curl -sf http://127.0.0.1:8080/health >/dev/null && break; sleep 0.1; done
   printf '{"model": "seer", "temperature": 0, "messages": [{"role": "user", "content": [{"type": "image_url", "image_url":
     {"url": "data:image/png;base64,%s"}}, {"type": "text", "text": "How many shapes are there?"}]}]}' "$(base64 -w 0 /scene.png)" >/question
   curl -sS http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' -d @/question >/answer
@@ -51,7 +51,7 @@ grep -q '# changed' /etc/afterimage/afterimage.toml
 apt-get remove -y -qq afterimage >/install.log 2>&1
 [ -e /etc/afterimage/afterimage.toml ]
 apt-get purge -y -qq afterimage >/install.log 2>&1
-for left in /usr/bin/afterimage /etc/afterimage /var/lib/afterimage /usr/share/doc/afterimage; do
+for left in /usr/bin/afterimage /usr/lib/afterimage /etc/afterimage /var/lib/afterimage /usr/share/doc/afterimage; do
   [ ! -e "$left" ] || { echo "$left was left behind"; exit 1; }
 done
 echo "settings are kept until the package is purged"

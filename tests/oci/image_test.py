@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""The image of `make oci`: its layout, and the program started from it, in a root file system of its own and as its own user, with the
+"""The image of `make packages`: its layout, and the program started from it, in a root file system of its own and as its own user, with the
 image's entry point and command. Needs root.
 
-    tests/oci/image_test.py build/oci/afterimage-0.1.0-oci.tar"""
+    tests/oci/image_test.py build/packages/afterimage-0.1.0-oci.tar"""
 import http.client
 import json
 import os
