@@ -20,6 +20,8 @@
 #include "engines/llama/llama_verifier.h"
 #include "foundation/platform/wall_clocks.h"
 #include "gateway/config/settings.h"
+#include "gateway/model_server/model_server.h"
+#include "gateway/model_server/server_words.h"
 #include "gateway/service/service.h"
 #include "storage/redis/remote_address.h"
 #include "storage/stores/stores.h"
@@ -41,7 +43,7 @@ struct ServeArgs {
 };
 
 /// Where the model of --demo lies, seen from the program's folder: installed, or built.
-constexpr std::array kDemoFolders{"../share/afterimage", "../models"};
+constexpr std::array kDemoFolders{"../share/afterimage", "../../share/afterimage", "../models"};
 constexpr std::uint32_t kDemoContext = 2'048;
 
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
@@ -74,6 +76,25 @@ std::string upstream_name(const UpstreamSettings& upstream) {
 }
 
 /// The settings file with the command line's overrides.
+/// Models and thresholds of similarity.folder.
+Result<void> take_similar_folder(SimilaritySettings& similarity, const Files& files) {
+  if (similarity.folder.empty()) return {};
+  const std::string file = similarity.folder + "/similarity.toml";
+  AFI_TRY(const auto bytes, files.read(file, 64_KiB));
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  for (const char* model : {"embedder", "verifier"}) {
+    text += fmt::format("\n{0} = '''{1}/{0}.gguf'''", model, similarity.folder);
+  }
+  AFI_TRY(const Settings read, parse_settings(text, file));
+  similarity.mode = similarity.mode == "off" ? "on" : similarity.mode;
+  similarity.embedder = read.similarity.embedder;
+  similarity.verifier = read.similarity.verifier;
+  similarity.threshold = read.similarity.threshold;
+  similarity.verifier_threshold = read.similarity.verifier_threshold;
+  similarity.verifier_overrules_vetoes = read.similarity.verifier_overrules_vetoes;
+  return {};
+}
+
 Result<Settings> settings_of(const ServeArgs& args, const Files& files) {
   std::string text;
   if (!args.config.empty()) {
@@ -86,6 +107,7 @@ Result<Settings> settings_of(const ServeArgs& args, const Files& files) {
             parse_settings("upstream.url = '''" + args.upstream + "'''", "--upstream"));
   }
   AFI_TRY(Settings settings, parse_settings(text, args.config.empty() ? "defaults" : args.config));
+  AFI_TRY_VOID(take_similar_folder(settings.similarity, files));
   if (!args.upstream.empty()) {  // the command line takes precedence over the file
     settings.upstream.url = args.upstream;
     settings.upstream.replicas.clear();
@@ -219,6 +241,11 @@ ExitCode serve_requests(ServeArgs& args, World& world) {
              address_of(settings->admin.address, (*service)->admin_port()),
              args.demo ? "; open it and ask about a picture" : "");
   std::fflush(stdout);
+  if (settings->upstream.is_set()) {
+    const auto info = model_server_of(settings->upstream);  // clients are served meanwhile
+    for (const std::string& line : server_words(info, *settings)) fmt::print("{}\n", line);
+    std::fflush(stdout);
+  }
   return wait_for_signals(**service, signals);
 }
 

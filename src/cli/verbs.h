@@ -14,6 +14,7 @@ void add_run(CLI::App& program, World& world, ExitCode& code);
 void add_serve(CLI::App& program, World& world, ExitCode& code);
 void add_bench(CLI::App& program, World& world, ExitCode& code);
 void add_admin(CLI::App& program, World& world, ExitCode& code);
+void add_doctor(CLI::App& program, World& world, ExitCode& code);
 void add_explain(CLI::App& program, World& world, ExitCode& code);
 void add_fingerprint(CLI::App& program, World& world, ExitCode& code);
 void add_replay(CLI::App& program, World& world, ExitCode& code);

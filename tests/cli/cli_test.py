@@ -22,7 +22,7 @@ from program import EXAMPLES, Folder, PROGRAM, SOURCE, TEXT, audio, call, image,
 
 class Help(unittest.TestCase):
     def test_help_texts_match_the_snapshots(self):
-        for verb in ["", "run", "serve", "bench", "explain", "replay", "advise", "fingerprint",
+        for verb in ["", "run", "serve", "bench", "doctor", "explain", "replay", "advise", "fingerprint",
                      "disk", "disk inspect", "disk verify", "disk purge", "admin", "admin stats", "admin media", "admin explain", "admin invalidate", "admin erase", "admin wrong",
                      "admin keys", "admin keys list", "admin keys make", "admin keys rotate", "admin keys disable", "admin keys enable", "admin keys budgets",
                      "admin reload", "admin drain"]:
@@ -90,6 +90,29 @@ class MainJob(unittest.TestCase):
             shown = json.loads(done.stdout)[0]
             self.assertEqual(shown["sha256"], hashlib.sha256(file.read_bytes()).hexdigest())
         self.assertEqual(json.loads(call("fingerprint", "--json", EXAMPLES / "media" / "clock.webp").stdout)[0]["frames"], 12)
+
+
+class ServeSettings(Folder):
+    def test_a_folder_of_similarity_brings_its_models_and_thresholds(self):
+        (self.folder / "similar").mkdir()
+        file = self.folder / "similar" / "similarity.toml"
+        self.write("a.toml", f'[similarity]\nfolder = "{self.folder}/similar"\n'.encode())
+        shown = lambda: call("serve", "--config", self.folder / "a.toml", "--print-config")
+        missing = shown()
+        self.assertEqual(missing.returncode, 2)
+        self.assertIn(str(file), missing.stderr)
+        file.write_text("[similarity]\nthreshold = 0.6\nverifier_threshold = 4.5\nverifier_overrules_vetoes = true\n")
+        done = shown()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line in ('mode = "on"', f'embedder = "{self.folder}/similar/embedder.gguf"', f'verifier = "{self.folder}/similar/verifier.gguf"',
+                     "threshold = 0.6", "verifier_threshold = 4.5", "verifier_overrules_vetoes = true"):  # fmt: skip
+            self.assertIn(f"\n{line}\n", done.stdout)
+        self.write("printed.toml", done.stdout.encode())
+        self.assertEqual(call("serve", "--config", self.folder / "printed.toml", "--print-config").stdout, done.stdout, "what is printed says the same")
+        self.write("a.toml", f'[similarity]\nmode = "shadow"\nfolder = "{self.folder}/similar"\n'.encode())
+        self.assertIn('\nmode = "shadow"\n', shown().stdout)
+        file.write_text("[similarity]\nthreshold = 7\n")
+        self.assertIn(f"{file}:2: similarity.threshold", shown().stderr)
 
 
 class Bench(Folder):

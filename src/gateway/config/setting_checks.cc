@@ -129,6 +129,11 @@ Result<void> check_remote(const std::string& url) {
   return {};
 }
 
+Result<void> check_server_name(const std::string& name) {
+  if (is_host(name)) return {};
+  return invalid_value(fmt::format("'{}' is not a host name: write cache.example", name));
+}
+
 Result<void> check_key_digest(const std::string& digest) {
   const bool hex = std::ranges::all_of(digest, [](char c) {
     return ascii::is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');

@@ -77,6 +77,8 @@ auto or_empty(Check check) {
 [[nodiscard]] Result<void> check_embedder(const std::string& embedder);
 [[nodiscard]] Result<void> check_verifier(const std::string& verifier);
 [[nodiscard]] Result<void> check_remote(const std::string& url);
+[[nodiscard]] Result<void> check_server_name(const std::string& name);
+Result<void> check_server_name(const std::string& name);
 [[nodiscard]] Result<void> check_key_digest(const std::string& digest);
 [[nodiscard]] Result<void> check_variable(const std::string& name);
 [[nodiscard]] Result<void> check_not_empty(const std::string& text);

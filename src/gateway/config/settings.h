@@ -13,6 +13,7 @@
 #include "afterimage/result.h"
 #include "afterimage/units.h"
 #include "foundation/http/server.h"
+#include "storage/redis/remote_tls.h"
 
 namespace afterimage {
 
@@ -138,10 +139,14 @@ struct MovedMediaSettings {
 };
 
 struct RemoteSettings {
-  std::string url;  // "redis://user@host:port,…"; empty: no shared cache
+  std::string url;  // "redis://user@host:port,…" (docs/remote.md); empty: no shared cache
   std::string password_env = "AFTERIMAGE_REMOTE_PASSWORD";  // an environment variable
   Duration ttl = std::chrono::hours(24);                    // time to live of remote entries
   Bytes in_flight = 64_MiB;  // limit of memory for writes in progress, and so of one entry
+  Duration timeout = std::chrono::milliseconds(50);  // of one operation; four times that to connect
+  /// An environment variable with the password of the Sentinels, if they have one.
+  std::string sentinel_password_env = "AFTERIMAGE_REMOTE_SENTINEL_PASSWORD";
+  RemoteTlsOptions tls;  // of rediss:// URLs
 
   bool operator==(const RemoteSettings&) const = default;
 };
@@ -160,6 +165,7 @@ struct AnswerSettings {
   std::uint32_t draws = 8;           // of one sampled request that are cached at most
   bool tool_calls = true;            // cache answers with tool calls; exact matches only
   bool cache_truncated = true;       // cache answers that max_tokens truncated; exact matches only
+  bool split_batches = true;         // each input of a batch of embeddings is an entry of its own
   bool finish_abandoned = false;     // all clients left: finish the call and cache its answer
   double verify_sample_rate = 0.01;  // share of non-exact hits that are compared with the model
   Bytes max_answer = 4_MiB;          // larger answers are not cached
@@ -182,6 +188,8 @@ inline constexpr std::string_view kBuiltInEmbedder = "built-in";
 /// Answers to questions that are alike by meaning.
 struct SimilaritySettings {
   std::string mode = "off";  // "off"; "shadow": compare and learn, serve nothing; "on"
+  /// With models and their thresholds, which then replace those below; "off" means "on". Empty: none.
+  std::string folder;
   /// What makes vectors of questions: kBuiltInEmbedder, the URL of a server's /v1/embeddings, or
   /// the absolute path of a GGUF file.
   std::string embedder = std::string(kBuiltInEmbedder);

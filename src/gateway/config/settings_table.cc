@@ -294,7 +294,7 @@ void add_memory_and_remote(std::vector<Setting<Settings>>& table) {
       kAtStart, at(&Settings::prefix, &PrefixSettings::enabled), AnyValue());
 
   add({"remote.url",
-       "Redis or Valkey servers for a shared cache: redis://user@host:port,…; empty: none.",
+       "Redis or Valkey servers for a shared cache: redis://user@host:port,…; docs/remote.md.",
        R"("redis://127.0.0.1:6379")"},
       kAtStart, remote(&RemoteSettings::url), or_empty(check_remote));
   add({"remote.password_env",
@@ -305,6 +305,32 @@ void add_memory_and_remote(std::vector<Setting<Settings>>& table) {
   add({"remote.in_flight",
        "Maximum memory for writes to these servers in progress; larger entries are not written."},
       kAtStart, remote(&RemoteSettings::in_flight), between(1_MiB, 1_GiB));
+  add({"remote.timeout",
+       "Longest time of an operation on these servers, at least three round trips; 4 times to "
+       "connect."},
+      kAtStart, remote(&RemoteSettings::timeout), between<Duration>(1ms, 5s));
+  add({"remote.sentinel_password_env",
+       "Environment variable with the password of the Sentinels, if they require one."},
+      kAtStart, remote(&RemoteSettings::sentinel_password_env), check_variable);
+}
+
+void add_remote_tls(std::vector<Setting<Settings>>& table) {
+  const auto add = [&](Text text, auto member, auto check) {
+    const auto get = [member](auto& settings) -> auto& { return settings.remote.tls.*member; };
+    table.push_back(setting(text, kAtStart, get, std::move(check)));
+  };
+  add({"remote.tls.ca_file",
+       "PEM file of the authorities that sign these servers' certificates; empty: the system's."},
+      &RemoteTlsOptions::ca_file, or_empty(check_absolute));
+  add({"remote.tls.certificate_file",
+       "PEM file of a client certificate and its chain, if these servers require one."},
+      &RemoteTlsOptions::certificate_file, or_empty(check_absolute));
+  add({"remote.tls.key_file",
+       "PEM file of its private key; empty: it is in the certificate's file."},
+      &RemoteTlsOptions::key_file, or_empty(check_absolute));
+  add({"remote.tls.server_name",
+       "Name that these servers' certificates must have; empty: the host's in the URL."},
+      &RemoteTlsOptions::server_name, or_empty(check_server_name));
 }
 
 void add_answers(std::vector<Setting<Settings>>& table) {
@@ -337,6 +363,10 @@ void add_answers(std::vector<Setting<Settings>>& table) {
   add({"answers.cache_truncated",
        "Cache answers that max_tokens truncated; they are served for exact matches only."},
       kAtReload, answers(&AnswerSettings::cache_truncated), AnyValue());
+  add({"answers.split_batches",
+       "Cache each input of a batch of embeddings for itself, for other batches and alone; false: "
+       "as one."},
+      kAtReload, answers(&AnswerSettings::split_batches), AnyValue());
   add({"answers.finish_abandoned",
        "Finish and cache an answer that all clients left; false: cancel, except draws of sampled "
        "requests."},
@@ -388,6 +418,9 @@ void add_similarity(std::vector<Setting<Settings>>& table) {
   add({"similarity.mode",
        "Answers to similar questions: off; shadow: compare them with the model's, serve none; on."},
       similarity(&SimilaritySettings::mode), one_of({"off", "shadow", "on"}));
+  add({"similarity.folder",
+       "Folder of bench/train_verifier.py: turns similarity on, with its models and thresholds."},
+      similarity(&SimilaritySettings::folder), or_empty(check_absolute));
   add({"similarity.embedder",
        "Makes vectors of questions: built-in, the URL of a /v1/embeddings, or the path of a GGUF "
        "file."},
@@ -569,6 +602,7 @@ std::vector<Setting<Settings>> make_settings_table() {
   add_prompt(table);
   add_engine(table);
   add_memory_and_remote(table);
+  add_remote_tls(table);
   add_moved_media(table);
   add_answers(table);
   add_similarity(table);

@@ -163,6 +163,10 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
       {"[remote]\nurl = \"redis://user:hush@a\"",
        "remote.url: a redis:// URL must not contain a password"},
       {"[remote]\nurl = \"http://a\"", "remote.url: not a redis:// URL"},
+      {"[remote]\ntimeout = \"0 ms\"", "remote.timeout"},
+      {"[remote.tls]\nca_file = \"ca.pem\"", "remote.tls.ca_file"},
+      {"[remote.tls]\nserver_name = \"a/b\"", "remote.tls.server_name: 'a/b' is not a host name"},
+      {"[remote]\ntls = true", "remote.tls: this is a section: write [remote.tls]"},
       {"[listen]\ncors_origins = [\"https://a.org/\"]",
        "listen.cors_origins: 'https://a.org/' is not an origin as browsers send it"},
       {"[listen]\ncors_origins = [\"a.org\"]", "listen.cors_origins: 'a.org' is not an origin"},
@@ -428,16 +432,20 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("moved_media", a, b, c, d, e);
   }
   {
-    const auto& [a, b, c, d] = s.remote;
-    count("remote", a, b, c, d);
+    const auto& [a, b, c, d, e, f, tls] = s.remote;
+    count("remote", a, b, c, d, e, f);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = s.answers;
-    count("answers", a, b, c, d, e, f, g, h, i, j, k, l, m, n);
+    const auto& [a, b, c, d] = s.remote.tls;
+    count("remote.tls", a, b, c, d);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = s.similarity;
-    count("similarity", a, b, c, d, e, f, g, h, i, j, k, l);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = s.answers;
+    count("answers", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
+  }
+  {
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = s.similarity;
+    count("similarity", a, b, c, d, e, f, g, h, i, j, k, l, m);
   }
   {
     const auto& [a, b, c, d, e, f, g, h] = s.media;
@@ -554,6 +562,12 @@ const std::map<std::string_view, std::string>& other_values() {
       {"remote.password_env", R"("REDIS_PASSWORD")"},
       {"remote.ttl", R"("1 h")"},
       {"remote.in_flight", R"("1 GiB")"},
+      {"remote.timeout", R"("100 ms")"},
+      {"remote.sentinel_password_env", R"("SENTINEL_PASSWORD")"},
+      {"remote.tls.ca_file", R"("/ca.pem")"},
+      {"remote.tls.certificate_file", R"("/me.pem")"},
+      {"remote.tls.key_file", R"("/me.key")"},
+      {"remote.tls.server_name", R"("cache.example")"},
       {"answers.enabled", "false"},
       {"answers.match_level", R"("near")"},
       {"answers.ttl", R"("1 h")"},
@@ -562,6 +576,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"answers.draws", "2"},
       {"answers.tool_calls", "false"},
       {"answers.cache_truncated", "false"},
+      {"answers.split_batches", "false"},
       {"answers.finish_abandoned", "true"},
       {"answers.verify_sample_rate", "0.5"},
       {"answers.max_answer", R"("1 MiB")"},
@@ -569,6 +584,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"answers.least_hit_time", R"("1 s")"},
       {"answers.coalesce_timeout", R"("0 s")"},
       {"similarity.mode", R"("shadow")"},
+      {"similarity.folder", R"("/similar")"},
       {"similarity.embedder", R"("http://a.org/v1/embeddings")"},
       {"similarity.model", R"("m")"},
       {"similarity.key_env", R"("EMBEDDER_KEY")"},
