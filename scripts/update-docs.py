@@ -11,11 +11,11 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-VERBS = ["", "run", "serve", "bench", "explain", "replay", "advise", "fingerprint", "disk", "disk inspect", "disk verify", "disk purge",
+VERBS = ["", "run", "serve", "bench", "doctor", "explain", "replay", "advise", "fingerprint", "disk", "disk inspect", "disk verify", "disk purge",
          "admin", "admin stats", "admin media", "admin explain", "admin invalidate", "admin erase", "admin wrong",
          "admin keys", "admin keys list", "admin keys make", "admin keys rotate", "admin keys disable", "admin keys enable", "admin keys budgets", "admin reload", "admin drain"]
 
-LAB_VERBS = ["", "experiment", "sweep", "pairs", "simulate", "pressure", "certify"]
+LAB_VERBS = ["", "experiment", "sweep", "ablation", "pairs", "simulate", "pressure", "certify"]
 
 # Page, name of the mark, arguments of the program that has the verb.
 BLOCKS = [
@@ -77,6 +77,7 @@ def main():
         write(ROOT / "tests" / "cli" / "help" / f"{verb.replace(' ', '_') or 'afterimage'}.txt", text)
     for verb in LAB_VERBS:
         write(ROOT / "lab" / "cli" / "help" / f"{verb or 'afterimage-lab'}.txt", output_of(lab, *verb.split(), "--help"))
+    subprocess.run([sys.executable, ROOT / "tests" / "seeds" / "seeds.py", "--page"], check=True)
     for page, name, arguments in BLOCKS:
         replace_block(page, name, arguments, lab if arguments[0] in LAB_VERBS else program)
 

@@ -14,7 +14,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "gateway"))
-PROGRAM = os.environ.get("AFTERIMAGE_PROGRAM", str(ROOT / "build" / "dev" / "afterimage"))
+PROGRAM = os.path.abspath(os.environ.get("AFTERIMAGE_PROGRAM", ROOT / "build" / "dev" / "afterimage"))
+LAB = os.path.abspath(os.environ.get("AFTERIMAGE_LAB", f"{PROGRAM}-lab"))
 os.environ["AFTERIMAGE_PROGRAM"] = PROGRAM
 MEDIA = ROOT / "examples" / "media"
 ROWS = {}
@@ -58,6 +59,18 @@ def program(*arguments, code=0, text=None):
     return done.stdout + done.stderr
 
 
+def lab(*arguments, code=0, cwd=None, environment=None, errors=True):
+    """What afterimage-lab printed; `errors`: on both streams."""
+    if not pathlib.Path(LAB).exists():
+        raise NotHere("afterimage-lab: make lab, or set AFTERIMAGE_LAB")
+    roots = {name: value for name, value in os.environ.items() if not name.endswith("_IMAGE_ROOT")}
+    done = subprocess.run([LAB, *map(str, arguments)], capture_output=True, text=True, timeout=300, cwd=cwd or ROOT, env={**roots, **(environment or {})},
+                          check=False)
+    if done.returncode != code:
+        raise AssertionError(f"{arguments[0]} ended with {done.returncode}: {done.stderr or done.stdout}")
+    return done.stdout + (done.stderr if errors else "")
+
+
 @functools.cache
 def run_workload(*options, size="tiny", requests=8):
     """The JSON report of `afterimage run` on the first requests of examples/agents.jsonl."""
@@ -68,6 +81,15 @@ def run_workload(*options, size="tiny", requests=8):
         pathlib.Path(folder, "media").symlink_to(MEDIA)
         table = program("run", "--workload", workload, "--size", size, "--json", report, *options)
         return {**json.loads(report.read_text()), "table": table}
+
+
+@functools.cache
+def tokens_of_another_process():
+    """Tokens whose KV a process loaded from the blocks that an earlier one wrote to a disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = ("--disk", folder, "--load-always", "--disk-all")
+        run_workload(*options, size="small")
+        return run_workload(*options, "--max-tokens", 5, size="small")["disk"]["tokens_loaded"]
 
 
 def serve(settings=None, size="tiny", **more):
@@ -137,11 +159,15 @@ class Memory:
         (self.path / "new").rename(self.path / "memory.current")
 
 
+def feature_rows(text):
+    """The cells of the tables of features in docs/features.md."""
+    tables = re.findall(r"(?m)^\| feature \|.*\n\|[-|]+\n((?:\|.*\n)+)", text)
+    return [line.split("|")[1:-1] for table in tables for line in table.splitlines()]
+
+
 def feature_surfaces():
     """Of docs/features.md: what the second column says of each feature."""
-    rows = [line.split("|")[1:-1] for line in (ROOT / "docs" / "features.md").read_text().splitlines()
-            if line.startswith("| ") and not line.startswith("| feature")]
-    return {cells[0].strip(): cells[1].strip() for cells in rows}
+    return {cells[0].strip(): cells[1].strip() for cells in feature_rows((ROOT / "docs" / "features.md").read_text())}
 
 
 def log_lines(gateway, event):

@@ -6,7 +6,7 @@ import re
 import tempfile
 import time
 
-from harness import (MEDIA, ROOT, Memory, NotHere, admin, ask, cached_tokens, equal, holds, package, program, refused, row, run_workload, serve)
+from harness import (MEDIA, ROOT, Memory, NotHere, admin, ask, cached_tokens, equal, holds, lab, package, program, refused, row, run_workload, serve)
 
 GIB = 1 << 30
 MODES = ["relaxed", "normal", "pressure", "critical", "emergency"]
@@ -263,15 +263,7 @@ def _():
 
 
 def pressure_script(name):
-    import os
-    import subprocess
-    lab = os.environ.get("AFTERIMAGE_LAB", str(ROOT / "build" / "dev" / "afterimage-lab"))
-    if not pathlib.Path(lab).exists():
-        raise NotHere("afterimage-lab: set AFTERIMAGE_LAB")
-    script = ROOT / "examples" / "pressure" / name
-    done = subprocess.run([lab, "pressure", "--script", str(script)], capture_output=True, text=True, timeout=120, check=False)
-    equal(done.returncode, 0, done.stderr)
-    return done.stdout
+    return lab("pressure", "--script", ROOT / "examples" / "pressure" / name)
 
 
 @row("001-27", "a sensor that fails", "scripted pressure, beside the original rules")
