@@ -56,11 +56,18 @@ std::string request_with(const std::string& body) {
       body.size(), body);
 }
 
-/// A new question of about that many bytes.
+/// A new question of about that many bytes, of words of two to nine letters.
 std::string new_question(std::size_t bytes) {
   static std::mt19937_64 chance{std::random_device{}()};
   std::string words;
-  while (words.size() + 110 < bytes) words += fmt::format("w{:016x} ", chance());
+  while (words.size() + 110 < bytes) {
+    std::uint64_t drawn = chance();
+    for (std::uint64_t left = 2 + drawn % 8; left > 0; --left) {
+      drawn /= 26;
+      words += static_cast<char>('a' + drawn % 26);
+    }
+    words += ' ';
+  }
   return fmt::format(
       R"({{"model":"mock","temperature":0,"messages":[{{"role":"user","content":"Explain {}"}}]}})",
       words);
