@@ -34,7 +34,7 @@ pdfium = @python3 -m pip --version >/dev/null 2>&1 && scripts/fetch-pdfium.py bu
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama demo train drill erase-drill prefix-drill write-drill traces findings test test-trained test-release tsan python deb test-deb oci test-oci test-wheel test-agents test-clients test-client-errors test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint gcc analyze all-checks fire fuzz docs examples install-deps clean
+.PHONY: help run llama demo train drill erase-drill redis-matrix prefix-drill write-drill traces findings test test-trained test-release tsan python packages test-packages test-deb test-oci test-wheel test-agents test-clients test-client-errors test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint gcc analyze all-checks fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -54,8 +54,11 @@ lab: install-deps $(asked_llama) ## build afterimage-lab (experiments, simulatio
 	$(release)
 	cmake --build build/release -j $(JOBS) --target afterimage_lab
 
+seeds: build lab ## run each claim of the five original systems as a user does: a table (PYTHON=, with the package, for those about Python)
+	AFTERIMAGE_PROGRAM=build/release/afterimage $(or $(PYTHON),python3) tests/seeds/seeds.py
+
 docs: lab
-.PHONY: lab
+.PHONY: lab seeds
 
 # The first time, only the verb `run` is built: the table is there sooner.
 run: install-deps $(asked_llama) ## run the example workload without and with reuse, compare outputs, print savings (DISK=DIR: cache on disk)
@@ -96,6 +99,13 @@ write-drill: build ## kill -9 of `serve` after two seconds of rest: every answer
 
 erase-drill: build ## erase what gateways stored, let Redis fail over and restart, ask again: a table; nothing erased may be served
 	scripts/erase-drill.py build/release/afterimage
+
+redis-matrix: ## share, erase and survive on every Redis, Valkey and kin that can be had, in eight settings: a table; nothing may be lost or wrong
+	$(call install,test)
+	$(call install,bench)
+	$(release) -DAFTERIMAGE_BENCH=ON
+	cmake --build build/release -j $(JOBS) --target remote_user
+	scripts/redis-matrix.py build/release/bench/remote_user $(MATRIX)
 
 traces: ## replay the traces in TRACES=../shared/traces through every eviction policy
 	@ls $(TRACES)/*.jsonl.gz >/dev/null 2>&1 || { \
@@ -169,29 +179,27 @@ bench: ## run the benchmarks: medians, and ratios to peers
 	cmake --build build/release -j $(JOBS)
 	bench/run.py build/release
 
-python: ## build the Python wheels and source distribution, in build/python (PYTHONS="3.10 3.11 3.12": with exactly these)
+python: ## build Python wheels and the source distribution, without the program, in build/python (PYTHONS="3.10 3.11 3.12": with exactly these)
 	$(call install,python)
 	PYTHONS="$(PYTHONS)" python/build.sh build/python
 
-deb: install-deps ## build the Debian package of the program, with llama.cpp if `make llama` was run, in build/deb
-	cmake --preset release -B build/deb -DAFTERIMAGE_TESTS=OFF -DAFTERIMAGE_BENCH=OFF -DAFTERIMAGE_FUZZ=OFF -DAFTERIMAGE_EXAMPLES=OFF \
-	  -DAFTERIMAGE_PACKAGE=ON
-	cmake --build build/deb --target afterimage_cli -j $(JOBS)
-	cd build/deb && cpack
-	@ls -l build/deb/*.deb
+packages: ## build wheels, an archive, a Debian package and an OCI image that need only the C library, in build/packages (KINDS="wheel tar deb": these; LLAMA=0)
+	$(call install,packages)
+	scripts/make-packages.sh $(KINDS)
 
-test-deb: ## check the package of make deb with lintian; install, run and remove it in a bare Debian 12 (root, debootstrap)
-	@ls build/deb/afterimage_*.deb >/dev/null || $(MAKE) --no-print-directory deb
-	$(call install,deb)
-	tests/deb/deb_test.sh build/deb/afterimage_*.deb
-
-oci: build ## build an OCI image archive of the program, in build/oci, without a container engine (root, debootstrap)
+test-packages: ## install each package in bare Debian 12 and 13, Ubuntu 24.04 and 26.04, and answer from the cache: a table (root, debootstrap; SYSTEMS=noble: these)
+	@ls build/packages/afterimage* >/dev/null 2>&1 || $(MAKE) --no-print-directory packages
 	$(call install,oci)
-	deploy/oci/build.sh build/release/afterimage build/oci
+	tests/packages/packages_test.py build/packages $(SYSTEMS)
 
-test-oci: ## check the image of make oci, and run the program from its root file system (root)
-	@ls build/oci/afterimage-*-oci.tar >/dev/null || $(MAKE) --no-print-directory oci
-	python3 tests/oci/image_test.py build/oci/afterimage-*-oci.tar
+test-deb: ## check the Debian package of make packages with lintian; install, run and remove it in a bare Debian 12 (root, debootstrap)
+	@ls build/packages/afterimage_*.deb >/dev/null 2>&1 || $(MAKE) --no-print-directory packages KINDS=deb
+	$(call install,deb)
+	tests/deb/deb_test.sh build/packages/afterimage_*.deb
+
+test-oci: ## check the image of make packages, and run the program from its root file system (root)
+	@ls build/packages/afterimage-*-oci.tar >/dev/null 2>&1 || $(MAKE) --no-print-directory packages KINDS=oci
+	python3 tests/oci/image_test.py build/packages/afterimage-*-oci.tar
 
 test-wheel: ## install the wheels of make python, with each Python here and in a bare Debian 12 and Ubuntu 24.04 (root, debootstrap), and run the package's tests
 	@ls build/python/afterimage-*.whl >/dev/null || $(MAKE) --no-print-directory python

@@ -12,8 +12,8 @@ set(afterimage_cache_rooms
 set(afterimage_remote_rooms redis remote)
 set(afterimage_remote_requires cache)
 set(afterimage_gateway_rooms
-    json http media documents telemetry stores similarity certificate config openai prompts protocol anthropic responses files keys
-    access draws proxy fleet kv_publisher engine_backend admin service)
+    json http media documents telemetry stores similarity certificate config openai prompts protocol anthropic responses files endpoints keys
+    access draws proxy fleet kv_publisher engine_backend admin service model_server)
 set(afterimage_gateway_requires remote cache)
 set(afterimage_llama_rooms llama_kernels llama_library llama)
 set(afterimage_llama_requires gateway remote cache)

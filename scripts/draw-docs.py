@@ -185,6 +185,9 @@ GROUPS = {
 }
 
 
+ROW = 88  # of the house: a group's name and three lines of rooms
+
+
 def house():
     """Groups from top to bottom, their rooms, and which group includes which: from the rooms' CMakeLists.txt."""
     folders = {}
@@ -201,25 +204,25 @@ def house():
     order = list(GROUPS)
     for group, others in below.items():
         assert all(order.index(other) >= order.index(group) for other in others), f"{group} includes a group above it"
-    drawing = Drawing("house", 900, 96 + 72 * len(order), "The house: groups, rooms, and what includes what")
+    drawing = Drawing("house", 900, 96 + ROW * len(order), "The house: groups, rooms, and what includes what")
     verbs = sorted(path.name.removesuffix("_verb.cc") for path in (ROOT / "src" / "cli").glob("*_verb.cc"))
     columns = {group: 612 + 28 * number for number, group in enumerate(order)}
     for group, x in columns.items():
         drawing.parts.append(f'<text transform="translate({x + 4} 80) rotate(-50)" class="small">{group}</text>')
     drawing.text(20, 28, "A dot: rooms of this group include rooms of the column's group. All dots are to the right: includes go down only.", "small")
     for number, group in enumerate(order):
-        y = 88 + 72 * number
+        y = 88 + ROW * number
         rooms = sorted(room for name, room in folders if name == group and room) or verbs
-        drawing.parts.append(f'<rect x="20" y="{y}" width="570" height="66" rx="6" class="box"/>')
+        drawing.parts.append(f'<rect x="20" y="{y}" width="570" height="{ROW - 6}" rx="6" class="box"/>')
         drawing.text(34, y + 20, group, "strong")
         drawing.text(130, y + 20, GROUPS[group])
         for line, words in enumerate(textwrap.wrap("\u00a0· ".join(rooms), 84)):
-            assert line < 2, f"{group} has too many rooms for two lines"
+            assert line < 3, f"{group} has too many rooms for three lines"
             drawing.text(34, y + 39 + 16 * line, words.removesuffix("\u00a0·"), "small")
-        drawing.parts.append(f'<path d="M 596 {y + 33} H 884" class="rule"/>')
+        drawing.parts.append(f'<path d="M 596 {y + ROW // 2 - 3} H 884" class="rule"/>')
         for other in order:
             if other in below[group] and other != group:
-                drawing.parts.append(f'<circle cx="{columns[other]}" cy="{y + 33}" r="6" class="dot"/>')
+                drawing.parts.append(f'<circle cx="{columns[other]}" cy="{y + ROW // 2 - 3}" r="6" class="dot"/>')
     return drawing
 
 
