@@ -14,16 +14,14 @@ from __future__ import annotations
 
 import argparse
 import base64
-import http.client
-import json
 import random
-import re
 import struct
-import subprocess
 import sys
-import tempfile
 import zlib
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/gateway"))
+from gateway_process import GatewayProcess, chat  # noqa: E402
 
 GOAL = 1.0  # points
 KEYS = {"calm": "calm-key", "flood": "flood-key"}
@@ -41,68 +39,38 @@ def png(seed: int, side: int = 48) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-class Gateway:
-    def __init__(self, program: str, folder: str, budget: int, share: float | None) -> None:
-        tenants = "".join(
-            f'[[tenancy.tenants]]\nname = "{name}"\nkey_env = ["{name.upper()}_KEY"]\n' + (f"memory_share = {share}\n" if share and name == "calm" else "") for name in KEYS
-        )
-        config = Path(folder, "flood.toml")
-        config.write_text(
-            f'[listen]\nport = 0\n[admin]\nport = 0\n[answers]\nenabled = false\nmax_answer = "64 KiB"\n[memory]\nbudget = "{budget} KiB"\n{tenants}', encoding="utf-8"
-        )
-        self.process = subprocess.Popen(
-            [program, "serve", "--config", config, "--size", "tiny"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={f"{name.upper()}_KEY": key for name, key in KEYS.items()},
-        )
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if found := re.search(r"listening on http://127\.0\.0\.1:(\d+)", line):
-                self.port = int(found[1])
-                break
-        else:
-            raise SystemExit("the gateway did not start")
+def settings(budget: int, share: float | None) -> dict[str, object]:
+    """KiB of memory, and of it the calm tenant's share."""
+    tenants = [{"name": name, "key_env": [f"{name.upper()}_KEY"], **({"memory_share": share} if share and name == "calm" else {})} for name in KEYS]
+    return {"answers": {"enabled": False, "max_answer": "64 KiB"}, "memory": {"budget": f"{budget} KiB"}, "tenants": tenants}
 
-    def ask(self, tenant: str, picture: int) -> tuple[int, int]:
-        """Prompt tokens, and of them those from the cache."""
-        url = "data:image/png;base64," + base64.b64encode(png(picture)).decode()
-        body = {"model": "m", "temperature": 0, "max_tokens": 2, "messages": [{"role": "user", "content": [
-            {"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "What colours are these?"}]}]}  # fmt: skip
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
-        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json", "Authorization": f"Bearer {KEYS[tenant]}"})
-        reply = connection.getresponse()
-        answer = json.loads(reply.read())
-        connection.close()
-        if reply.status != 200:
-            raise SystemExit(f"{reply.status}: {answer}")
-        usage = answer["usage"]
-        return usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
 
-    def end(self) -> None:
-        self.process.terminate()
-        self.process.wait()
+def ask(gateway: GatewayProcess, tenant: str, picture: int) -> tuple[int, int]:
+    """Prompt tokens, and of them those from the cache."""
+    url = "data:image/png;base64," + base64.b64encode(png(picture)).decode()
+    content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "What colours are these?"}]
+    reply = gateway.post(chat(content, max_tokens=2), Authorization=f"Bearer {KEYS[tenant]}")
+    if reply.status != 200:
+        raise SystemExit(f"{reply.status}: {reply.text}")
+    usage = reply.json["usage"]
+    return usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
 
 
 def measure(arguments: argparse.Namespace, share: float | None, floods: bool) -> float:
     """The share of the calm tenant's prompt tokens that came from the cache, in percent."""
     draw = random.Random(arguments.seed)
     weights = [1 / (rank + 1) for rank in range(arguments.pictures)]
-    with tempfile.TemporaryDirectory() as folder:
-        gateway = Gateway(arguments.program, folder, arguments.budget, share)
-        try:
-            total = cached = 0
-            new = 1_000_000
-            for number in range(arguments.requests):
-                for _ in range(arguments.flood if floods else 0):
-                    new += 1
-                    gateway.ask("flood", new)
-                tokens, found = gateway.ask("calm", draw.choices(range(arguments.pictures), weights)[0])
-                if number >= arguments.requests // 4:  # the first fill the cache
-                    total, cached = total + tokens, cached + found
-        finally:
-            gateway.end()
+    keys = {f"{name.upper()}_KEY": key for name, key in KEYS.items()}
+    with GatewayProcess(settings(arguments.budget, share), environment=keys, arguments=["--size", "tiny"], program=arguments.program) as gateway:
+        total = cached = 0
+        new = 1_000_000
+        for number in range(arguments.requests):
+            for _ in range(arguments.flood if floods else 0):
+                new += 1
+                ask(gateway, "flood", new)
+            tokens, found = ask(gateway, "calm", draw.choices(range(arguments.pictures), weights)[0])
+            if number >= arguments.requests // 4:  # the first fill the cache
+                total, cached = total + tokens, cached + found
     return 100 * cached / total
 
 

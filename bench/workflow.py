@@ -19,65 +19,40 @@ import json
 import random
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/gateway"))
+from gateway_process import CHAT, GatewayProcess  # noqa: E402
+
 GOAL = 0.1  # points
 AGENTS = ("read", "plan", "search", "write", "judge", "answer")
 
 
-class Gateway:
-    def __init__(self, arguments: argparse.Namespace, folder: str) -> None:
-        config = Path(folder, "workflow.toml")
-        config.write_text(
-            '[listen]\nport = 0\n[admin]\nport = 0\n[answers]\nenabled = false\nmax_answer = "64 KiB"\n'
-            f'[memory]\nbudget = "{arguments.budget} KiB"\ndisk = "{folder}/disk"\n',
-            encoding="utf-8",
-        )
-        self.process = subprocess.Popen(
-            [arguments.program, "serve", "--config", config, "--size", arguments.size], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        self.ports: dict[str, int] = {}
-        assert self.process.stdout is not None
-        while len(self.ports) < 2:
-            line = self.process.stdout.readline()
-            if not line:
-                raise SystemExit("the gateway did not start")
-            for what in ("listening on", "admin"):
-                if what in line and (found := re.search(r"http://127\.0\.0\.1:(\d+)", line)):
-                    self.ports[what] = int(found[1])
+def ask(gateway: GatewayProcess, body: dict[str, object], headers: dict[str, str]) -> tuple[float, int, int]:
+    """Seconds to the first token, prompt tokens, and of them those from the cache."""
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=300)
+    began = time.perf_counter()
+    connection.request("POST", CHAT, json.dumps(body), {"Content-Type": "application/json", **headers})
+    reply = connection.getresponse()
+    first, usage = 0.0, {}
+    for line in reply:
+        if line.startswith(b"data: {"):
+            event = json.loads(line[6:])
+            if not first and any(choice["delta"].get("content") for choice in event["choices"]):
+                first = time.perf_counter() - began
+            usage = event.get("usage") or usage
+    connection.close()
+    if not usage:
+        raise SystemExit(f"{reply.status}: no usage")
+    return first or time.perf_counter() - began, usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
 
-    def ask(self, body: dict[str, object], headers: dict[str, str]) -> tuple[float, int, int]:
-        """Seconds to the first token, prompt tokens, and of them those from the cache."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports["listening on"], timeout=300)
-        began = time.perf_counter()
-        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json", **headers})
-        reply = connection.getresponse()
-        first, usage = 0.0, {}
-        for line in reply:
-            if line.startswith(b"data: {"):
-                event = json.loads(line[6:])
-                if not first and any(choice["delta"].get("content") for choice in event["choices"]):
-                    first = time.perf_counter() - began
-                usage = event.get("usage") or usage
-        connection.close()
-        if not usage:
-            raise SystemExit(f"{reply.status}: no usage")
-        return first or time.perf_counter() - began, usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
 
-    def prefetches(self) -> dict[str, int]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports["admin"], timeout=60)
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode()
-        connection.close()
-        return {result: int(float(value)) for result, value in re.findall(r'^afterimage_prefetches_total\{result="(\w+)"\} (\S+)$', text, re.M)}
-
-    def end(self) -> None:
-        self.process.terminate()
-        self.process.wait()
+def prefetches_of(gateway: GatewayProcess) -> dict[str, int]:
+    text = gateway.admin("GET", "/metrics").text
+    return {result: int(float(value)) for result, value in re.findall(r'^afterimage_prefetches_total\{result="(\w+)"\} (\S+)$', text, re.M)}
 
 
 def measure(arguments: argparse.Namespace, hints: str) -> tuple[float, float, dict[str, int]]:
@@ -90,28 +65,27 @@ def measure(arguments: argparse.Namespace, hints: str) -> tuple[float, float, di
         for agent in AGENTS
     }
     times, total, cached = [], 0, 0
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        gateway = Gateway(arguments, folder)
-        try:
-            for turn in range(arguments.turns):
-                for flow in range(arguments.workflows):
-                    for number, agent in enumerate(AGENTS):
-                        right = AGENTS[(number + 1) % len(AGENTS)]
-                        headers = {"X-Afterimage-Workflow": f"flow-{flow}", "X-Afterimage-Step": agent} if hints != "none" else {}
-                        if hints == "right" and number + 1 < len(AGENTS):
-                            headers["X-Afterimage-Next-Steps"] = right
-                        if hints == "wrong":
-                            headers["X-Afterimage-Next-Steps"] = draw.choice([other for other in AGENTS if other not in (agent, right)])
-                        body = {"model": "m", "temperature": 0, "max_tokens": 2, "stream": True, "stream_options": {"include_usage": True}, "messages": [
-                            {"role": "system", "content": instructions[flow, agent]}, {"role": "user", "content": f"Task {turn}."}]}  # fmt: skip
-                        first, tokens, found = gateway.ask(body, headers)
-                        if turn > 0:
-                            times.append(first)
-                            total, cached = total + tokens, cached + found
-                        time.sleep(arguments.work)
-            prefetches = gateway.prefetches()
-        finally:
-            gateway.end()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder, GatewayProcess(
+        {"answers": {"enabled": False, "max_answer": "64 KiB"}, "memory": {"budget": f"{arguments.budget} KiB", "disk": f"{folder}/disk"}},
+        arguments=["--size", arguments.size], program=arguments.program,
+    ) as gateway:  # fmt: skip
+        for turn in range(arguments.turns):
+            for flow in range(arguments.workflows):
+                for number, agent in enumerate(AGENTS):
+                    right = AGENTS[(number + 1) % len(AGENTS)]
+                    headers = {"X-Afterimage-Workflow": f"flow-{flow}", "X-Afterimage-Step": agent} if hints != "none" else {}
+                    if hints == "right" and number + 1 < len(AGENTS):
+                        headers["X-Afterimage-Next-Steps"] = right
+                    if hints == "wrong":
+                        headers["X-Afterimage-Next-Steps"] = draw.choice([other for other in AGENTS if other not in (agent, right)])
+                    body = {"model": "m", "temperature": 0, "max_tokens": 2, "stream": True, "stream_options": {"include_usage": True}, "messages": [
+                        {"role": "system", "content": instructions[flow, agent]}, {"role": "user", "content": f"Task {turn}."}]}  # fmt: skip
+                    first, tokens, found = ask(gateway, body, headers)
+                    if turn > 0:
+                        times.append(first)
+                        total, cached = total + tokens, cached + found
+                    time.sleep(arguments.work)
+        prefetches = prefetches_of(gateway)
     return 100 * cached / total, 1000 * statistics.median(times), prefetches
 
 

@@ -271,7 +271,7 @@ def in_group(group, drill):
     try:
         with tempfile.TemporaryDirectory() as folder:
             passed = drill(pathlib.Path(folder))
-    except CannotRun as error:
+    except (CannotRun, AssertionError) as error:
         print(f"drill: {error}", file=sys.stderr)
         return 2
     finally:

@@ -18,23 +18,16 @@ import collections
 import json
 import pathlib
 import random
-import socket
-import subprocess
 import sys
-import tempfile
-import time
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests/gateway"))
+from gateway_process import GatewayProcess  # noqa: E402
 
 SUBJECTS = ("the river", "a bridge of stone", "the old harbour", "a garden in spring", "the night train", "a field of wheat")
 RULES = [" ".join(f"Rule {n}: when you speak of {SUBJECTS[(n + offset) % 6]}, name its colour and its age before anything else." for n in range(45))
          for offset in range(3)]
 PATIENCE = 120
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 class Agent:
@@ -65,38 +58,15 @@ class Agent:
             self.history = []
 
 
-class Gateway:
-    def __init__(self, program, upstream):
-        self.folder = tempfile.TemporaryDirectory()
-        self.port, self.admin = free_port(), free_port()
-        config = pathlib.Path(self.folder.name, "drill.toml")
-        config.write_text(f'[listen]\nport = {self.port}\n[admin]\nport = {self.admin}\n[upstream]\nurl = "{upstream}"\n[log]\nlevel = "off"\n')
-        self.process = subprocess.Popen([program, "serve", "--config", config], stdout=subprocess.DEVNULL)
-        for _ in range(100):
-            try:
-                return self.get("/health") and None
-            except OSError:
-                time.sleep(0.1)
-        sys.exit(2)
+def ask(gateway, model, messages):
+    reply = gateway.post({"model": model, "messages": messages, "max_tokens": 8, "temperature": 0}, X_Afterimage_Cache="off", timeout=PATIENCE)
+    if reply.status != 200:
+        sys.exit(f"prefix-drill: {reply.status}: {reply.text}")
+    return reply.json["choices"][0]["message"]["content"]
 
-    def get(self, path):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}{path}", timeout=PATIENCE) as reply:
-            return reply.read()
 
-    def ask(self, model, messages):
-        body = json.dumps({"model": model, "messages": messages, "max_tokens": 8, "temperature": 0}).encode()
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/chat/completions", body,
-                                         {"Content-Type": "application/json", "X-Afterimage-Cache": "off"})
-        with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
-            return json.loads(reply.read())
-
-    def last_prefix(self):
-        return json.loads(self.get("/admin/api/decisions"))["decisions"][-1]["prefix"]
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
-        self.folder.cleanup()
+def last_prefix(gateway):
+    return gateway.admin("GET", "/admin/api/decisions").json["decisions"][-1]["prefix"]
 
 
 def agrees(said):
@@ -117,21 +87,18 @@ def main():
         model = json.loads(reply.read())["data"][0]["id"]
     rng = random.Random(arguments.seed)
     agents = [Agent(rng, number) for number in range(arguments.agents)]
-    gateway = Gateway(arguments.program, arguments.upstream)
     rows, wrong = collections.defaultdict(collections.Counter), []
-    try:
+    with GatewayProcess({"upstream": {"url": arguments.upstream}, "log": {"level": "off"}}, program=arguments.program) as gateway:
         for number in range(arguments.requests):
             agent = rng.choice(agents)
             done, messages = agent.next_prompt()
-            agent.answered(gateway.ask(model, messages)["choices"][0]["message"]["content"])
-            said = gateway.last_prefix()
+            agent.answered(ask(gateway, model, messages))
+            said = last_prefix(gateway)
             rows[done]["agree" if agrees(said) else said["reason"]] += 1
             if not agrees(said):
                 wrong.append({"request": number, "done": done, **said})
             if sys.stderr.isatty():
                 print(f"\r{number + 1} of {arguments.requests}", end="", file=sys.stderr)
-    finally:
-        gateway.stop()
     columns = ["agree", *sorted({reason for row in rows.values() for reason in row} - {"agree"})]
     print("| what was done | requests | " + " | ".join(columns) + " |")
     print("|---|" + "---:|" * (1 + len(columns)))

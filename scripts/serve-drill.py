@@ -22,13 +22,10 @@ Exit code: 0 passed, 1 failed, 2 could not run.
 import argparse
 import base64
 import concurrent.futures
-import http.client
-import json
 import os
 import pathlib
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -36,6 +33,9 @@ import time
 from control_group import MIB, CannotRun, GpuMemory, SimulatedGroup, in_group, make_group, spawn_hog, words_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests/gateway"))
+from gateway_process import GatewayProcess  # noqa: E402
+
 WITHIN = 0.5  # seconds
 PART = 0.8    # share of what is cached
 AGAIN = 0.9   # share of the tokens saved before
@@ -43,66 +43,36 @@ TYPES = {".jpg": "image/jpeg", ".png": "image/png"}
 MODES = ("relaxed", "normal", "pressure", "critical", "emergency")
 
 
-class Gateway:
-    def __init__(self, call, group, folder, budget):
-        governor = "" if group is None else group.governor
+class Gateway(GatewayProcess):
+    """In the group, whose memory governs it; without one, for answers without reuse."""
+
+    def __init__(self, call, group, budget):
+        memory = {"budget": f"{budget} MiB", "governor": "" if group is None else group.governor}
         self.gpu = isinstance(group, GpuMemory)
-        gpu = f'gpu_size = "{group.size // 2 // MIB} MiB"\ngpu = {group.index}\n' if self.gpu else ""
-        config = pathlib.Path(folder, "drill.toml")
-        config.write_text(f'[listen]\nport = 0\n[admin]\nport = 0\n[answers]\nenabled = false\nmax_answer = "1 MiB"\n[memory]\nbudget = "{budget} MiB"\ngovernor = "{governor}"\n{gpu}')
+        if self.gpu:
+            memory.update(gpu_size=f"{group.size // 2 // MIB} MiB", gpu=group.index)
         engine = ["--engine", "llama", "--model", call.model, *(["--mmproj", call.mmproj] if call.mmproj else [])] if call.engine == "llama" else ["--size", call.size]
-        self.process = subprocess.Popen([call.program, "serve", "--config", config, *engine], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                        preexec_fn=None if group is None else group.join)
+        super().__init__({"answers": {"enabled": False, "max_answer": "1 MiB"}, "memory": memory}, arguments=engine, program=call.program,
+                         preexec_fn=None if group is None else group.join)
         if group is not None:
             group.add(self.process.pid)
-        self.ports, said = {}, []
-        while len(self.ports) < 2:
-            line = self.process.stdout.readline()
-            if not line:
-                raise CannotRun("the gateway ended: " + "".join(said))
-            said.append(line)
-            for what in ("listening on", "admin"):
-                found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
-                if what in line and found:
-                    self.ports[what] = int(found[1])
-        threading.Thread(target=self.process.stdout.read, daemon=True).start()
 
-    def ask(self, question):
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports["listening on"], timeout=300)
-        connection.request("POST", "/v1/chat/completions", json.dumps(question), {"Content-Type": "application/json"})
-        reply = connection.getresponse()
-        body = reply.read()
-        connection.close()
-        if reply.status != 200:
-            return f"{reply.status}: {body.decode(errors='replace')}"
-        return json.loads(body)["choices"][0]["message"]["content"]
+    def answer(self, question):
+        reply = self.post(question, timeout=300)
+        return reply.content if reply.status == 200 else f"{reply.status}: {reply.body.decode(errors='replace')}"
 
     def metrics(self):
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports["admin"], timeout=60)
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode()
-        connection.close()
+        text = self.admin("GET", "/metrics").text
         found = {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", text, re.M)}
         mode = next((mode for mode in MODES if found.get(f'afterimage_pressure_mode{{mode="{mode}"}}') == 1), "?")
         return {"used": self.in_gpu() if self.gpu else found["afterimage_memory_used_bytes"], "mode": mode, "saved": found["afterimage_prefix_tokens_reused_total"],
                 "transitions": found["afterimage_pressure_transitions_total"]}
 
     def in_gpu(self):
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports["admin"], timeout=60)
-        connection.request("GET", "/admin/api/stats")
-        tiers = json.loads(connection.getresponse().read())["tiers"]
-        connection.close()
+        tiers = self.admin("GET", "/admin/api/stats").json["tiers"]
         if [tier["tier"] for tier in tiers] != ["gpu"]:
             raise CannotRun("the gateway does not use the GPU")
         return tiers[0]["bytes"]
-
-    def end(self):
-        self.process.terminate()
-        try:
-            return self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
 
 
 def questions(call):
@@ -122,7 +92,7 @@ def questions(call):
 def ask_all(gateway, asked, expected, clients):
     """How many answers differ."""
     with concurrent.futures.ThreadPoolExecutor(clients) as pool:
-        return sum(answer != right for answer, right in zip(pool.map(gateway.ask, asked), expected, strict=True))
+        return sum(answer != right for answer, right in zip(pool.map(gateway.answer, asked), expected, strict=True))
 
 
 def watch(gateway, seen, stopped):
@@ -193,17 +163,14 @@ def judge(seen, pushed_at, saved, wrong, group, call, code):
         line("exit code", code == 0, str(code))])
 
 
-def run_drill(call, group, folder):
+def run_drill(call, group):
     asked = questions(call)
-    plain = Gateway(call, None, folder, 1)
-    try:
-        expected = [plain.ask(question) for question in asked]
-    finally:
-        plain.end()
+    with Gateway(call, None, 1) as plain:
+        expected = [plain.answer(question) for question in asked]
     failed = next((answer for answer in expected if re.match(r"\d{3}: ", answer)), None)
     if failed:
         raise CannotRun(f"the engine does not answer: {failed}")
-    gateway = Gateway(call, group, folder, call.memory if isinstance(group, GpuMemory) else call.limit // MIB)
+    gateway = Gateway(call, group, call.memory if isinstance(group, GpuMemory) else call.limit // MIB)
     try:
         before, wrong = saved_in_two_rounds(gateway, asked, expected, call.clients)
         seen, pushed_at, more = under_pressure(gateway, group, call, asked, expected)
@@ -214,7 +181,7 @@ def run_drill(call, group, folder):
         after, more = saved_in_two_rounds(gateway, asked, expected, call.clients)
         wrong += more
     finally:
-        code = gateway.end()
+        code = gateway.terminate()
     print(f"{len(asked)} questions about {call.pictures} pictures, {call.clients} clients, {call.seconds:g} s with the hog")
     return judge(seen, pushed_at, (before, after), wrong, group, call, code)
 
@@ -262,7 +229,7 @@ def main():
         print(f"*** THIS IS NOT THE REAL DRILL: no control group was used ***\n*** {group.why} ***")
     else:
         print(f"drill: real: {group.name}, limit {call.limit // MIB} MiB")
-    return in_group(group, lambda folder: run_drill(call, group, folder))
+    return in_group(group, lambda _: run_drill(call, group))
 
 
 if __name__ == "__main__":

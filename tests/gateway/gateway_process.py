@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Runs the program under test with a test's settings, and sends it plain HTTP."""
+"""Runs `afterimage serve` with given settings and sends it plain HTTP: for tests, drills and benchmarks."""
 import contextlib
 import http.client
 import json
@@ -55,18 +55,18 @@ def calling(gateway):
 
 
 class GatewayProcess:
-    """`afterimage serve`, until the context is left."""
+    """`afterimage serve`, until the context is left. `program`: which; that of AFTERIMAGE_PROGRAM, if it is not said."""
 
     BASE = {"listen": {"port": 0}, "admin": {"port": 0}, "answers": {"verify_sample_rate": 0}, "limits": {"threads": 2}}
 
-    def __init__(self, settings=None, wrapper=(), environment=None, arguments=(), **popen):
-        if not PROGRAM:
+    def __init__(self, settings=None, wrapper=(), environment=None, arguments=(), program=PROGRAM, **popen):
+        if not program:
             raise AssertionError("AFTERIMAGE_PROGRAM is not set: set it to the program to test")
         self.folder = tempfile.TemporaryDirectory(prefix="afterimage-gateway-")
         self.config = pathlib.Path(self.folder.name, "afterimage.toml")
         self.configure(settings or {})
         self.lines, self.said = queue.Queue(), []
-        self.process = subprocess.Popen([*wrapper, PROGRAM, "serve", "--config", str(self.config), *arguments], stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([*wrapper, program, "serve", "--config", str(self.config), *arguments], stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, text=True, errors="replace",
                                         env={**os.environ, **(environment or {})}, **popen)
         self.reader = threading.Thread(target=self.read, daemon=True)
