@@ -91,7 +91,6 @@ void Fleet::began(FleetClaim& claim, bool streamed) {
   AFI_CHECK(!claim.began);
   const Duration now = clock_.now();
   claim.began = true;
-  claim.first_byte = now;
   Replica& replica = *claim.replica;
   replica.load.prefill_s = std::max(0.0, replica.load.prefill_s - claim.cost_s);
   ++replica.load.generating;
@@ -129,10 +128,6 @@ bool Fleet::ended(FleetClaim& claim, CallResult result, const FleetUsage& usage)
 
 bool Fleet::learn_usage(FleetClaim& claim, const FleetUsage& usage, Duration now) {
   Replica& replica = *claim.replica;
-  if (usage.output_tokens.has_value()) {
-    cost_.learn_output(static_cast<double>(*usage.output_tokens),
-                       seconds_between(claim.first_byte, now));
-  }
   if (claim.chain == nullptr || !usage.prompt_tokens.has_value() || *usage.prompt_tokens == 0) {
     return false;
   }

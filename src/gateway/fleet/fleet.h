@@ -107,7 +107,6 @@ struct FleetClaim {
   double cost_s = 0;  // on an idle replica
   WaitModel::Load load = {};
   Duration sent{0};
-  Duration first_byte{0};
   bool began = false;
   /// Prompts a second that the replica may be asked to tokenize; 0: none, or it publishes no events.
   std::uint32_t tokenize = 0;
@@ -124,7 +123,6 @@ enum class FleetRefusal : unsigned char {
 /// The counts of a response; absent: the server did not say.
 struct FleetUsage {
   std::optional<std::uint64_t> prompt_tokens = std::nullopt;
-  std::optional<std::uint64_t> output_tokens = std::nullopt;
   std::optional<std::uint64_t> cached_tokens = std::nullopt;
 };
 

@@ -191,10 +191,9 @@ class FleetCall::Attempt final : public BackendListener,
   /// Gives the replica's place back, once.
   void settle(CallResult result) {
     if (std::exchange(settled_, true)) return;
-    const bool is_doubted = call_->host_->fleet().ended(claim_, result,
-                                                        {.prompt_tokens = usage_.prompt_tokens(),
-                                                         .output_tokens = usage_.output_tokens(),
-                                                         .cached_tokens = cached_tokens()});
+    const bool is_doubted = call_->host_->fleet().ended(
+        claim_, result,
+        {.prompt_tokens = usage_.prompt_tokens(), .cached_tokens = cached_tokens()});
     if (is_doubted) call_->host_->doubt(replica());
     if (result == CallResult::kAnswered && status_ < 300) {
       FatalRequests& fatal = call_->host_->fatal();

@@ -250,8 +250,7 @@ TEST(Fleet, ReportsOfCachedTokensConfirmAndDisprove) {
   const auto ask = [&](std::uint64_t cached) {
     FleetClaim one = world.claim({"x", "y"});
     world.fleet.began(one, true);
-    world.fleet.ended(one, CallResult::kAnswered,
-                      {.prompt_tokens = 2000, .output_tokens = 5, .cached_tokens = cached});
+    world.fleet.ended(one, CallResult::kAnswered, {.prompt_tokens = 2000, .cached_tokens = cached});
     return one.route.candidates[0].confirmed_tokens;
   };
   EXPECT_EQ(ask(0), 0);

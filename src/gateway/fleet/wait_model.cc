@@ -39,8 +39,4 @@ void CostModel::learn_tokens(const ContentChain& chain, double prompt_tokens) {
   }
 }
 
-void CostModel::learn_output(double tokens, double took_s) {
-  if (tokens >= 4) approach(output_s_, took_s / tokens, 1e-6, 10);
-}
-
 }  // namespace afterimage

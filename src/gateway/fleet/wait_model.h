@@ -71,21 +71,15 @@ class CostModel {
   [[nodiscard]] double saved_s(double tokens, double media) const {
     return prompt_.at({0, tokens / kTokens, media});
   }
-  [[nodiscard]] double output_s(double tokens) const { return tokens * output_s_; }
   /// Of a request that was alone on its replica.
   void learn_compute(double tokens, double media, double took_s) {
     prompt_.learn({1, tokens / kTokens, media}, took_s);
   }
-  void learn_output(double tokens, double took_s);
-
-  [[nodiscard]] double bytes_per_token() const { return bytes_per_token_; }
-  [[nodiscard]] double tokens_per_media() const { return tokens_per_media_; }
 
  private:
   static constexpr double kTokens = 1000;
   /// A request, a thousand tokens of prompt, a media item.
   PositiveModel<3> prompt_{{0.01, 0.1, 0.1}, {10, 100, 100}};
-  double output_s_ = 0.01;
   double bytes_per_token_ = 4;
   double tokens_per_media_ = 576;
 };
