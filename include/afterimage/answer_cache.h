@@ -24,11 +24,6 @@
 namespace afterimage {
 
 class AnswerObserver;
-/// What an eviction policy is told of an entry.
-struct EvictionWeight {
-  Bytes bytes;
-  Duration cost{0};
-};
 
 struct AnswerFacts {
   Duration cost{0};                    // time the answer took; each hit saves it
@@ -40,8 +35,9 @@ struct AnswerFacts {
   /// Also cache an incomplete answer, and serve it to exact matches only: the limit that ended it
   /// (max_tokens, the tools on offer) is part of the scope.
   bool keep_partial = false;
-  /// Absent: its bytes and its cost. Present: whether it is evicted does not depend on them.
-  std::optional<EvictionWeight> weight = std::nullopt;
+  /// What the eviction policy is told of bytes and cost. Absent: its own. Present: whether it is
+  /// evicted does not depend on them.
+  std::optional<EntryFacts> weight = std::nullopt;
 };
 
 /// Counters of one match level. Each look-up adds one at every match level that it reached.

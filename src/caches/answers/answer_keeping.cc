@@ -299,14 +299,11 @@ Result<void> AnswerCache::State::store(Question& question, const AnswerDraft& dr
   add_to_owner(place, facts.owner);
   report_uses();
   options.policy->begin_request({.now = now});
-  const EvictionWeight weight =
-      facts.weight.value_or(EvictionWeight{.bytes = slot.payload->bytes(), .cost = slot.cost});
-  options.policy->insert(
-      id_of(place),
-      {.bytes = weight.bytes,
-       .cost = weight.cost,
-       .key = exact.hash,
-       .owner = options.owner_of != nullptr ? options.owner_of(facts.tags) : EntryLabel()});
+  EntryFacts told =
+      facts.weight.value_or(EntryFacts{.bytes = slot.payload->bytes(), .cost = slot.cost});
+  told.key = exact.hash;
+  if (options.owner_of != nullptr) told.owner = options.owner_of(facts.tags);
+  options.policy->insert(id_of(place), told);
   ++stats.insertions;
   stats.entries += EntryCount(1);
   stats.resident += slot.payload->bytes();

@@ -191,7 +191,7 @@ void Draws::remove(Requests::iterator request) {
   requests_.erase(request);
 }
 
-EvictionWeight Draws::weigh(Bytes bytes, Duration cost) {
+EntryFacts Draws::weigh(Bytes bytes, Duration cost) {
   const auto size = static_cast<double>(bytes.value());
   const auto ns = static_cast<double>(cost.count());
   const MutexLock lock(mutex_);
@@ -199,7 +199,7 @@ EvictionWeight Draws::weigh(Bytes bytes, Duration cost) {
     mean_bytes_ = size;
     mean_cost_ns_ = ns;
   }
-  const EvictionWeight before{
+  const EntryFacts before{
       .bytes = Bytes(static_cast<std::uint64_t>(mean_bytes_)),
       .cost = Duration(static_cast<Duration::rep>(mean_cost_ns_)),
   };

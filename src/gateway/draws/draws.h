@@ -99,7 +99,7 @@ class Draws final : public AnswerObserver {
 
   /// What an eviction policy is told of a draw: means of the draws before it, since which one goes
   /// must not depend on what is in it.
-  [[nodiscard]] EvictionWeight weigh(Bytes bytes, Duration cost);
+  [[nodiscard]] EntryFacts weigh(Bytes bytes, Duration cost);
 
   [[nodiscard]] std::size_t requests() const;
   /// Aborts if the maps disagree. O(n): for tests.
