@@ -317,6 +317,10 @@ void add_cache_settings(CLI::App& verb, ExperimentArgs& args) {
               "to measure how wrong that is; in a dry run only")
       ->check(CLI::IsMember({"same", "similar"}))
       ->default_str("same");
+}
+
+void add_serving_settings(CLI::App& verb, ExperimentArgs& args) {
+  ExperimentSpec& spec = args.spec;
   args.cache_dir = add_setting(
       verb, args, "--cache-dir", "cache_dir", spec.cache_dir,
       "Keep answers, vectors and evidence in this folder: the next run of the same engine and\n"
@@ -449,6 +453,7 @@ void add_experiment(CLI::App& program, World& world, ExitCode& code) {
   verb->add_flag("--json", args->json, "Print JSON instead of text");
   args->engines.add_option(*verb);
   add_cache_settings(*verb, *args);
+  add_serving_settings(*verb, *args);
   add_data_settings(*verb, *args);
   add_report_flags(*verb, *args);
   add_engine_settings(*verb, *args);

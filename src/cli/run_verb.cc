@@ -239,7 +239,7 @@ void add_file_options(CLI::App& verb, RunArgs& args) {
       ->type_name("FILE");
 }
 
-void add_cache_options(CLI::App& verb, RunArgs& args) {
+void add_memory_options(CLI::App& verb, RunArgs& args) {
   verb.add_option("--budget", args.budget,
                   "Memory budget for everything cached, e.g. 64MiB or "
                   "4GiB")
@@ -295,6 +295,9 @@ void add_cache_options(CLI::App& verb, RunArgs& args) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str()
       ->type_name("N");
+}
+
+void add_store_options(CLI::App& verb, RunArgs& args) {
   verb.add_option("--disk", args.disk,
                   "Also store entries in this folder and reuse those of earlier runs; created "
                   "if missing")
@@ -339,7 +342,8 @@ void add_run(CLI::App& program, World& world, ExitCode& code) {
                              "identical,\n"
                              "and print what was saved");
   add_file_options(*verb, *args);
-  add_cache_options(*verb, *args);
+  add_memory_options(*verb, *args);
+  add_store_options(*verb, *args);
   verb->add_option("--max-tokens", args->max_tokens, "Tokens generated per request")
       ->check(CLI::Range(1U, 4096U))
       ->capture_default_str()

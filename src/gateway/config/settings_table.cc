@@ -225,9 +225,8 @@ void add_engine(std::vector<Setting<Settings>>& table) {
       kAtStart, engine(&EngineSettings::kv_events), or_empty(check_kv_events));
 }
 
-void add_memory_and_remote(std::vector<Setting<Settings>>& table) {
+void add_memory(std::vector<Setting<Settings>>& table) {
   const auto memory = [](auto member) { return at(&Settings::memory, member); };
-  const auto remote = [](auto member) { return at(&Settings::remote, member); };
   const auto add = [&](Text text, TakesEffect effect, auto get, auto check) {
     table.push_back(setting(text, effect, get, std::move(check)));
   };
@@ -266,7 +265,13 @@ void add_memory_and_remote(std::vector<Setting<Settings>>& table) {
   add({"memory.encrypt_key_env",
        "Environment variable with these keys, instead of a file; both empty: no encryption."},
       kAtStart, memory(&MemorySettings::encrypt_key_env), or_empty(check_variable));
+}
 
+void add_pressure(std::vector<Setting<Settings>>& table) {
+  const auto memory = [](auto member) { return at(&Settings::memory, member); };
+  const auto add = [&](Text text, TakesEffect effect, auto get, auto check) {
+    table.push_back(setting(text, effect, get, std::move(check)));
+  };
   add({"memory.governor",
        "Shrink caches under pressure: of auto, host, cgroup, a cgroup folder, nvml:N (a GPU); or "
        "empty."},
@@ -292,7 +297,13 @@ void add_memory_and_remote(std::vector<Setting<Settings>>& table) {
   add({"prefix.enabled",
        "Cache KV of prompts (built-in engines); false: every prompt is computed from its start."},
       kAtStart, at(&Settings::prefix, &PrefixSettings::enabled), AnyValue());
+}
 
+void add_remote(std::vector<Setting<Settings>>& table) {
+  const auto remote = [](auto member) { return at(&Settings::remote, member); };
+  const auto add = [&](Text text, TakesEffect effect, auto get, auto check) {
+    table.push_back(setting(text, effect, get, std::move(check)));
+  };
   add({"remote.url",
        "Redis or Valkey servers for a shared cache: redis://user@host:port,…; docs/remote.md.",
        R"("redis://127.0.0.1:6379")"},
@@ -601,7 +612,9 @@ std::vector<Setting<Settings>> make_settings_table() {
   add_replicas(table);
   add_prompt(table);
   add_engine(table);
-  add_memory_and_remote(table);
+  add_memory(table);
+  add_pressure(table);
+  add_remote(table);
   add_remote_tls(table);
   add_moved_media(table);
   add_answers(table);

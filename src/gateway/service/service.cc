@@ -67,14 +67,8 @@ void Service::State::raise_open_files() {
             {"advice", "raise the hard limit of open files, or lower limits.connections"}});
 }
 
-Result<void> Service::State::start() {
+Result<void> Service::State::open_reuse() {
   const Settings& settings = options.settings;
-  raise_open_files();
-  AFI_TRY_VOID(open_keys());
-  AFI_TRY_VOID(open_traces());
-  AFI_TRY_VOID(load_certificates());
-  AFI_TRY(gauges, gauges_of(settings.memory, files));
-  AFI_TRY_VOID(open_stores());
   ReuseOptions kept{
       .budget = settings.memory.budget,
       .shares = shares_of(settings),
@@ -109,6 +103,36 @@ Result<void> Service::State::start() {
   }
   open_moved_media(kept);
   AFI_TRY(reuse, Reuse::create(kept, stores->secret(), clock));
+  return {};
+}
+
+Result<void> Service::State::open_similar() {
+  const SimilaritySettings& settings = options.settings.similarity;
+  AFI_TRY(const std::string similarity_key, key_in("similarity.key_env", settings.key_env));
+  AFI_TRY(const std::string verifier_key,
+          key_in("similarity.verifier_key_env", settings.verifier_key_env));
+  auto by_meaning = make_similar_answers(
+      settings, {std::move(options.embedder), std::move(options.verifier)},
+      {.embedder = similarity_key, .verifier = verifier_key}, similar_storage(), *reuse, clock);
+  if (by_meaning.has_value()) {
+    similar = *std::move(by_meaning);
+  } else if (by_meaning.error().code == ErrorCode::kInvalidArgument) {
+    return std::unexpected(by_meaning.error());
+  } else {  // costs hits and nothing else
+    log.warn("similarity_not_used", {{"why", by_meaning.error().message}});
+  }
+  return {};
+}
+
+Result<void> Service::State::start() {
+  const Settings& settings = options.settings;
+  raise_open_files();
+  AFI_TRY_VOID(open_keys());
+  AFI_TRY_VOID(open_traces());
+  AFI_TRY_VOID(load_certificates());
+  AFI_TRY(gauges, gauges_of(settings.memory, files));
+  AFI_TRY_VOID(open_stores());
+  AFI_TRY_VOID(open_reuse());
   if (stores->shared_store() == nullptr) {
     open_archive();
   } else if (reuse->answer_cache() != nullptr) {
@@ -120,20 +144,7 @@ Result<void> Service::State::start() {
   caller = std::make_unique<HttpCaller>(
       HttpCaller::Options{.max_idle = settings.upstream.max_connections}, *threads);
   AFI_TRY_VOID(open_backend());
-  AFI_TRY(const std::string similarity_key,
-          key_in("similarity.key_env", settings.similarity.key_env));
-  AFI_TRY(const std::string verifier_key,
-          key_in("similarity.verifier_key_env", settings.similarity.verifier_key_env));
-  auto by_meaning = make_similar_answers(
-      settings.similarity, {std::move(options.embedder), std::move(options.verifier)},
-      {.embedder = similarity_key, .verifier = verifier_key}, similar_storage(), *reuse, clock);
-  if (by_meaning.has_value()) {
-    similar = *std::move(by_meaning);
-  } else if (by_meaning.error().code == ErrorCode::kInvalidArgument) {
-    return std::unexpected(by_meaning.error());
-  } else {  // costs hits and nothing else
-    log.warn("similarity_not_used", {{"why", by_meaning.error().message}});
-  }
+  AFI_TRY_VOID(open_similar());
   AFI_TRY(gateway, Gateway::create(settings, {.backend = *backend,
                                               .reuse = *reuse,
                                               .archive = archive.get(),

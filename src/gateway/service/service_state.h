@@ -75,6 +75,7 @@ struct Service::State {
   void raise_open_files();
   void open_device();
   Result<void> open_stores();
+  Result<void> open_reuse();
   Result<EngineBackend::OnComputed> publish_kv_events();
   Result<std::unique_ptr<SharedCell>> remote_cell(std::string_view domain,
                                                   std::unique_ptr<SharedCell>& stored) const;
@@ -82,6 +83,7 @@ struct Service::State {
   void erase_what_others_erased(const Invalidation& invalidation);
   Result<void> erase_own_copies();
   [[nodiscard]] std::optional<SimilarStorage> similar_storage();
+  Result<void> open_similar();
   [[nodiscard]] Result<SharedCell*> evidence_cell(const std::string& name);
   void open_archive();
   void open_moved_media(ReuseOptions& kept);
