@@ -389,6 +389,7 @@ void GatewayRequest::decide(Outcome outcome, Reason reason) {
   decision_.outcome = outcome;
   decision_.reason = reason;
   decision_.why = afterimage::explain(reason);
+  if (outcome == Outcome::kHit) decision_.miss.reset();  // of a look-up before it
 }
 
 GatewayRequest::Stop GatewayRequest::bypass(Reason reason, std::string why) {

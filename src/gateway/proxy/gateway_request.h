@@ -140,6 +140,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   Next look_up_similar();
   /// The candidate's answer, if it fits and may be served.
   bool take_similar(const SimilarityLookup& found);
+  void missed(MissReason reason);
   void explain_miss();
   void explain_similar();
   Next respond_from_cache();

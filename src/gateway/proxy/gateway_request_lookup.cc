@@ -12,8 +12,6 @@
 namespace afterimage {
 namespace {
 
-constexpr const char* kNotKnown =
-    "the servers did not say whether another gateway has invalidated the answer";
 constexpr const char* kSimilarServed = "a similar question was answered before";
 
 /// The proposal that was judged, or else the one that came closest to it.
@@ -70,7 +68,7 @@ GatewayRequest::Next GatewayRequest::on_looking_up() {
   const bool may_serve = archive == nullptr || archive->may_serve(before);
   if (may_serve && take_found(found)) return RequestStage::kResponding;
   cache.retract_hit(found);
-  decision_.why = may_serve ? "the stored answer does not hold all that was asked for" : kNotKnown;
+  missed(may_serve ? MissReason::kIncomplete : MissReason::kUnconfirmed);
   return look_up_failed();
 }
 
@@ -93,7 +91,7 @@ GatewayRequest::Next GatewayRequest::look_up_draw() {
   AnswerArchive* const archive = gateway_.parts().archive;
   if (archive != nullptr && !archive->may_serve(archive->read_lease())) {
     draw_.reset();
-    decision_.why = kNotKnown;
+    missed(MissReason::kUnconfirmed);
     return ask_for_draw({});
   }
   DrawClaim claim;
@@ -149,7 +147,10 @@ GatewayRequest::Next GatewayRequest::on_looking_up_archive() {
     auto found = archive->restore(*asked_.question, terms_->rules, quota_of(asked_.tenant));
     if (!found.has_value()) return resume(*look_up_failed());
     const MatchStep step = found->steps.back();
-    if (!take_found(*found)) return resume(*look_up_failed());
+    if (!take_found(*found)) {
+      missed(MissReason::kIncomplete);
+      return resume(*look_up_failed());
+    }
     decision_.match_levels.push_back(step);
     resume(RequestStage::kResponding);
   };
@@ -219,6 +220,11 @@ GatewayRequest::Next GatewayRequest::nothing_to_serve() {
   decision_.reason = Reason::kMissed;
   if (decision_.why.empty()) explain_miss();
   return RequestStage::kJoining;
+}
+
+void GatewayRequest::missed(MissReason reason) {
+  decision_.miss = reason;
+  decision_.why = afterimage::explain(reason);
 }
 
 void GatewayRequest::explain_miss() {
@@ -414,7 +420,7 @@ void GatewayRequest::explain_lookup() {
   if (hit) {
     decision_.level = to_string(found.steps.back().level);
   } else if (found.answer.has_value()) {
-    decision_.why = kNotKnown;
+    missed(MissReason::kUnconfirmed);
   } else {
     explain_miss();
     explain_similar();

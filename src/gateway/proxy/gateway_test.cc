@@ -502,6 +502,15 @@ TEST(Gateway, AMissSaysWhetherTheAnswerIsNewExpiredOrGone) {
   EXPECT_EQ(why("Q"), "gone");
 }
 
+// Its decision said nothing of why, because the look-up had found something.
+TEST(Gateway, AMissSaysThatTheStoredAnswerIsIncomplete) {
+  Running running;
+  running.chat(question("Q", R"(,"stream":true)"));  // which says no counts of tokens
+  const std::string counts = R"(,"stream":true,"stream_options":{"include_usage":true})";
+  EXPECT_EQ(running.chat(question("Q", counts)).header("X-Cache"), "MISS");
+  EXPECT_EQ(running.admin("GET", "/admin/api/decisions")["decisions"][1]["miss"], "incomplete");
+}
+
 TEST(Gateway, ConcurrentIdenticalRequestsShareOneCall) {
   Running running;
   running.model.hold(1);

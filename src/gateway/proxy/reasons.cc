@@ -91,6 +91,10 @@ constexpr auto kMissReasons = table_of<MissReason>({
      "an answer to similar words is stored, and may not be served"},
     {MissReason::kAllDrawsHad, "all_draws_had",
      "answers vary, and this requester has had each that is stored"},
+    {MissReason::kIncomplete, "incomplete",
+     "the stored answer does not hold all that was asked for"},
+    {MissReason::kUnconfirmed, "unconfirmed",
+     "the servers did not say whether another gateway has invalidated the answer"},
 });
 
 constexpr auto kStored = table_of<StoreResult>({

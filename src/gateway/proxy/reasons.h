@@ -79,9 +79,11 @@ enum class MissReason : unsigned char {
   kTooOld,       // stored; this request wants a fresher answer
   kNotAllowed,   // stored; this request wants a stricter match
   kAllDrawsHad,  // stored, and this requester has had all of them: see gateway/draws
+  kIncomplete,   // stored, without something that this request asks for
+  kUnconfirmed,  // stored; whether another gateway has invalidated it is not known
   kCount,
 };
-/// "never_seen", "not_stored", "expired", "gone", "not_servable" of kTooOld and kNotAllowed.
+/// "never_seen", "not_stored", "expired", "gone", …; "not_servable" of kTooOld and kNotAllowed.
 std::string_view to_string(MissReason reason);
 /// A sentence for a person. Of kNotStored its beginning: the StoreResult completes it.
 std::string_view explain(MissReason reason);
