@@ -30,12 +30,12 @@ def dependencies(room: Path, known: set[str]) -> list[str]:
     words = re.findall(r"[^\s()]+", text)
     found, reading = [], False
     for word in words:
-        if word == "DEPENDS":
+        if word in ("DEPENDS", "ROOMS"):
             reading = True
         elif word.isupper():
             reading = False
-        elif reading or word.startswith("afterimage_") and room.name == "cli":
-            found.append(word.removeprefix("afterimage_"))
+        elif reading:
+            found.append(word)
     return sorted({name for name in found if name in known} - {room.name})
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""docs/errors.md, docs/log.md and docs/misses.md list what the source of the gateway says, all of it and nothing else."""
+"""Pages that list errors, log events, reasons of misses, headers, verbs, rooms and make's targets list all of them and nothing else."""
 import pathlib
 import re
 import unittest
@@ -113,6 +113,40 @@ class Misses(unittest.TestCase):
         text = (ROOT / "src/gateway/fleet/fleet_choice.cc").read_text()
         routes = {name for names in re.findall(r"route\.reason =([^;]*);", text) for name in re.findall(r'"([a-z-]+)"', names)}
         self.assertEqual(set(first_cells("misses.md", "Which replica answered")), routes)
+
+
+class Headers(unittest.TestCase):
+    # From an engine of this process to the gateway in front of it, which takes it out.
+    INTERNAL = {"X-Afterimage-Prompt-Tokens"}
+
+    def test_every_header_of_ours_is_listed_once_in_a_table(self):
+        said = {name for _, text in sources("src/gateway") for name in re.findall(r'"(X-Afterimage-[A-Za-z-]+)"', text)}
+        said |= {name for path in (ROOT / "src/gateway").rglob("*.h") for name in re.findall(r'"(X-Afterimage-[A-Za-z-]+)"', path.read_text())}
+        listed = [name for name in first_cells("serve-headers.md") if name.startswith("X-Afterimage-")]
+        self.assertGreater(len(listed), 15)
+        self.assertEqual(sorted(listed), sorted(said - self.INTERNAL))
+
+
+class Overviews(unittest.TestCase):
+    def test_every_room_is_in_the_architecture(self):
+        rooms = {str(path.parent.relative_to(ROOT)).removeprefix("src/") for folder in ("src", "lab") for path in (ROOT / folder).rglob("CMakeLists.txt")}
+        rows = re.findall(r"(?m)^\| `([a-z_]+(?:/[a-z_]+)?)` \|", (DOCS / "architecture.md").read_text())
+        self.assertEqual(sorted(rooms - set(rows) - {"lab"}), [])
+
+    def test_every_room_says_why_it_is_as_it_is(self):
+        rooms = [path.parent for path in (ROOT / "src").rglob("CMakeLists.txt")]
+        self.assertEqual([str(room) for room in rooms if not (room / "DESIGN.md").exists()], [])
+
+    def test_every_verb_is_in_the_readme(self):
+        verbs = re.findall(r"void add_(\w+)\(CLI::App& program", (ROOT / "src/cli/verbs.h").read_text())
+        rows = re.findall(r"(?m)^\| \[?`(\w+)`", (ROOT / "README.md").read_text().split("## Verbs")[1])
+        self.assertGreater(len(verbs), 8)
+        self.assertEqual(sorted(rows), sorted(verbs))
+
+    def test_every_target_of_make_is_in_contributing(self):
+        targets = set(re.findall(r"(?m)^([a-z-]+):.*##", (ROOT / "Makefile").read_text()))
+        page = (ROOT / "CONTRIBUTING.md").read_text().split("\n## make\n")[1].split("\n## ")[0]
+        self.assertEqual(sorted(targets - set(re.findall(r"[a-z-]+", " ".join(re.findall(r"`([^`]+)`", page))))), [])
 
 
 if __name__ == "__main__":
