@@ -169,6 +169,7 @@ class Traces(TelemetryTestCase):
         self.assertEqual(call.name, "chat mock-small")
         self.assertEqual((call.attributes["server.address"], call.attributes["server.port"]), ("127.0.0.1", self.mock.port))
         self.assertEqual(request.attributes["afterimage.outcome"], "miss")
+        self.assertEqual(request.attributes["afterimage.miss"], "never_seen")
         self.assertEqual(request.attributes["afterimage.request_id"], said.headers["X-Request-Id"])
         self.assertEqual([span.attributes["afterimage.cache.hit"] for span in spans if span.name == "cache lookup"], [False])
         self.assertIn("identity", [span.name for span in spans])

@@ -540,6 +540,7 @@ void GatewayRequest::log_decision() {
                   {"model", decision_.model},
                   {"outcome", to_string(decision_.outcome)},
                   {"reason", to_string(decision_.reason)},
+                  {"miss", decision_.miss.has_value() ? to_string(*decision_.miss) : ""},
                   {"match_level", decision_.level},
                   {"ignored", list_of(decision_.ignored)},
                   {"prefix", decision_.prompt.has_value() ? header_value(*decision_.prompt) : ""},

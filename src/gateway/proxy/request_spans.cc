@@ -80,6 +80,9 @@ void add_decision(SpanAttributes& attributes, const Decision& decision) {
   attributes.emplace_back("afterimage.protocol", decision.protocol);
   attributes.emplace_back("afterimage.outcome", std::string(to_string(decision.outcome)));
   attributes.emplace_back("afterimage.reason", std::string(to_string(decision.reason)));
+  if (decision.miss.has_value()) {
+    attributes.emplace_back("afterimage.miss", std::string(to_string(*decision.miss)));
+  }
   attributes.emplace_back("afterimage.time_to_first_byte", seconds(decision.first_byte));
   if (!decision.level.empty()) attributes.emplace_back("afterimage.match_level", decision.level);
   if (decision.saved <= Duration(0)) return;
