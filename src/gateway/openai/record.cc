@@ -13,6 +13,7 @@
 #include "foundation/json/json_text.h"
 #include "foundation/platform/made_once.h"
 #include "foundation/text/ascii.h"
+#include "gateway/openai/content_address.h"
 #include "gateway/openai/record_format.h"
 #include "gateway/openai/whole_events.h"
 
@@ -101,9 +102,18 @@ bool is_json(std::string_view content_type) {
   return ascii::trimmed(type) == "application/json";
 }
 
+/// A picture that lies on the server: at OpenAI for an hour.
+bool names_pictures(const JsonValue& root) {
+  for (const JsonValue picture : root["data"]) {
+    if (is_address(picture["url"].text())) return true;
+  }
+  return false;
+}
+
 /// Of an answer that is kept as it came. An array is text-embeddings-inference's.
-Result<void> read_json_facts(std::string_view json, RecordFacts& facts) {
-  constexpr unsigned kLevelsOfFacts = 2;
+Result<void> read_json_facts(std::string_view json, RecordParts& parts) {
+  RecordFacts& facts = parts.facts;
+  constexpr unsigned kLevelsOfFacts = 3;
   JsonReader reader;
   const auto root = reader.read(json, kLevelsOfFacts);
   if (!root.has_value()) return no_answer(root.error().message);
@@ -112,6 +122,11 @@ Result<void> read_json_facts(std::string_view json, RecordFacts& facts) {
   }
   if (!(*root)["error"].is_none() || (*root)["object"].text() == "error") {
     return no_answer("it reports an error");
+  }
+  const bool has_pictures =
+      parts.operation == ApiOperation::kImage || parts.operation == ApiOperation::kImageEdit;
+  if (has_pictures && names_pictures(*root)) {
+    return fail(ErrorCode::kUnsupported, "it names a picture by an address, where it will be gone");
   }
   facts.model = (*root)["model"].text();
   const JsonValue usage = (*root)["usage"];
@@ -196,7 +211,7 @@ Result<ApiRecord> ApiRecord::of_response(ApiOperation operation, std::string_vie
   RecordParts parts{.operation = operation, .whole = std::string(bytes), .has_body = true};
   parts.content_type = content_type;
   parts.facts.finish_reason = "stop";
-  if (is_json(content_type)) AFI_TRY_VOID(read_json_facts(bytes, parts.facts));
+  if (is_json(content_type)) AFI_TRY_VOID(read_json_facts(bytes, parts));
   return of_bytes(std::make_shared<const std::string>(encode(parts)));
 }
 

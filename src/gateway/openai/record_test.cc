@@ -468,6 +468,22 @@ TEST(ApiRecord, KeepsNoErrorsAsAnswers) {
   EXPECT_FALSE(kept("", "text"));
 }
 
+// Regression: the address was served again when nothing was there any more.
+TEST(ApiRecord, KeepsNoAddressesOfPictures) {
+  using enum ApiOperation;
+  const auto kept = [](ApiOperation operation, const char* data) {
+    const std::string body =
+        std::string(R"({"created":1,"data":[{"b64_json":"AAAA"},)") + data + "]}";
+    return ApiRecord::of_response(operation, "application/json", body).has_value();
+  };
+  for (const ApiOperation operation : {kImage, kImageEdit}) {
+    EXPECT_FALSE(kept(operation, R"({"url":"https://x.org/a.png?sig=b"})"));
+    EXPECT_TRUE(kept(operation, R"({"url":"data:image/png;base64,AAAA"})"));
+    EXPECT_TRUE(kept(operation, R"({"b64_json":"AAAA","revised_prompt":"https://x.org"})"));
+  }
+  EXPECT_TRUE(kept(kScore, R"({"url":"https://x.org"})"));
+}
+
 TEST(ApiRecord, RefusesDamagedRecordsOfWhatIsKeptAsItCame) {
   const std::string good =
       ApiRecord::of_response(ApiOperation::kSpeech, "audio/mpeg", "sound").value().serialize();
