@@ -106,6 +106,9 @@ Result<void> read_header(std::string_view line, FormPart& part) {
   if (colon == std::string_view::npos) return bad_form("a part has a header without a colon");
   const std::string name = ascii::lowered(ascii::trimmed(line.substr(0, colon)));
   AFI_TRY(const Parameters value, parameters_of(line.substr(colon + 1)));
+  const bool is_again = (name == "content-type" && !part.type.empty()) ||
+                        (name == "content-disposition" && !part.name.empty());
+  if (is_again) return bad_form("a part has two headers '" + name + "'");
   if (name == "content-type") {
     part.type = value.value;
     if (const auto* given = value.find("charset")) part.charset = ascii::lowered(*given);
