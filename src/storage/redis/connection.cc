@@ -283,10 +283,12 @@ bool RespConnection::usable() {
 }
 
 bool RespConnection::is_silent() {
-  pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
-  if (::poll(&waiting, 1, 0) == 0) return true;
-  if (tls_ == nullptr) return false;
-  // TLS sends tickets and new keys between replies, too.
+  if (tls_ == nullptr) {
+    pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
+    return ::poll(&waiting, 1, 0) == 0;
+  }
+  // What came in one record with a reply is in the session and not in the socket any more; and between
+  // replies TLS sends tickets and new keys.
   char byte = 0;
   short wanted = 0;
   const auto got = receive_now(std::span(&byte, 1), wanted);

@@ -5,10 +5,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <array>
 #include <fstream>
+#include <thread>
+#include <vector>
 
 #include "afterimage/shared_store.h"
+#include "storage/redis/connection.h"
 #include "storage/redis/testing/redis_servers.h"
 #include "storage/remote/remote_tier.h"
 #include "testing/tier_entries.h"
@@ -90,6 +98,81 @@ TEST_F(RemoteTlsTest, EntriesOfAnySizePass) {
   }
   EXPECT_TRUE(tier->erase(tier_key(1)).has_value());
   EXPECT_EQ(tier->get(tier_key(1), memory).value(), std::nullopt);
+}
+
+/// Speaks TLS to one client, and says the next piece, in one record, each time it has heard something.
+class TlsTalker {
+ public:
+  explicit TlsTalker(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {
+    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    AFI_CHECK(::bind(listener_, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
+    AFI_CHECK(::listen(listener_, 1) == 0);
+    at_.size = sizeof at;
+    AFI_CHECK(::getsockname(listener_, reinterpret_cast<sockaddr*>(&at_.storage), &at_.size) == 0);
+    thread_ = std::thread([this] { talk(); });
+  }
+  ~TlsTalker() {
+    thread_.join();
+    ::close(listener_);
+  }
+  TlsTalker(const TlsTalker&) = delete;
+  TlsTalker& operator=(const TlsTalker&) = delete;
+  [[nodiscard]] const SocketAddress& at() const { return at_; }
+
+ private:
+  void talk() {
+    const int fd = ::accept(listener_, nullptr, nullptr);
+    SSL_CTX* const context = SSL_CTX_new(TLS_server_method());
+    SSL_CTX_use_certificate_chain_file(context, certificates().path("localhost.pem").c_str());
+    SSL_CTX_use_PrivateKey_file(context, certificates().path("localhost.key").c_str(),
+                                SSL_FILETYPE_PEM);
+    SSL* const session = SSL_new(context);
+    SSL_set_fd(session, fd);
+    std::array<char, 1024> heard{};
+    if (SSL_accept(session) == 1) {
+      for (const std::string& piece : pieces_) {
+        if (SSL_read(session, heard.data(), heard.size()) <= 0) break;
+        SSL_write(session, piece.data(), static_cast<int>(piece.size()));
+      }
+      SSL_read(session, heard.data(), heard.size());  // until the client has left
+    }
+    SSL_free(session);
+    SSL_CTX_free(context);
+    ::close(fd);
+  }
+
+  std::vector<std::string> pieces_;
+  int listener_;
+  SocketAddress at_;
+  std::thread thread_;
+};
+
+// Regression: such bytes had left the socket, which was then taken for silent.
+TEST_F(RemoteTlsTest, BytesBehindAReplyInItsRecordEndTheConnection) {
+  const struct {
+    const char* name;
+    std::string rest;
+    bool usable;
+  } kCases[] = {{"the reply alone", "hello\r\n", true}, {"one more", "hello\r\n+OK\r\n", false}};
+  for (const auto& c : kCases) {
+    const TlsTalker talker({"$5\r\n", c.rest});
+    const Duration deadline = clock.now() + 10s;
+    auto connection =
+        RespConnection::connect("talker", talker.at(), clock, deadline,
+                                {.tls = RemoteTls::load(trusting()).value(), .host = "127.0.0.1"});
+    ASSERT_TRUE(connection.has_value()) << connection.error().message;
+    const std::string_view command = "GET";
+    ASSERT_TRUE((*connection)->send(std::span(&command, 1), deadline).has_value());
+    ASSERT_TRUE((*connection)->read_head(deadline).has_value());
+    ASSERT_TRUE((*connection)->send(std::span(&command, 1), deadline).has_value());
+    std::array<std::byte, 5> bytes{};
+    ASSERT_TRUE((*connection)->read_bytes(bytes, deadline).has_value());
+    ASSERT_TRUE((*connection)->end_bulk(deadline).has_value());
+    EXPECT_EQ((*connection)->usable(), c.usable) << c.name;
+  }
 }
 
 TEST_F(RemoteTlsTest, ConnectionsAreUsedAgain) {
