@@ -7,11 +7,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstring>
 #include <optional>
 #include <utility>
+
+#include "storage/redis/whole_number.h"
 
 namespace afterimage {
 namespace {
@@ -51,11 +52,8 @@ std::unexpected<Error> invalid_url(std::string_view what,
 }
 
 Result<std::uint16_t> port_of(std::string_view text) {
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc() || end != text.data() + text.size() || port == 0) {
-    return invalid_url("the port must be a number from 1 to 65535");
-  }
+  const auto port = whole_number<std::uint16_t>(text).value_or(0);
+  if (port == 0) return invalid_url("the port must be a number from 1 to 65535");
   return port;
 }
 
@@ -106,12 +104,9 @@ Result<std::string> take_user(std::string_view& text) {
 }
 
 Result<std::uint32_t> database_of(std::string_view text) {
-  std::uint32_t database = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), database);
-  if (error != std::errc() || end != text.data() + text.size() || database > kMaxDatabase) {
-    return invalid_url("the database after '/' must be a number from 0 to 1000000");
-  }
-  return database;
+  const auto database = whole_number<std::uint32_t>(text);
+  if (database.has_value() && *database <= kMaxDatabase) return *database;
+  return invalid_url("the database after '/' must be a number from 0 to 1000000");
 }
 
 /// The text after the first `separator`, which is taken off; nullopt: there is none.

@@ -3,7 +3,9 @@
 #include "storage/redis/resp.h"
 
 #include <algorithm>
-#include <charconv>
+#include <string>
+
+#include "storage/redis/whole_number.h"
 
 namespace afterimage {
 namespace {
@@ -16,10 +18,8 @@ std::unexpected<Error> malformed(std::string what) {
 
 /// Accepts only what servers write ("-1", "0", "17"): no plus sign, leading zeros or spaces.
 std::optional<std::int64_t> number_of(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return std::to_string(number) == text ? std::optional(number) : std::nullopt;
+  const auto number = whole_number<std::int64_t>(text);
+  return number.has_value() && std::to_string(*number) == text ? number : std::nullopt;
 }
 
 std::optional<RespKind> kind_of(char sign) {

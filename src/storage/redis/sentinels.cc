@@ -2,23 +2,17 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "storage/redis/sentinels.h"
 
-#include <charconv>
 #include <string>
 #include <utility>
 
 #include "storage/redis/remote_node.h"
+#include "storage/redis/whole_number.h"
 
 namespace afterimage {
 namespace {
 
 /// How long a Sentinel that failed is not waited for.
 constexpr Duration kRetryAfter = std::chrono::seconds(5);
-
-template <typename Number>
-bool read_number(std::string_view text, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
 
 std::unexpected<Error> unexpected_answer(const RespValue& reply) {
   return fail(ErrorCode::kUnavailable,
@@ -32,7 +26,7 @@ std::uint64_t epoch_in(const RespValue& details) {
   std::uint64_t epoch = 0;
   for (std::size_t i = 0; i + 1 < details.items.size(); i += 2) {
     if (details.items[i].text != "config-epoch") continue;
-    if (!read_number(details.items[i + 1].text, epoch)) epoch = 0;
+    epoch = whole_number<std::uint64_t>(details.items[i + 1].text).value_or(0);
   }
   return epoch;
 }
@@ -47,13 +41,10 @@ Result<SentinelAnswer> sentinel_answer(const RespValue& address, const RespValue
                        address.items[0].kind == RespKind::kBulk &&
                        address.items[1].kind == RespKind::kBulk;
   if (!is_pair) return unexpected_answer(address);
-  SentinelAnswer answer{.primary = {.host = address.items[0].text, .port = 0},
-                        .epoch = epoch_in(details)};
-  const bool valid = is_host(answer.primary.host) &&
-                     read_number(address.items[1].text, answer.primary.port) &&
-                     answer.primary.port != 0;
-  if (!valid) return unexpected_answer(address);
-  return answer;
+  const std::string& host = address.items[0].text;
+  const auto port = whole_number<std::uint16_t>(address.items[1].text).value_or(0);
+  if (!is_host(host) || port == 0) return unexpected_answer(address);
+  return SentinelAnswer{.primary = {.host = host, .port = port}, .epoch = epoch_in(details)};
 }
 
 Sentinels::Sentinels(const RemoteServers& servers, const Clock& clock)

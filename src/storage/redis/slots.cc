@@ -4,25 +4,17 @@
 
 #include <algorithm>
 #include <bitset>
-#include <charconv>
 #include <optional>
 
 #include "afterimage/result.h"
 #include "storage/redis/remote_address.h"
+#include "storage/redis/whole_number.h"
 
 namespace afterimage {
 namespace {
 
 std::unexpected<Error> bad_slot_table(std::string what) {
   return fail(ErrorCode::kCorruption, "invalid CLUSTER SLOTS reply: " + std::move(what));
-}
-
-template <typename Number>
-std::optional<Number> whole_number(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 Result<std::uint16_t> slot_number(const RespValue& value) {
