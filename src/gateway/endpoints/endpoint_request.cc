@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,6 +19,7 @@
 #include "gateway/openai/attached_bytes.h"
 #include "gateway/openai/cache_field.h"
 #include "gateway/openai/content_address.h"
+#include "gateway/openai/identity_rules.h"
 
 namespace afterimage {
 namespace {
@@ -40,9 +41,6 @@ constexpr auto kPaths = std::to_array<std::pair<std::string_view, ApiOperation>>
 /// They say who asks, or what this gateway shall do.
 constexpr auto kInertFields =
     std::to_array<std::string_view>({"cache", "request_id", "safety_identifier", "user"});
-constexpr auto kRealFields =
-    std::to_array<std::string_view>({"frequency_penalty", "min_p", "presence_penalty",
-                                     "repetition_penalty", "temperature", "top_p"});
 
 bool is_among(std::string_view name, const auto& names) {
   return std::ranges::find(names, name) != names.end();
@@ -51,23 +49,6 @@ bool is_among(std::string_view name, const auto& names) {
 bool is_form(std::string_view content_type) {
   const std::string type = ascii::lowered(content_type.substr(0, content_type.find(';')));
   return ascii::trimmed(type) == "multipart/form-data";
-}
-
-std::optional<double> number_in(std::string_view text) {
-  double number = 0;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  return read.ec == std::errc() && read.ptr == end ? std::optional(number) : std::nullopt;
-}
-
-/// Clients spell one number as 0, 0.0 and -0.
-std::string one_spelling(std::string_view text) {
-  const auto number = number_in(text);
-  if (!number.has_value()) return std::string(text);
-  if (*number == 0) return "0";
-  std::array<char, 32> shortest{};
-  const auto end = std::to_chars(shortest.data(), shortest.data() + shortest.size(), *number).ptr;
-  return {shortest.data(), end};
 }
 
 std::unexpected<Error> by_address(std::string_view field) {
@@ -91,10 +72,13 @@ std::string_view question_field(ApiOperation operation) {
   }
 }
 
-/// Texts, whatever they look like.
-bool is_text_field(std::string_view name) {
-  return name == "prompt" || name == "input" || name == "instructions";
-}
+/// Texts, whatever they look like, and names.
+constexpr auto kTextFields =
+    std::to_array<std::string_view>({"input", "instructions", "model", "prompt"});
+/// What decides whether, and for whom, an answer is reused. Of two values some servers take the first one, and
+/// some the last.
+constexpr auto kDecidingFields =
+    std::to_array<std::string_view>({"model", "seed", "stream", "temperature", "user"});
 
 class EndpointReading {
  public:
@@ -126,7 +110,8 @@ class EndpointReading {
     if (field.is(JsonKind::kNull)) return {};
     if (name == "user" && field.is(JsonKind::kString)) note_user(field.text());
     if (is_among(name, kInertFields)) return {};
-    if (!is_text_field(name) && name != "model" && holds_address(field)) return by_address(name);
+    const bool is_text = is_among(name, kTextFields) && field.is(JsonKind::kString);
+    if (!is_text && holds_address(field)) return by_address(name);
     if (name == "model" && !field.is(JsonKind::kString))
       return wrong_field(name, "must be a string");
     if (field.is(JsonKind::kString) || field.is(JsonKind::kNumber)) note(name, field.text());
@@ -135,10 +120,8 @@ class EndpointReading {
     if (name == question_field(request_.operation) && field.is(JsonKind::kString) &&
         !field.text().empty()) {
       take_question(field.text());
-    } else if (field.is(JsonKind::kNumber) && is_among(name, kRealFields)) {
-      add(name, one_spelling(field.text()));
     } else {
-      add(name, canonical(field));
+      add(name, sampling_text(field));
     }
     return {};
   }
@@ -155,24 +138,21 @@ class EndpointReading {
       return wrong_field(part.name, "is in " + part.charset + ", not in UTF-8");
     }
     if (valid_text(text, text.size()) != text) return wrong_field(part.name, "is not UTF-8");
+    if (is_among(part.name, kDecidingFields) && !decided_.insert(part.name).second) {
+      return wrong_field(part.name, "is given twice");
+    }
     if (part.name == "user") note_user(text);
     if (is_among(part.name, kInertFields)) return {};
-    if (!is_text_field(part.name) && part.name != "model" && is_address(text)) {
-      return by_address(part.name);
-    }
+    if (!is_among(part.name, kTextFields) && is_address(text)) return by_address(part.name);
     note(part.name, text);
     const std::string flag = ascii::lowered(text);
     if (part.name == "stream") request_.stream = flag == "true" || flag == "1";
     add_data_urls(text, request_.attached);
-    const bool is_real = is_among(part.name, kRealFields);
-    add(part.name, json_text(is_real ? one_spelling(text) : std::string(text)));
-    return {};
-  }
-
-  static std::string json_text(std::string_view text) {
+    const auto number = is_real_number(part.name) ? number_in(text) : std::nullopt;
     std::string json;
-    append_json_string(json, text);
-    return json;
+    append_json_string(json, number.has_value() ? one_spelling(*number) : std::string(text));
+    add(part.name, json);
+    return {};
   }
 
   void note_user(std::string_view name) {
@@ -213,6 +193,7 @@ class EndpointReading {
   }
 
   ApiRequest request_;
+  std::set<std::string> decided_;  // of kDecidingFields, in a form
   std::optional<std::string> temperature_;
   std::optional<double> seed_;
 };

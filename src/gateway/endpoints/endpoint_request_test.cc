@@ -188,6 +188,22 @@ TEST(EndpointRequest, RefusesAddresses) {
     EXPECT_EQ(code(read(kRerank, text)), std::nullopt) << text;
   }
   EXPECT_EQ(code(read(kSpeech, R"({"input":"https://x.org"})")), std::nullopt);
+  EXPECT_EQ(code(read(kRerank, R"({"query":"q","documents":["a\n"," https://x.org/a.png\n"]})")),
+            ErrorCode::kUnsupported)
+      << "servers trim it";
+}
+
+// Regression: an address in a list or an object under such a name was taken for a text.
+TEST(EndpointRequest, RefusesAddressesWithinFieldsOfTexts) {
+  for (const char* json :
+       {R"({"input":{"query":"q","documents":[{"image":"https://x.org/a.png"}]}})",
+        R"({"input":["https://x.org/a.png"]})",
+        R"({"prompt":[{"type":"image_url","image_url":{"url":"https://x.org"}}]})",
+        R"({"instructions":{"audio":"https://x.org/a.wav"}})"}) {
+    const auto request = read(kRerank, json);
+    ASSERT_FALSE(request.has_value()) << json;
+    EXPECT_EQ(request.error().code, ErrorCode::kUnsupported) << json;
+  }
 }
 
 TEST(EndpointRequest, RefusesWhatItCannotReadForSure) {
@@ -199,6 +215,10 @@ TEST(EndpointRequest, RefusesWhatItCannotReadForSure) {
       read(form({{"prompt", "a", "\r\nContent-Type: text/plain; charset=utf-16"}})).has_value());
   EXPECT_TRUE(
       read(form({{"prompt", "a", "\r\nContent-Type: text/plain; charset=UTF-8"}})).has_value());
+  // Regression: the last one decided here, and another one may at the server.
+  for (const char* name : {"temperature", "seed", "stream", "model", "user"}) {
+    EXPECT_FALSE(read(form({kSound, {name, "1"}, {name, "0"}})).has_value()) << name;
+  }
   EXPECT_FALSE(read(kRerank, R"({"query":"q","query":"r"})").has_value());
   EXPECT_FALSE(read(kRerank, R"([1])").has_value());
   EXPECT_FALSE(read(kRerank, R"({"model":5})").has_value());

@@ -11,12 +11,14 @@ namespace afterimage {
 
 bool is_address(std::string_view text) {
   constexpr std::size_t kLongestScheme = 16;
+  constexpr std::string_view kSpaces = " \t\r\n";
+  text = ascii::trimmed(text, kSpaces);  // servers do it, too
   const std::size_t scheme = text.find("://");
   if (scheme == 0 || scheme > kLongestScheme) return false;
   const bool names_scheme = std::ranges::all_of(text.substr(0, scheme), [](char c) {
     return ascii::is_letter(c) || ascii::is_digit(c) || c == '+' || c == '-' || c == '.';
   });
-  return names_scheme && text.find_first_of(" \t\r\n") == std::string_view::npos;
+  return names_scheme && text.find_first_of(kSpaces) == std::string_view::npos;
 }
 
 bool holds_address(const JsonValue& value) {

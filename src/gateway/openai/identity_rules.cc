@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "foundation/text/ascii.h"
@@ -148,13 +149,27 @@ bool is_default_member(const JsonValue& member) {
   return member.is(JsonKind::kNull) && is_among(member.key(), kNullableMembers);
 }
 
+bool is_real_number(std::string_view field) { return is_among(field, kRealNumbers); }
+
+std::optional<double> number_in(std::string_view text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  const bool is_number = read.ec == std::errc() && read.ptr == end && std::isfinite(number);
+  return is_number ? std::optional(number) : std::nullopt;
+}
+
+std::string one_spelling(double number) {
+  if (number == 0) return "0";
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+  return {text.data(), end};
+}
+
 std::string sampling_text(const JsonValue& field) {
   const auto number = field.number();
-  if (!number.has_value() || !is_among(field.key(), kRealNumbers)) return canonical(field);
-  if (*number == 0) return "0";
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), *number).ptr;
-  return {text.data(), end};
+  if (!number.has_value() || !is_real_number(field.key())) return canonical(field);
+  return one_spelling(*number);
 }
 
 std::map<std::string, std::string> identity_options(Modality modality,

@@ -37,7 +37,13 @@ inline constexpr std::string_view kCacheControl = "cache_control";
 /// The same of a member of a message: null.
 [[nodiscard]] bool is_default_member(const JsonValue& member);
 
-/// The value of a field of sampling, in one spelling of its number: 0, 0.0 and -0 are the same.
+/// A field of sampling whose number clients spell in several ways.
+[[nodiscard]] bool is_real_number(std::string_view field);
+/// The finite number that all of the text is.
+[[nodiscard]] std::optional<double> number_in(std::string_view text);
+/// 0, 0.0 and -0 are the same.
+[[nodiscard]] std::string one_spelling(double number);
+/// The value of a field of sampling, in one spelling of its number.
 [[nodiscard]] std::string sampling_text(const JsonValue& field);
 
 /// The options of a media item without those that say nothing: the declared type of an image that its

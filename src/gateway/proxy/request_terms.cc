@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iterator>
 #include <utility>
 
 #include "caches/answers/eligibility.h"
 #include "caches/identity/fields.h"
 #include "foundation/text/ascii.h"
+#include "gateway/openai/identity_rules.h"
 #include "runtime/reuse/document_pages.h"
 #include "storage/memory/checksum.h"
 
@@ -20,13 +20,6 @@ namespace {
 bool is_of_the_api(std::string_view header) {
   static constexpr std::string_view kHeaderPrefix = "openai-";
   return same_header(header.substr(0, kHeaderPrefix.size()), kHeaderPrefix);
-}
-
-std::optional<double> number_of(std::string_view text) {
-  double number = 0;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  return read.ec == std::errc() && read.ptr == end ? std::optional(number) : std::nullopt;
 }
 
 /// nullopt: no limit.
@@ -93,7 +86,7 @@ Question question_of(const ApiRequest& api, const HttpRequest& request, const Te
   scope.other["afterimage.operation"] = to_string(api.operation);
   scope.other["afterimage.model"] = api.model;
   std::erase_if(scope.sampling, [&](const auto& field) {
-    const auto value = number_of(field.second);
+    const auto value = number_in(field.second);
     return value.has_value() && backend.is_default(field.first, *value);
   });
   // The limit that may truncate the answer is part of the request's identity.
