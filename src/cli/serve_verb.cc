@@ -75,7 +75,6 @@ std::string upstream_name(const UpstreamSettings& upstream) {
   return fmt::format("{} ({} replicas)", upstream.fleet, upstream.replicas.size());
 }
 
-/// The settings file with the command line's overrides.
 /// Models and thresholds of similarity.folder.
 Result<void> take_similar_folder(SimilaritySettings& similarity, const Files& files) {
   if (similarity.folder.empty()) return {};
@@ -95,6 +94,7 @@ Result<void> take_similar_folder(SimilaritySettings& similarity, const Files& fi
   return {};
 }
 
+/// The settings file with the command line's overrides.
 Result<Settings> settings_of(const ServeArgs& args, const Files& files) {
   std::string text;
   if (!args.config.empty()) {
