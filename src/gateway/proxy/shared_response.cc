@@ -38,7 +38,8 @@ void SharedResponse::on_head(unsigned status, HttpHeaders headers) {
   if (const auto said = headers_.find("content-length")) {
     std::from_chars(said->data(), said->data() + said->size(), length);
   }
-  gathers_ = !events_ && (length <= kGathered || has_media_type(headers_, "application/json"));
+  gathers_ = !events_ && (is_gathered_whole() || length <= kGathered ||
+                          has_media_type(headers_, "application/json"));
   if (!gathers_) settle(State::kStreams);
 }
 
@@ -98,7 +99,7 @@ void SharedResponse::on_bytes(std::string_view bytes) {
   }
   if (gathers_) {
     const MutexLock lock(mutex_);
-    if (bytes_.size() <= kGathered) return;
+    if (bytes_.size() <= kGathered || is_gathered_whole()) return;
     gathers_ = false;
   }
   settle(State::kStreams);

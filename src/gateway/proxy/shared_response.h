@@ -151,6 +151,10 @@ class SharedResponse final : public BackendListener,
   [[nodiscard]] bool is_kept_as_sent() const {
     return options_.record.has_value() && is_verbatim(*options_.record);
   }
+  /// Vectors are of use once all are here, and those of a batch are put together then.
+  [[nodiscard]] bool is_gathered_whole() const {
+    return options_.record == ApiOperation::kEmbedding;
+  }
   /// One event of a stream, for whatever listens to it here.
   void hear(ApiEvent event);
   void hear_end(ApiEvent& event);

@@ -70,6 +70,20 @@ TEST(SharedResponse, EveryReaderGetsAllOfItWheneverItSubscribed) {
   EXPECT_TRUE(response->complete());
 }
 
+// Regression: without a length or a type of JSON they came as a stream, and a batch some of whose vectors were
+// stored could not be put together.
+TEST(SharedResponse, VectorsAreGatheredWhateverTheirHeadersSay) {
+  for (const std::size_t size : {10UL, 17UL << 20U}) {
+    const auto response = shared_response({.record = ApiOperation::kEmbedding});
+    response->on_head(200, {{"Content-Type", "text/plain"}, {"Transfer-Encoding", "chunked"}});
+    response->on_bytes(std::string(size, ' '));
+    EXPECT_EQ(response->state(), SharedResponse::State::kWaiting) << size;
+    response->on_end();
+    ASSERT_EQ(response->state(), SharedResponse::State::kWhole) << size;
+    EXPECT_EQ(response->whole()->size(), size);
+  }
+}
+
 TEST(SharedResponse, PassesOnWholeEventsOnly) {
   const auto response = shared_response();
   Reader reader(response);
