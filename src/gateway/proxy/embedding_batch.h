@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,7 @@ struct EmbeddingBatch {
   std::vector<std::optional<std::string>>
       vectors;                    // by input, at its position; nullopt: to be asked for
   std::vector<std::size_t> rest;  // those inputs
+  std::array<std::uint64_t, 4> erasures = {};         // counts, before they were looked up
   std::optional<AnswerLookup> oldest = std::nullopt;  // of the stored vectors
   Duration saved{0};
   std::uint32_t prompt_tokens = 0;                     // of those that were asked for alone

@@ -234,6 +234,44 @@ TEST(EmbeddingBatch, AWrongAnswerIsErasedWithItsInputs) {
   EXPECT_EQ(running.embed("b").header("X-Cache"), "MISS");
 }
 
+// Regression: the server was asked for the rest, and what had been erased meanwhile was served with it.
+TEST(EmbeddingBatch, WhatIsErasedWhileTheRestIsAskedForIsNotServed) {
+  const testing::TemporaryFolder folder;
+  const std::string disk = "[memory]\ndisk = \"" + folder.path() + "\"\ndisk_size = \"64 MiB\"\n";
+  for (const std::string& toml : {std::string(), disk}) {
+    Embedding running(toml);
+    running.embed({"a", "b"});
+    running.model.hold(1);
+    Said said;
+    {
+      const std::jthread client([&] { said = running.embed({"a", "c"}); });
+      const auto held = running.model.wait_held(1);
+      EXPECT_EQ(running.asked_for(), json({"c"})) << toml;
+      running.admin("POST", "/admin/api/erase", R"({"model":"m"})");
+      held.front().reply(embedded(running.model.last()));
+    }
+    EXPECT_EQ(running.asked_for(), json({"a", "c"})) << toml;
+    EXPECT_EQ(said.header("X-Afterimage-Cached-Inputs"), "") << toml;
+    EXPECT_EQ(json::parse(said.body)["data"], Embedding::expected({"a", "c"})["data"]) << toml;
+  }
+}
+
+TEST(EmbeddingBatch, WhatIsReplacedMeanwhileIsStillServed) {
+  Embedding running;
+  running.embed({"a", "b"});
+  running.model.hold(1);
+  Said said;
+  {
+    const std::jthread client([&] { said = running.embed({"a", "c"}); });
+    const auto held = running.model.wait_held(1);
+    const HttpRequest asked = running.model.last();
+    running.embed("b", json::object(), "Cache-Control: no-cache\r\n");
+    held.front().reply(embedded(asked));
+  }
+  EXPECT_EQ(said.header("X-Afterimage-Cached-Inputs"), "1 of 2");
+  EXPECT_EQ(running.model.asked(), 3);
+}
+
 TEST(EmbeddingBatch, ExplainCountsTheInputs) {
   Embedding running;
   running.embed({"a", "b"});

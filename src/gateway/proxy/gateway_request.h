@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -161,6 +162,8 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   void note_rest();
   void find_frame();
   void take_input(std::size_t i, AnswerLookup found);
+  [[nodiscard]] std::array<std::uint64_t, 4> count_erasures() const;
+  [[nodiscard]] bool may_serve_inputs();
   Next respond_with_inputs();
   Next ask_for_rest();
   void make_batch_whole();

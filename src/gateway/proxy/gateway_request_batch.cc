@@ -52,16 +52,20 @@ GatewayRequest::Next GatewayRequest::look_up_inputs() {
                                                            .vectors = {},
                                                            .rest = {}});
   batch_->vectors.resize(count);
-  AnswerArchive* const archive = gateway_.parts().archive;
-  const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
+  batch_->erasures = count_erasures();
   AnswerCache& cache = *gateway_.parts().reuse.answer_cache();
-  const bool may_serve = archive == nullptr || archive->may_serve(before);
-  for (std::size_t i = 0; may_serve && i < count; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     take_input(i, cache.find(batch_->inputs[i], terms_->rules));
   }
   note_rest();
   // Only there it may wait for a disk or for servers.
-  if (archive != nullptr && stage_ == RequestStage::kLookingUpArchive) look_up_archived_inputs();
+  const bool may_wait = stage_ == RequestStage::kLookingUpArchive;
+  if (may_wait && gateway_.parts().archive != nullptr) look_up_archived_inputs();
+  if (batch_->found() > 0 && !may_serve_inputs()) {
+    is_batch_asked_whole_ = true;
+    make_batch_whole();
+    return nothing_to_serve();
+  }
   if (!batch_->rest.empty()) return ask_for_rest();
   find_frame();
   return respond_with_inputs();
@@ -119,6 +123,30 @@ void GatewayRequest::take_input(std::size_t i, AnswerLookup found) {
   if (!batch_->frame.has_value()) batch_->frame = *std::move(response);
   found.answer->record.clear();
   if (is_older(found, batch_->oldest)) batch_->oldest = std::move(found);
+}
+
+/// What grows with each erasure, here or at other gateways.
+std::array<std::uint64_t, 4> GatewayRequest::count_erasures() const {
+  const std::uint64_t in_memory = gateway_.parts().reuse.answer_cache()->stats().erased;
+  const AnswerArchive* const archive = gateway_.parts().archive;
+  if (archive == nullptr) return {in_memory};
+  const AnswerArchiveStats stats = archive->stats();
+  return {in_memory, stats.erasures, stats.applied, stats.generations};
+}
+
+/// Whether the vectors that were found may be served now: time has passed since, and what was erased
+/// meanwhile is not served any more.
+bool GatewayRequest::may_serve_inputs() {
+  AnswerArchive* const archive = gateway_.parts().archive;
+  if (archive != nullptr && !archive->may_serve(archive->read_lease())) return false;
+  if (count_erasures() == batch_->erasures) return true;
+  // In doubt, that is if it was evicted meanwhile, it counts as erased.
+  const AnswerCache& cache = *gateway_.parts().reuse.answer_cache();
+  for (std::size_t i = 0; i < batch_->inputs.size(); ++i) {
+    const bool is_stored = batch_->vectors[i].has_value();
+    if (is_stored && !cache.peek(batch_->inputs[i], terms_->rules).answer.has_value()) return false;
+  }
+  return true;
 }
 
 /// All of them are stored: one record is made of theirs.
@@ -188,7 +216,7 @@ bool GatewayRequest::completes_batch() {
   if (response().state() != SharedResponse::State::kWhole || is_failure(response().status())) {
     return true;
   }
-  if (response().status() != 200) return false;
+  if (response().status() != 200 || !may_serve_inputs()) return false;
   auto answer = VectorResponse::read(*response().whole(), batch_->rest.size());
   if (!answer.has_value()) return false;
   batch_->answer = *std::move(answer);
