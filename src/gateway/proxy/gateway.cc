@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <thread>
 
 #include "afterimage/secret.h"
@@ -199,12 +200,14 @@ Result<std::string> Gateway::report_wrong(std::string_view request_id, std::stri
   const Answered& answered = *decision->answered;
   std::vector<Question> stored = answered.inputs;
   stored.emplace_back(answered.asked.scope(), answered.stored_as);
-  for (Question& question : stored) {
-    if (parts_.archive == nullptr) {
-      parts_.reuse.answer_cache()->erase(question);
-    } else {
-      AFI_TRY_VOID(parts_.archive->erase(question));
+  if (parts_.archive == nullptr) {
+    for (Question& question : stored) parts_.reuse.answer_cache()->erase(question);
+  } else {
+    // What other gateways may still serve is waited for once.
+    for (Question& question : std::span(stored).first(stored.size() - 1)) {
+      AFI_TRY_VOID(parts_.archive->erase_without_waiting(question));
     }
+    AFI_TRY_VOID(parts_.archive->erase(stored.back()));
   }
   if (!decisions_.take_answered(decision->id)) return decision->level;  // somebody was quicker
   if (parts_.similar != nullptr) {
