@@ -20,6 +20,7 @@ void read_all(const MediaFile& file, SoundStream stream) {
     if (!more.has_value() || !*more) break;
     bytes += packet.size();
     AFI_CHECK(opus_samples(packet) <= 5760);
+    AFI_CHECK(flac_samples(packet) <= 65'536);
   }
   AFI_CHECK(bytes <= file.bytes.size());
 }

@@ -102,6 +102,37 @@ def ffmpeg(image, name, *options):
         return target.read_bytes()
 
 
+def tiff_of_tiles(image, side=16):
+    """A TIFF of JPEG tiles, each with its own tables, which Pillow does not write."""
+    columns, rows = -(-image.width // side), -(-image.height // side)
+    wide = image.crop((0, 0, columns * side, rows * side))
+    tiles = [saved(wide.crop((x * side, y * side, (x + 1) * side, (y + 1) * side)), "JPEG", quality=100, subsampling=0)
+             for y in range(rows) for x in range(columns)]
+    places, body = [], b"II*\0\0\0\0\0"
+    for tile in tiles:
+        places.append(len(body))
+        body += tile + bytes(len(tile) % 2)
+    arrays = [struct.pack("<3H", 8, 8, 8), struct.pack(f"<{len(tiles)}I", *places), struct.pack(f"<{len(tiles)}I", *map(len, tiles))]
+    at = [len(body) + sum(map(len, arrays[:i])) for i in range(3)]
+    body += b"".join(arrays)
+    fields = [(256, 4, 1, image.width), (257, 4, 1, image.height), (258, 3, 3, at[0]), (259, 3, 1, 7), (262, 3, 1, 6), (277, 3, 1, 3),
+              (322, 4, 1, side), (323, 4, 1, side), (324, 4, len(tiles), at[1]), (325, 4, len(tiles), at[2])]
+    directory = struct.pack("<H", len(fields)) + b"".join(struct.pack("<HHII", *field) for field in fields) + bytes(4)
+    return body[:4] + struct.pack("<I", len(body)) + body[8:] + directory
+
+
+def sound(name, *options):
+    with tempfile.TemporaryDirectory() as folder:
+        target = pathlib.Path(folder, name)
+        subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "sine=440:sample_rate=16000:duration=0.1", *options, "-fflags", "+bitexact", target], check=True)
+        return target.read_bytes()
+
+
+def sounds():
+    return {"caf": sound("a.caf"), "rf64": sound("a.wav", "-rf64", "always"), "mkv_flac": sound("a.mkv", "-c:a", "flac"),
+            "mkv_mp3": sound("a.mkv", "-c:a", "libmp3lame"), "mp4_mp3": sound("a.mp4", "-c:a", "libmp3lame")}
+
+
 def seeds():
     whole = picture(21, 18)
     alpha = whole.convert("RGBA")
@@ -115,7 +146,10 @@ def seeds():
         "ico_mask": saved(whole.resize((32, 18)), "ICO", sizes=[(32, 18)], bitmap_format="bmp"),
         "tiff": saved(whole, "TIFF"), "tiff_lzw": saved(whole, "TIFF", compression="tiff_lzw"),
         "tiff_deflate": saved(whole, "TIFF", compression="tiff_adobe_deflate"), "tiff_packbits": saved(whole, "TIFF", compression="packbits"),
-        "tiff_fax": saved(bits, "TIFF", compression="group4"), "tiff_alpha": saved(alpha, "TIFF"), "tiff_palette": saved(few, "TIFF"),
+        "tiff_jpeg": saved(whole, "TIFF", compression="jpeg", quality=100), "tiff_jpeg_tiles": tiff_of_tiles(whole),
+        "tiff_jpeg_ycbcr": saved(whole.convert("YCbCr"), "TIFF", compression="jpeg", quality=90),
+        "tiff_jpeg_grey": saved(whole.convert("L"), "TIFF", compression="jpeg", quality=100),
+        "tiff_jpeg_strips": saved(whole, "TIFF", compression="jpeg", quality=100, tiffinfo={278: 8}), "tiff_fax": saved(bits, "TIFF", compression="group4"), "tiff_alpha": saved(alpha, "TIFF"), "tiff_palette": saved(few, "TIFF"),
         "jpeg2000": saved(whole, "JPEG2000"), "jpeg2000_stream": saved(whole, "JPEG2000", no_jp2=True),
         "heic": saved(whole, "HEIF", quality=-1, chroma=444), "heic_alpha": saved(alpha, "HEIF", quality=80, chroma=444), "heic_grid": heic_grid(),
         "avif": saved(whole, "AVIF", quality=100, subsampling="4:4:4"), "avif_alpha": saved(alpha, "AVIF", quality=80, subsampling="4:4:4"),
@@ -127,6 +161,8 @@ def seeds():
 
 def main():
     folder = pathlib.Path(sys.argv[1])
+    for name, content in sounds().items():
+        (folder / name).write_bytes(b"\1" + content)
     for name, content in seeds().items():
         # Videos are given as what they are.
         (folder / name).write_bytes((b"\2" if name.startswith("mp4") else b"\0") + content)

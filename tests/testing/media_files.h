@@ -103,6 +103,12 @@ FileContent make_wav_float(const std::vector<float>& samples, std::uint32_t rate
 enum class AiffKind : std::uint8_t { kPcm, kLittle, kFloat };
 FileContent make_aiff(const std::vector<float>& samples, std::uint32_t rate_hz,
                       std::uint32_t channels, AiffKind kind);
+/// A CAF: of PCM, most significant byte first or last, or of floats.
+FileContent make_caf(const std::vector<float>& samples, std::uint32_t rate_hz,
+                     std::uint32_t channels, AiffKind kind);
+/// An RF64: a WAV whose lengths have 64 bits.
+FileContent make_rf64(const std::vector<float>& samples, std::uint32_t rate_hz,
+                      std::uint32_t channels = 1);
 /// A WAV of Microsoft's or IMA's ADPCM.
 FileContent make_adpcm(const std::vector<float>& samples, std::uint32_t rate_hz, bool ima);
 FileContent make_flac(const std::vector<float>& samples, std::uint32_t rate_hz,

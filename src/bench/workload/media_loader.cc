@@ -51,6 +51,7 @@ bool is_declared_as(FileFormat format, const std::string& subtype) {
     case FileFormat::kOgg:
       return subtype == "ogg" || subtype == "opus" || subtype == "oga" || subtype == "vorbis";
     case FileFormat::kAiff:
+    case FileFormat::kCaf:
       return subtype == "aiff" || subtype == "x-aiff" || subtype == "aif";
     case FileFormat::kAmr:
       return subtype == "amr" || subtype == "amr-wb" || subtype == "3gpp";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// Compressed sounds through FFmpeg's decoders: Opus, Vorbis, AAC, ALAC, FLAC and AMR in Ogg, MP4, WebM,
+// Compressed sounds through FFmpeg's decoders: Opus, Vorbis, AAC, ALAC, FLAC, MP3 and AMR in Ogg, MP4, WebM,
 // Matroska and files of their own. Which samples are the sound follows from the file, not from the
 // libraries, whose versions differ in what they cut off.
 extern "C" {
@@ -49,13 +49,14 @@ bool is_read(AVCodecID codec, bool in_mp4) {
   switch (codec) {
     case AV_CODEC_ID_OPUS:
     case AV_CODEC_ID_AAC:
+    case AV_CODEC_ID_FLAC:
+    case AV_CODEC_ID_MP3:
       return true;
     case AV_CODEC_ID_VORBIS:
     case AV_CODEC_ID_PCM_F32LE:
     case AV_CODEC_ID_PCM_S16LE:
       return !in_mp4;
     case AV_CODEC_ID_ALAC:
-    case AV_CODEC_ID_FLAC:
     case AV_CODEC_ID_AMR_NB:
     case AV_CODEC_ID_AMR_WB:
       return in_mp4;
@@ -137,8 +138,8 @@ Result<std::unique_ptr<Track>> Track::open(const MediaFile& file) {
   const AVCodecID codec = track->stream().codecpar->codec_id;
   if (!is_read(codec, in_mp4)) {
     return unsupported(
-        file, fmt::format("a sound coded as \"{}\"; Opus and AAC are read, in MP4 also ALAC, FLAC "
-                          "and AMR, in WebM and Matroska also Vorbis and PCM",
+        file, fmt::format("a sound coded as \"{}\"; Opus, AAC, MP3 and FLAC are read, in MP4 also "
+                          "ALAC and AMR, in WebM and Matroska also Vorbis and PCM",
                           avcodec_get_name(codec)));
   }
   const AVRational base = track->stream().time_base;
@@ -401,6 +402,8 @@ class PacketCounter {
     switch (codec_) {
       case AV_CODEC_ID_OPUS:
         return opus_samples(packet);
+      case AV_CODEC_ID_FLAC:
+        return flac_samples(packet);
       case AV_CODEC_ID_PCM_F32LE:
         return packet.size() / sizeof(float) / channels_;
       case AV_CODEC_ID_PCM_S16LE:

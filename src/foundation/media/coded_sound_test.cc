@@ -50,6 +50,7 @@ std::vector<Coding> codings() {
                           {"alac", "mp4", 44'100, "", 1e-4},
                           {"flac", "mp4", 48'000, "strict=-2", 1e-4},
                           {"flac", "ogg", 44'100, "", 1e-4},
+                          {"flac", "matroska", 48'000, "", 1e-4},
                           {"pcm_f32le", "matroska", 48'000, "", 1e-6},
                           {"pcm_s16le", "matroska", 16'000, "", 1e-4}};
   if (has_encoder("libopus")) {
@@ -58,6 +59,10 @@ std::vector<Coding> codings() {
                            {"libopus", "webm", 48'000, "", 0.012},
                            {"libopus", "matroska", 48'000, "live=1", 0.012},
                            {"libopus", "mp4", 48'000, "", 0.012}});
+  }
+  if (has_encoder("libmp3lame")) {
+    all.insert(all.end(), {{"libmp3lame", "mp4", 44'100, "", 0.016},
+                           {"libmp3lame", "mp4", 48'000, "", 0.016}});
   }
   if (has_encoder("libvorbis")) all.push_back({"libvorbis", "ogg", 44'100, "", 0.012});
   return all;
@@ -106,6 +111,19 @@ TEST(CodedSound, HasTheSamplesOfAMachineWithoutVectorInstructions) {
     use_plain_c(false);
     EXPECT_EQ(usual.mono, plain.mono) << name_of(coding);
   }
+}
+
+// FFmpeg does not write into Matroska which samples are the encoder's, where it is MP3.
+TEST(CodedSound, Mp3InMatroskaHasTheSamplesOfTheEncoderInFront) {
+  if (!has_encoder("libmp3lame")) GTEST_SKIP() << "libavcodec has no encoder for MP3";
+  const auto samples = make_sweep(20'000, 44'100);
+  const auto decoded = decode_audio(sound(make_coded_sound(
+      {.samples = samples, .rate_hz = 44'100, .encoder = "libmp3lame", .container = "matroska"})));
+  ASSERT_TRUE(decoded.has_value()) << to_string(decoded.error());
+  constexpr std::size_t kOfEncoder = 1'105;
+  ASSERT_EQ(decoded->mono.size(), samples.size() + kOfEncoder);
+  EXPECT_LT(difference({decoded->mono.begin() + kOfEncoder, decoded->mono.end()}, samples, 1),
+            0.016);
 }
 
 // What recorders of browsers write: the length is in the fragments. Without an edit list nothing says

@@ -52,6 +52,7 @@ Result<Image> decode_stored(const MediaFile& file, const PictureHeader& header) 
     case FileFormat::kAvif:
       return decode_heif(file, header);
     case FileFormat::kTiff:
+      return decode_tiff(file, header);
     case FileFormat::kJpeg2000:
       return decode_coded_still(file, header);
     case FileFormat::kGif: {
@@ -159,6 +160,7 @@ Result<Samples> decode_audio(const MediaItem& item, const MediaLimits& limits) {
     case FileFormat::kWav:
     case FileFormat::kFlac:
     case FileFormat::kAiff:
+    case FileFormat::kCaf:
       return decode_sound(files[0], header);
     default:
       return decode_coded(files[0], header);

@@ -54,11 +54,8 @@ constexpr Magic kMagic[] = {
     {40, raw(" EMF"), {"EMF", kToPicture}},
     {128, raw("DICM"), {"DICOM", kToPicture}},
     {0, raw("AT&TFORM"), {"DjVu", "convert it to PDF"}},
-    {0, raw("RF64"), {"RF64 (large WAV)", kToSound}},
-    {0, raw("BW64"), {"BW64 (large WAV)", kToSound}},
     {0, raw("RIFX"), {"RIFX (big-endian WAV)", kToSound}},
     {0, raw("riff\x2E\x91\xCF\x11"), {"Wave64", kToSound}},
-    {0, raw("caff"), {"CAF", kToSound}},
     {0, raw(".snd"), {"AU", kToSound}},
     {0, raw("MThd"), {"MIDI", "render it to WAV"}},
     {0, raw("wvpk"), {"WavPack", kToSound}},
@@ -196,7 +193,7 @@ Foreign foreign_format(std::span<const std::byte> file) {
 
 std::string with_article(std::string_view name) {
   // As they are spoken: "an em-pea-four", "a HEIC", "a URL".
-  static constexpr std::string_view kAn[] = {"HTML", "MP4", "MP3", "MPEG", "MNG", "RF64",
+  static constexpr std::string_view kAn[] = {"HTML", "MP4", "MP3", "MPEG", "MNG",
                                              "RTF",  "SVG", "FLV", "XCF",  "RIFX"};
   const bool an =
       std::ranges::any_of(kAn, [&](std::string_view word) { return name.starts_with(word); }) ||

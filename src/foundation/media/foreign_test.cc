@@ -57,7 +57,7 @@ TEST(Foreign, FilesThatPeopleSendAreNamed) {
       {bytes("\xFF\xF1\x50\x80\x02\x1F\xFC"), "an AAC file"},
       {bytes("FORM\0\0\1\0AIFFCOMM"), "an AIFF file"},
       {bytes("caff\0\1\0\0"), "a CAF file"},
-      {bytes("RF64\xFF\xFF\xFF\xFFWAVEds64"), "an RF64 (large WAV) file"},
+      {bytes("RF64\xFF\xFF\xFF\xFFWAVEds64"), "a WAV file"},
       {bytes("#!AMR\n"), "an AMR file"},
       {bytes("RIFF\0\1\0\0AVI LIST"), "an AVI file"},
       {bytes("FLV\1\5\0\0\0\x09"), "an FLV file"},

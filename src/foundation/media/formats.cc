@@ -84,6 +84,8 @@ Result<SoundHeader> read_sound_header(const MediaFile& file, const MediaLimits& 
       return read_mp3_header(file);
     case FileFormat::kAiff:
       return read_aiff_header(file);
+    case FileFormat::kCaf:
+      return read_caf_header(file);
     case FileFormat::kOgg:
     case FileFormat::kAmr:
     case FileFormat::kAac:

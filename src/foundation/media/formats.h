@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -85,10 +86,10 @@ struct Mp3Frames {
   std::uint64_t after = 0;
 };
 
-/// Where the samples of a WAV file lie.
+/// Where the samples of a WAV or CAF file lie.
 struct WavSamples {
-  std::span<const std::byte> format;
-  std::span<const std::byte> data;
+  std::span<const std::byte> format = {};
+  std::span<const std::byte> data = {};
   bool as_declared = true;          // false: its header states another length
   std::uint64_t coded_samples = 0;  // with the rest of the last block
 };
@@ -100,7 +101,7 @@ struct SoundHeader {
   std::uint64_t samples = 0;  // per channel
   std::uint64_t before = 0;   // decoded before them, and not of the sound; compressed sounds only
   Mp3Frames mp3 = {};         // MP3 only
-  WavSamples wav = {};        // WAV only
+  WavSamples wav = {};        // WAV and CAF only
 };
 
 Result<PictureHeader> read_jpeg_header(const MediaFile& file);
@@ -121,6 +122,7 @@ Result<SoundHeader> read_flac_header(const MediaFile& file);
 /// Reads the header of every frame: the file states its length nowhere else.
 Result<SoundHeader> read_mp3_header(const MediaFile& file);
 Result<SoundHeader> read_aiff_header(const MediaFile& file);
+Result<SoundHeader> read_caf_header(const MediaFile& file);
 /// Of the sound of Ogg, AMR, AAC, MP4, WebM and Matroska files. Decodes its first samples.
 Result<SoundHeader> read_coded_header(const MediaFile& file, const MediaLimits& limits);
 /// Bytes of the ID3v2 tags at the start.
@@ -155,6 +157,21 @@ struct TiffForDecoder {
 };
 Result<TiffForDecoder> tiff_for_decoder(const MediaFile& file);
 
+/// How the samples of a JPEG are meant; within a TIFF the JPEG need not say.
+enum class JpegColours : std::uint8_t { kAsMarked, kGrey, kRgb, kYCbCr };
+
+/// A TIFF whose strips or tiles are JPEG files, except that what all share is stored once.
+struct TiffJpeg {
+  std::span<const std::byte> shared;
+  std::vector<std::span<const std::byte>> pieces = {};  // row by row
+  std::uint32_t piece_width = 0;
+  std::uint32_t piece_height = 0;
+  std::uint32_t columns = 0;
+  JpegColours colours = JpegColours::kAsMarked;
+};
+/// nullopt: of a TIFF that is compressed in another way.
+Result<std::optional<TiffJpeg>> jpeg_in_tiff(const MediaFile& file);
+
 /// The item's name for messages, or a substitute if it has none.
 std::string name_of(const MediaItem& item);
 
@@ -170,7 +187,9 @@ constexpr bool is_video_file(FileFormat format) {
 /// Whether the item is a video given as a folder of still frames rather than as one animation.
 bool is_folder_of_frames(const MediaItem& item);
 
-Result<Image> decode_jpeg(const MediaFile& file, const PictureHeader& header);
+Result<Image> decode_jpeg(const MediaFile& file, const PictureHeader& header,
+                          JpegColours colours = JpegColours::kAsMarked);
+Result<Image> decode_tiff(const MediaFile& file, const PictureHeader& header);
 Result<Image> decode_png(const MediaFile& file, const PictureHeader& header);
 Result<Image> decode_ppm(const MediaFile& file, const PictureHeader& header);
 Result<Image> decode_webp(const MediaFile& file, const PictureHeader& header);
@@ -202,7 +221,7 @@ Result<std::unique_ptr<FrameSource>> open_video_frames(const MediaFile& file,
                                                        std::span<const std::uint32_t> positions,
                                                        const MediaLimits& limits);
 Result<Samples> decode_coded(const MediaFile& file, const SoundHeader& header);
-/// WAV, FLAC and AIFF.
+/// WAV, FLAC, AIFF and CAF.
 Result<Samples> decode_sound(const MediaFile& file, const SoundHeader& header);
 /// Names the library that decides which samples an MP3 file has.
 std::string mp3_decoder();

@@ -129,8 +129,10 @@ class JpegReader {
     jpeg_read_header(&info_, TRUE);
     return true;
   }
-  bool start() {
+  bool start(JpegColours colours) {
     if (setjmp(errors_.escape) != 0) return false;
+    if (colours == JpegColours::kRgb) info_.jpeg_color_space = JCS_RGB;
+    if (colours == JpegColours::kYCbCr) info_.jpeg_color_space = JCS_YCbCr;
     info_.out_color_space = is_cmyk() ? JCS_CMYK : JCS_RGB;
     info_.dct_method = JDCT_ISLOW;
     jpeg_start_decompress(&info_);
@@ -147,7 +149,9 @@ class JpegReader {
   [[nodiscard]] bool is_cmyk() const {
     return info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK;
   }
-  [[nodiscard]] bool has_known_colours() const {
+  [[nodiscard]] bool may_have(JpegColours colours) const {
+    if (colours == JpegColours::kGrey) return info_.num_components == 1;
+    if (colours != JpegColours::kAsMarked) return info_.num_components == 3;
     return is_cmyk() || info_.jpeg_color_space == JCS_GRAYSCALE ||
            info_.jpeg_color_space == JCS_YCbCr || info_.jpeg_color_space == JCS_RGB;
   }
@@ -198,14 +202,17 @@ Result<PictureHeader> read_jpeg_header(const MediaFile& file) {
   }
 }
 
-Result<Image> decode_jpeg(const MediaFile& file, const PictureHeader& header) {
+Result<Image> decode_jpeg(const MediaFile& file, const PictureHeader& header, JpegColours colours) {
   JpegReader reader;
   if (!reader.read_header(file.bytes)) return corrupt(file, reader.message());
   if (!reader.has_size_of(header)) return corrupt(file, "a JPEG that declares two sizes");
-  if (!reader.has_known_colours()) {
-    return unsupported(file, "a JPEG that is not grey, RGB, YCbCr, CMYK or YCCK");
+  if (!reader.may_have(colours)) {
+    return colours == JpegColours::kAsMarked
+               ? Result<Image>(
+                     unsupported(file, "a JPEG that is not grey, RGB, YCbCr, CMYK or YCCK"))
+               : corrupt(file, "a TIFF and a JPEG within it with different colours");
   }
-  if (!reader.start()) return corrupt(file, reader.message());
+  if (!reader.start(colours)) return corrupt(file, reader.message());
 
   Image image{.width = header.width, .height = header.height, .rgb = {}};
   // Reserved, not filled: memory is touched only as rows are actually decoded.

@@ -60,6 +60,7 @@ bool is_sound(FileFormat format) {
     case FileFormat::kAiff:
     case FileFormat::kAmr:
     case FileFormat::kAac:
+    case FileFormat::kCaf:
       return true;
     default:
       return false;
@@ -230,7 +231,7 @@ Result<SoundHeader> probe_sound(const MediaFile& file, const MediaLimits& limits
   if (!is_sound(format) && !is_video_file(format)) {
     return std::unexpected(not_of_modality(
         file, format, "audio",
-        "WAV, FLAC, MP3, AIFF, Ogg, AMR, AAC, and the sound of MP4, WebM and Matroska files"));
+        "WAV, FLAC, MP3, AIFF, CAF, Ogg, AMR, AAC, and the sound of MP4, WebM and Matroska files"));
   }
   AFI_TRY(const SoundHeader header, read_sound_header(file, limits));
   if (header.sample_rate_hz == 0 || header.channels == 0) {
@@ -285,6 +286,8 @@ std::string_view to_string(FileFormat format) {
       return "AMR";
     case FileFormat::kAac:
       return "AAC";
+    case FileFormat::kCaf:
+      return "CAF";
     case FileFormat::kBmp:
       return "BMP";
     case FileFormat::kIco:
@@ -303,11 +306,12 @@ std::string_view to_string(FileFormat format) {
 
 FileFormat sniff(std::span<const std::byte> file) {
   const bool riff = has(file, {0, "RIFF"});
+  const bool large = has(file, {0, "RF64"}) || has(file, {0, "BW64"});
   if (has(file, {0, "\xFF\xD8\xFF"})) return FileFormat::kJpeg;
   if (has(file, {0, "\x89PNG\r\n\x1A\n"})) return FileFormat::kPng;
   if (riff && has(file, {8, "WEBP"})) return FileFormat::kWebp;
   if (has(file, {0, "GIF87a"}) || has(file, {0, "GIF89a"})) return FileFormat::kGif;
-  if (riff && has(file, {8, "WAVE"})) return FileFormat::kWav;
+  if ((riff || large) && has(file, {8, "WAVE"})) return FileFormat::kWav;
   if (has(file, {0, "fLaC"})) return FileFormat::kFlac;
   if (has(file, {4, "ftyp"}) && !has(file, {8, "crx "})) return format_of_brands(file);
   if (has(file, {0, "\x1A\x45\xDF\xA3"})) return FileFormat::kMatroska;
@@ -316,6 +320,7 @@ FileFormat sniff(std::span<const std::byte> file) {
   if (has(file, {0, "OggS"})) return FileFormat::kOgg;
   const bool form = has(file, {0, "FORM"});
   if (form && (has(file, {8, "AIFF"}) || has(file, {8, "AIFC"}))) return FileFormat::kAiff;
+  if (has(file, {0, {"caff\0\1\0\0", 8}})) return FileFormat::kCaf;
   if (has(file, {0, "#!AMR\n"}) || has(file, {0, "#!AMR-WB\n"})) return FileFormat::kAmr;
   // Behind tags, which taggers put before any of them.
   const auto tagless = file.subspan(leading_tags(file));

@@ -36,7 +36,8 @@ enum class FileFormat : unsigned char {
   kTiff,
   kHeic,
   kAvif,
-  kJpeg2000
+  kJpeg2000,
+  kCaf
 };
 
 /// "JPEG", "Matroska", "JPEG 2000", "unknown".

@@ -47,6 +47,9 @@ TEST(Sniff, UsesOnlyTheFirstBytes) {
       {"WAV", text_file("RIFF....WAVE"), FileFormat::kWav},
       {"AVI", text_file("RIFF....AVI "), FileFormat::kUnknown},
       {"FLAC", text_file("fLaC"), FileFormat::kFlac},
+      {"a large WAV", text_file("RF64....WAVE"), FileFormat::kWav},
+      {"RF64 alone", text_file("RF64...."), FileFormat::kUnknown},
+      {"CAF of another version", text_file({"caff\0\2\0\0", 8}), FileFormat::kUnknown},
   };
   for (const auto& c : kCases) EXPECT_EQ(sniff(c.file), c.expected) << c.name;
 }
@@ -136,7 +139,8 @@ TEST(Probe, RefusesAnotherModalityAndNamesTheFormat) {
        "cat.jpg: a WAV file, given as an image; JPEG, PNG, WebP, GIF, HEIC, AVIF, BMP, TIFF, ICO "
        "and JPEG 2000 are read here: send it as audio"},
       {"image as sound", audio_of(png),
-       "purr.wav: a PNG file, given as audio; WAV, FLAC, MP3, AIFF, Ogg, AMR, AAC, and the sound "
+       "purr.wav: a PNG file, given as audio; WAV, FLAC, MP3, AIFF, CAF, Ogg, AMR, AAC, and the "
+       "sound "
        "of MP4, WebM and Matroska files are read here: send it as an image"},
       {"still as video", video_of(png), "play.gif: a PNG file, given as a video"},
       {"sound as video", video_of(wav), "play.gif: a WAV file, given as a video"},

@@ -87,6 +87,16 @@ std::optional<std::uint64_t> data_length(std::uint32_t length, std::uint32_t rif
   return std::nullopt;
 }
 
+/// What a large WAV (RF64, BW64) says of its length in its first chunk, in place of four bytes of all ones.
+std::optional<std::uint64_t> wide_length(std::string_view type, std::span<const std::byte> body) {
+  ByteCursor cursor(body);
+  cursor.take(8);  // of the file
+  const std::uint64_t low = cursor.little(4);
+  const std::uint64_t length = std::uint64_t{cursor.little(4)} << 32U | low;
+  if (type != "ds64" || cursor.ended_early()) return std::nullopt;
+  return length;
+}
+
 /// The header that a WAV would have if its length had been known when it was written.
 std::vector<std::byte> wav_head(const WavSamples& wav) {
   std::vector<std::byte> head;
@@ -103,6 +113,17 @@ std::vector<std::byte> wav_head(const WavSamples& wav) {
   head.insert(head.end(), wav.format.begin(), wav.format.end());
   text("data");
   number(wav.data.size());
+  return head;
+}
+
+/// The file before the samples, with the length that was not known when it was written.
+std::vector<std::byte> caf_head(const MediaFile& file, std::span<const std::byte> samples) {
+  const auto size = static_cast<std::size_t>(samples.data() - file.bytes.data());
+  std::vector<std::byte> head(file.bytes.begin(),
+                              file.bytes.begin() + static_cast<std::ptrdiff_t>(size));
+  for (unsigned i = 0; i < 8; ++i) {
+    head[size - 1 - i] = static_cast<std::byte>(std::uint64_t{samples.size()} >> (8 * i));
+  }
   return head;
 }
 
@@ -179,12 +200,14 @@ bool append_mono(std::span<const float> interleaved, std::size_t channels,
 }
 
 Result<SoundHeader> read_wav_header(const MediaFile& file) {
-  ByteCursor cursor(file.bytes.subspan(4));  // "RIFF"
+  ByteCursor cursor(file.bytes.subspan(4));  // "RIFF", "RF64" or "BW64"
+  const bool is_large = !as_text(file.bytes).starts_with("RIFF");
   const std::uint32_t riff = cursor.little(4);
   cursor.take(4);  // "WAVE"
   SoundHeader header{.format = FileFormat::kWav};
   WavFormat format{};
   std::uint32_t declared_samples = 0;
+  std::optional<std::uint64_t> wide;
   while (true) {
     const auto type = cursor.take(4);
     const std::uint32_t length = cursor.little(4);
@@ -195,6 +218,7 @@ Result<SoundHeader> read_wav_header(const MediaFile& file) {
         format = read_wav_format(body, header);
         header.wav.format = body;
       }
+      if (is_large && !wide.has_value()) wide = wide_length(as_text(type), body);
       if (as_text(type) == "fact") declared_samples = ByteCursor(body).little(4);
       continue;
     }
@@ -207,10 +231,12 @@ Result<SoundHeader> read_wav_header(const MediaFile& file) {
                                            format.tag));
     }
     const std::size_t rest = cursor.rest().size();
-    const auto bytes = data_length(length, riff, file.bytes.size() - rest - 8, rest);
+    const bool is_wide = wide.has_value() && length == UINT32_MAX;
+    auto bytes = data_length(length, riff, file.bytes.size() - rest - 8, rest);
+    if (is_wide) bytes = *wide <= rest ? wide : std::nullopt;
     if (!bytes.has_value()) {
-      return corrupt(
-          file, fmt::format("a WAV that declares {} bytes of samples but has {}", length, rest));
+      return corrupt(file, fmt::format("a WAV that declares {} bytes of samples but has {}",
+                                       is_wide ? *wide : length, rest));
     }
     const std::uint64_t over = *bytes % format.block_bytes;
     if (over > 1) {
@@ -219,7 +245,7 @@ Result<SoundHeader> read_wav_header(const MediaFile& file) {
     }
     WavSamples& wav = header.wav;
     wav.data = cursor.take(*bytes - over);
-    wav.as_declared = *bytes == length && over == 0;
+    wav.as_declared = !is_large && *bytes == length && over == 0;
     wav.coded_samples = wav.data.size() / format.block_bytes * format.block_samples;
     header.samples = wav.coded_samples;
     // Of ADPCM the last block may hold more than the sound.
@@ -262,8 +288,9 @@ Result<Samples> decode_sound(const MediaFile& file, const SoundHeader& header) {
                        .write = nullptr,
                        .tell = position_of};
   MemoryFile source{.head = {}, .bytes = file.bytes.subspan(leading_tags(file.bytes))};
-  if (header.format == FileFormat::kWav && !header.wav.as_declared) {
-    source.head = wav_head(header.wav);
+  if (!header.wav.as_declared) {
+    source.head =
+        header.format == FileFormat::kCaf ? caf_head(file, header.wav.data) : wav_head(header.wav);
     source.bytes = header.wav.data;
   }
   SF_INFO info{};

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// Sounds that are rows of frames: AMR, and AAC with ADTS headers. And the edit list of MP4.
+// Sounds that are rows of frames: AMR, and AAC with ADTS headers. The length of a frame of FLAC, and the edit
+// list of MP4.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <utility>
 
 #include "foundation/media/boxes.h"
@@ -138,6 +140,23 @@ bool is_adts(std::span<const std::byte> file) {
   const std::size_t first = adts_frame(file);
   if (first == 0 || first > file.size()) return false;
   return first == file.size() || adts_frame(file.subspan(first)) != 0;
+}
+
+std::uint32_t flac_samples(std::span<const std::byte> frame) {
+  ByteCursor cursor(frame);
+  const std::uint32_t head = cursor.big(4);
+  if (cursor.ended_early() || head >> 18U != 0x3FFE) return 0;
+  const std::uint32_t code = (head >> 12U) & 15U;
+  if (code == 0) return 0;
+  if (code == 1) return 192;
+  if (code <= 5) return 576U << (code - 2);
+  if (code >= 8) return 256U << (code - 8);
+  // Behind the frame's number, whose first bits tell how many bytes it has, as in UTF-8.
+  const auto ones = std::countl_one(static_cast<std::uint8_t>(cursor.big(1)));
+  if (ones == 1 || ones == 8) return 0;
+  cursor.take(static_cast<std::uint64_t>(std::max(ones, 1) - 1));
+  const std::uint32_t less_one = cursor.big(code - 5);
+  return cursor.ended_early() ? 0 : less_one + 1;
 }
 
 std::optional<Mp4Edit> edit_of_sound(std::span<const std::byte> file) {

@@ -53,6 +53,9 @@ bool is_adts(std::span<const std::byte> file);
 /// Samples of an Opus packet at 48 kHz; 0: it is none.
 std::uint32_t opus_samples(std::span<const std::byte> packet);
 
+/// Samples of each channel in a frame of FLAC; 0: it is none.
+std::uint32_t flac_samples(std::span<const std::byte> frame);
+
 /// Which part of the first sound track of an MP4 file is shown, as its edit list says.
 struct Mp4Edit {
   std::uint32_t movie_unit = 0;  // ticks a second

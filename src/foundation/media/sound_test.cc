@@ -209,6 +209,86 @@ TEST(Sound, AiffGivesBackTheSamples) {
   }
 }
 
+TEST(Sound, CafGivesBackTheSamples) {
+  for (const std::uint32_t channels : {1U, 2U}) {
+    const std::vector<float> wave = tone(std::size_t{1000} * channels);
+    for (const AiffKind kind : {AiffKind::kPcm, AiffKind::kLittle, AiffKind::kFloat}) {
+      const FileContent file = make_caf(wave, 22'050, channels, kind);
+      EXPECT_EQ(sniff(file), FileFormat::kCaf);
+      const auto samples = decode(file);
+      ASSERT_TRUE(samples.has_value()) << to_string(samples.error());
+      EXPECT_EQ(samples->sample_rate_hz, 22'050U);
+      expect_near(samples->mono, decode(make_wav(wave, 22'050, channels))->mono);
+      for (std::size_t size = 12; size < file.size(); size += 37) {
+        EXPECT_FALSE(decode(cut_to(file, size)).has_value()) << size;
+      }
+    }
+  }
+}
+
+TEST(Sound, ACafThatWasNotEndedReachesToItsEnd) {
+  const FileContent whole = make_caf(tone(1000), 16'000, 1, AiffKind::kPcm);
+  const std::size_t length = find_text(whole, "data") + 4;
+  const FileContent open =
+      with_big(with_big(whole, length, UINT32_MAX, 4), length + 4, UINT32_MAX, 4);
+  const auto samples = decode(open);
+  ASSERT_TRUE(samples.has_value()) << to_string(samples.error());
+  EXPECT_EQ(samples->mono, decode(whole)->mono);
+}
+
+TEST(Sound, ForgedCafHeadersAreRefused) {
+  const FileContent caf = make_caf(tone(100), 8000, 1, AiffKind::kPcm);
+  const std::size_t description = find_text(caf, "desc") + 12;
+  const std::size_t data = find_text(caf, "data") + 4;
+  const struct {
+    const char* name;
+    FileContent file;
+    ErrorCode code;
+    const char* message;
+  } kCases[] = {
+      {"no rate", with_big(caf, description, 0, 4), ErrorCode::kCorruption, "0 Hz"},
+      {"half a hertz", with_big(caf, description, 0x3FE00000, 4), ErrorCode::kCorruption, "0 Hz"},
+      {"AAC", with_big(caf, description + 8, 0x61616320, 4), ErrorCode::kUnsupported,
+       "CAF encoding \"aac \""},
+      {"no channels", with_big(caf, description + 24, 0, 4), ErrorCode::kCorruption, "desc"},
+      {"four billion channels", with_big(caf, description + 24, UINT32_MAX, 4),
+       ErrorCode::kCorruption, "desc"},
+      {"packets of no bytes", with_big(caf, description + 16, 0, 4), ErrorCode::kCorruption,
+       "desc"},
+      {"a year of samples", with_big(caf, data, 0x0000'FFFF, 4), ErrorCode::kCorruption,
+       "ends within one of its chunks"},
+      {"no samples", with_big(caf, data + 4, 3, 4), ErrorCode::kCorruption, "purr: "},
+  };
+  for (const auto& c : kCases) {
+    const auto samples = decode(c.file);
+    ASSERT_FALSE(samples.has_value()) << c.name;
+    EXPECT_EQ(samples.error().code, c.code) << c.name << ": " << samples.error().message;
+    EXPECT_THAT(samples.error().message, HasSubstr(c.message)) << c.name;
+  }
+}
+
+TEST(Sound, ALargeWavHasTheSamplesOfASmallOne) {
+  for (const std::uint32_t channels : {1U, 2U}) {
+    const std::vector<float> wave = tone(std::size_t{1000} * channels);
+    FileContent file = make_rf64(wave, 16'000, channels);
+    ASSERT_EQ(find_text(file, "RF64"), 0U);
+    const auto expected = decode(make_wav(wave, 16'000, channels))->mono;
+    for (const char* const name : {"RF64", "BW64"}) {
+      std::ranges::copy(text_file(name), file.begin());
+      const auto samples = decode(file);
+      ASSERT_TRUE(samples.has_value()) << name << ": " << to_string(samples.error());
+      EXPECT_EQ(samples->mono, expected) << name;
+    }
+    for (std::size_t size = 12; size < file.size(); size += 37) {
+      EXPECT_FALSE(decode(cut_to(file, size)).has_value()) << size;
+    }
+    const std::size_t length = find_text(file, "ds64") + 16;  // of the samples
+    const auto more = decode(with_little(file, length + 4, 7, 4));
+    ASSERT_FALSE(more.has_value());
+    EXPECT_THAT(more.error().message, HasSubstr("a WAV that declares 3006477"));
+  }
+}
+
 // Its last block is filled up; how many samples were meant is in the "fact" chunk.
 TEST(Sound, AdpcmEndsWhereItsFactChunkSays) {
   const std::vector<float> wave = tone(5000);

@@ -19,10 +19,17 @@ namespace {
 
 constexpr std::uint32_t kTiffWidth = 256;
 constexpr std::uint32_t kTiffHeight = 257;
+constexpr std::uint32_t kTiffCompression = 259;
+constexpr std::uint32_t kTiffColours = 262;
 constexpr std::uint32_t kTiffStrips = 273;
 constexpr std::uint32_t kTiffStripBytes = 279;
+constexpr std::uint32_t kTiffStripRows = 278;
+constexpr std::uint32_t kTiffTileWidth = 322;
+constexpr std::uint32_t kTiffTileHeight = 323;
 constexpr std::uint32_t kTiffTiles = 324;
 constexpr std::uint32_t kTiffTileBytes = 325;
+constexpr std::uint32_t kTiffJpegTables = 347;
+constexpr std::uint32_t kJpegInTiff = 7;
 
 /// One field of a TIFF directory, of whole numbers.
 struct TiffField {
@@ -77,9 +84,10 @@ class TiffDirectory {
       if (number(entry, 2) != name) continue;
       const std::uint32_t type = number(entry, 2);
       TiffField field{.values = {}, .count = number(entry, 4), .big_endian = big_endian_};
-      field.width = type == 1 ? 1 : type == 3 ? 2 : 4;
+      const bool is_bytes = type == 1 || type == 7;
+      field.width = is_bytes ? 1 : type == 3 ? 2 : 4;
       const std::uint64_t size = std::uint64_t{field.count} * field.width;
-      if (type != 1 && type != 3 && type != 4) return {};
+      if (!is_bytes && type != 3 && type != 4) return {};
       if (size <= 4) {
         field.values = entry.take(size);
         return field;
@@ -122,20 +130,52 @@ bool holds_pixels(TiffDirectory& directory, std::size_t size) {
   return false;
 }
 
+/// What can be read of JPEG within a TIFF; kAsMarked: none of it.
+JpegColours colours_of_jpeg(TiffDirectory& directory) {
+  constexpr std::uint32_t kSamples = 277;
+  constexpr std::uint32_t kPlanes = 284;
+  const TiffField bits = directory.field(258);
+  const std::uint32_t samples = std::max(directory.field(kSamples).at(0), 1U);
+  for (std::uint32_t i = 0; i < bits.count; ++i) {
+    if (bits.at(i) != 8) return JpegColours::kAsMarked;
+  }
+  if (bits.count != samples || directory.field(kPlanes).at(0) > 1) return JpegColours::kAsMarked;
+  switch (directory.field(kTiffColours).at(0)) {
+    case 1:
+      return samples == 1 ? JpegColours::kGrey : JpegColours::kAsMarked;
+    case 2:
+      return samples == 3 ? JpegColours::kRgb : JpegColours::kAsMarked;
+    case 6:
+      return samples == 3 ? JpegColours::kYCbCr : JpegColours::kAsMarked;
+    default:
+      return JpegColours::kAsMarked;
+  }
+}
+
 Result<void> check_tiff_kind(TiffDirectory& directory, const MediaFile& file) {
   static constexpr std::uint32_t kCompressions[] = {1, 2, 3, 4, 5, 8, 32'773, 32'946};
   constexpr std::uint32_t kYCbCr = 6;
   if (directory.field(50'706).count != 0) {  // the version of DNG
     return unsupported(file, "a raw picture of a camera (DNG): convert it to PNG or JPEG");
   }
-  const std::uint32_t compression = directory.field(259).at(0);
+  const std::uint32_t compression = directory.field(kTiffCompression).at(0);
+  if (compression == kJpegInTiff) {
+    if (colours_of_jpeg(directory) != JpegColours::kAsMarked) return {};
+    return unsupported(file,
+                       "a TIFF of JPEG that is not grey, RGB or YCbCr of 8 bits: convert it "
+                       "to PNG or JPEG");
+  }
   if (std::ranges::find(kCompressions, compression) == std::end(kCompressions)) {
     return unsupported(
-        file, fmt::format("a TIFF compressed in the way {}{}; LZW, Deflate, PackBits, fax and "
-                          "none are read: convert it to PNG or JPEG",
-                          compression, compression == 7 ? " (JPEG)" : ""));
+        file,
+        fmt::format("a TIFF compressed in the way {}{}; LZW, Deflate, PackBits, JPEG, fax and "
+                    "none are read: convert it to PNG or JPEG",
+                    compression,
+                    compression == 6        ? " (JPEG of 1992)"
+                    : compression == 50'000 ? " (Zstandard)"
+                                            : ""));
   }
-  if (directory.field(262).at(0) == kYCbCr) {
+  if (directory.field(kTiffColours).at(0) == kYCbCr) {
     return unsupported(file, "a TIFF of YCbCr colours: convert it to PNG or JPEG");
   }
   return {};
@@ -154,7 +194,47 @@ Result<PictureHeader> read_tiff_header(const MediaFile& file) {
     return corrupt(file, "a TIFF that ends before its pixels do, or has none");
   }
   header.orientation = exif_orientation(file.bytes);
+  if (directory.field(kTiffCompression).at(0) == kJpegInTiff) {
+    // Also what is decoded and not shown.
+    header.coded_width = std::max(header.width, directory.field(kTiffTileWidth).at(0));
+    header.coded_height = std::max(header.height, directory.field(kTiffTileHeight).at(0));
+  }
   return header;
+}
+
+Result<std::optional<TiffJpeg>> jpeg_in_tiff(const MediaFile& file) {
+  TiffDirectory directory(file.bytes);
+  if (directory.field(kTiffCompression).at(0) != kJpegInTiff) return std::nullopt;
+  const std::uint32_t width = directory.field(kTiffWidth).at(0);
+  const std::uint32_t height = directory.field(kTiffHeight).at(0);
+  const bool tiled = directory.field(kTiffStrips).count == 0;
+  TiffJpeg jpeg{.shared = directory.field(kTiffJpegTables).values,
+                .colours = colours_of_jpeg(directory)};
+  jpeg.piece_width = tiled ? directory.field(kTiffTileWidth).at(0) : width;
+  jpeg.piece_height = directory.field(tiled ? kTiffTileHeight : kTiffStripRows).at(0);
+  if (!tiled && (jpeg.piece_height == 0 || jpeg.piece_height > height)) jpeg.piece_height = height;
+  if (jpeg.piece_width == 0 || jpeg.piece_height == 0) {
+    return corrupt(file, "a TIFF of tiles without a size");
+  }
+  constexpr std::size_t kMostShared = 1UL << 16U;  // it is read again for each strip
+  if (jpeg.shared.size() > kMostShared) {
+    return corrupt(file, fmt::format("a TIFF with {} bytes of tables", jpeg.shared.size()));
+  }
+  const auto pieces_of = [](std::uint32_t side, std::uint32_t each) {
+    return side / each + (side % each != 0 ? 1 : 0);
+  };
+  jpeg.columns = pieces_of(width, jpeg.piece_width);
+  const TiffField places = directory.field(tiled ? kTiffTiles : kTiffStrips);
+  const TiffField bytes = directory.field(tiled ? kTiffTileBytes : kTiffStripBytes);
+  const std::uint64_t expected = std::uint64_t{jpeg.columns} * pieces_of(height, jpeg.piece_height);
+  if (places.count != expected || bytes.count != expected) {
+    return corrupt(
+        file, fmt::format("a TIFF of {} strips or tiles instead of {}", places.count, expected));
+  }
+  for (std::uint32_t i = 0; i < places.count; ++i) {
+    jpeg.pieces.push_back(file.bytes.subspan(places.at(i), bytes.at(i)));
+  }
+  return jpeg;
 }
 
 Result<TiffForDecoder> tiff_for_decoder(const MediaFile& file) {

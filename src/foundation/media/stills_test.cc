@@ -36,12 +36,36 @@ Result<Image> decoded(FileContent file, const MediaLimits& limits = {}) {
   return decode_image(media_item(Modality::kImage, std::move(file), "cat"), limits);
 }
 
-const std::vector<std::string> kAllStills = {
-    "bmp",          "bmp_565",      "bmp_alpha",       "bmp_bits",      "bmp_palette",
-    "bmp_runs",     "ico_bitmap",   "ico_mask",        "ico_png",       "tiff",
-    "tiff_alpha",   "tiff_deflate", "tiff_fax",        "tiff_lzw",      "tiff_packbits",
-    "tiff_palette", "jpeg2000",     "jpeg2000_stream", "heic",          "heic_alpha",
-    "heic_grid",    "avif",         "avif_alpha",      "avif_animated", "avif_odd"};
+const std::vector<std::string> kAllStills = {"bmp",
+                                             "bmp_565",
+                                             "bmp_alpha",
+                                             "bmp_bits",
+                                             "bmp_palette",
+                                             "bmp_runs",
+                                             "ico_bitmap",
+                                             "ico_mask",
+                                             "ico_png",
+                                             "tiff",
+                                             "tiff_alpha",
+                                             "tiff_deflate",
+                                             "tiff_fax",
+                                             "tiff_lzw",
+                                             "tiff_packbits",
+                                             "tiff_jpeg",
+                                             "tiff_jpeg_grey",
+                                             "tiff_jpeg_strips",
+                                             "tiff_jpeg_tiles",
+                                             "tiff_jpeg_ycbcr",
+                                             "tiff_palette",
+                                             "jpeg2000",
+                                             "jpeg2000_stream",
+                                             "heic",
+                                             "heic_alpha",
+                                             "heic_grid",
+                                             "avif",
+                                             "avif_alpha",
+                                             "avif_animated",
+                                             "avif_odd"};
 
 std::uint8_t furthest(const Image& one, const Image& other) {
   if (one.rgb.size() != other.rgb.size() || one.width != other.width) return 255;
@@ -66,6 +90,9 @@ TEST(Stills, GiveBackThePixelsOfOtherWriters) {
       {"tiff_lzw", FileFormat::kTiff, 0},
       {"tiff_deflate", FileFormat::kTiff, 0},
       {"tiff_packbits", FileFormat::kTiff, 0},
+      {"tiff_jpeg", FileFormat::kTiff, 3},
+      {"tiff_jpeg_strips", FileFormat::kTiff, 3},
+      {"tiff_jpeg_tiles", FileFormat::kTiff, 5},
       {"jpeg2000", FileFormat::kJpeg2000, 0},
       {"jpeg2000_stream", FileFormat::kJpeg2000, 0},
       {"heic", FileFormat::kHeic, 3},
@@ -100,6 +127,65 @@ TEST(Stills, ThePaletteAndItsRunsAreTheSame) {
   EXPECT_EQ(decoded(seed("bmp_runs")).value().rgb, plain.rgb);
   EXPECT_EQ(decoded(seed("tiff_palette")).value().rgb, plain.rgb);
   EXPECT_EQ(decoded(seed("bmp_bits")).value().rgb, decoded(seed("tiff_fax")).value().rgb);
+}
+
+/// The four bytes of a field's value in a little-endian TIFF of one directory, by the field's number.
+std::size_t value_of_field(const FileContent& tiff, std::uint16_t field) {
+  std::uint32_t at = 0;
+  for (std::size_t i = 4; i-- > 0;) at = at << 8U | std::to_integer<std::uint32_t>(tiff.at(4 + i));
+  const auto byte = [&](std::size_t i) { return std::to_integer<unsigned>(tiff.at(i)); };
+  for (at += 2; (byte(at) | byte(at + 1) << 8U) != field;) at += 12;
+  return at + 8;
+}
+
+// As scanners write pages.
+TEST(Stills, JpegWithinATiffIsReadAsTheTiffSays) {
+  const Image colours = decoded(seed("tiff_jpeg")).value();
+  const Image grey = decoded(seed("tiff_jpeg_grey")).value();
+  for (std::size_t i = 0; i < grey.rgb.size(); i += 3) {
+    const double level =
+        0.299 * colours.rgb[i] + 0.587 * colours.rgb[i + 1] + 0.114 * colours.rgb[i + 2];
+    ASSERT_NEAR(grey.rgb[i], level, 3) << i;
+    ASSERT_EQ(grey.rgb[i], grey.rgb[i + 2]) << i;
+  }
+  // The same samples, taken for YCbCr.
+  const FileContent rgb = seed("tiff_jpeg");
+  const auto other = decoded(with_little(rgb, value_of_field(rgb, 262), 6, 2));
+  ASSERT_TRUE(other.has_value()) << to_string(other.error());
+  EXPECT_GT(furthest(*other, colours), 100);
+  EXPECT_EQ(decoded(seed("tiff_jpeg_ycbcr")).value().width, 21U);
+}
+
+TEST(Stills, ForgedTiffsOfJpegAreRefused) {
+  const FileContent strips = seed("tiff_jpeg_strips");
+  const FileContent tiles = seed("tiff_jpeg_tiles");
+  const auto with = [](const FileContent& tiff, std::uint16_t field, std::uint32_t value) {
+    return with_little(tiff, value_of_field(tiff, field), value, 4);
+  };
+  FileContent tables = strips;
+  tables.insert(tables.end(), 70'000, std::byte{0});
+  tables = with_little(tables, value_of_field(tables, 347) - 4, 70'000, 4);
+  const struct {
+    const char* name;
+    FileContent file;
+    ErrorCode code;
+    const char* message;
+  } kCases[] = {
+      {"tiles of 60,000 pixels", with(tiles, 322, 60'000), ErrorCode::kLimitExceeded, "60000x18"},
+      {"tiles of no pixels", with(tiles, 323, 0), ErrorCode::kCorruption, "without a size"},
+      {"tiles of 8 rows", with(tiles, 323, 8), ErrorCode::kCorruption, "4 strips or tiles"},
+      {"strips of 9 rows", with(strips, 278, 9), ErrorCode::kCorruption, "strips or tiles"},
+      {"strips of 7 rows", with(strips, 278, 7), ErrorCode::kCorruption, "instead of 21x7"},
+      {"grey of three samples", with(strips, 262, 1), ErrorCode::kUnsupported, "TIFF of JPEG"},
+      {"CMYK", with(strips, 262, 5), ErrorCode::kUnsupported, "TIFF of JPEG"},
+      {"tables of 70,000 bytes", tables, ErrorCode::kCorruption, "70000 bytes of tables"},
+  };
+  for (const auto& c : kCases) {
+    const auto image = decoded(c.file);
+    ASSERT_FALSE(image.has_value()) << c.name;
+    EXPECT_EQ(image.error().code, c.code) << c.name << ": " << image.error().message;
+    EXPECT_THAT(image.error().message, HasSubstr(c.message)) << c.name;
+  }
 }
 
 // As phones write pictures: tiles, of which the last reaches beyond, and a turn.
@@ -251,11 +337,11 @@ TEST(Stills, WhatIsCodedMustHaveTheSizeThatTheFileDeclares) {
 TEST(Stills, WhatIsNotReadSaysWhatToDo) {
   FileContent tiff = seed("tiff_lzw");
   const std::size_t compression = find_text(tiff, {"\3\1\3\0\1\0\0\0\5\0", 10});
-  const auto jpeg = decoded(with_little(tiff, compression + 8, 7, 2));
-  ASSERT_FALSE(jpeg.has_value());
-  EXPECT_EQ(jpeg.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(jpeg.error().message, HasSubstr("a TIFF compressed in the way 7 (JPEG)"));
-  EXPECT_THAT(jpeg.error().message, HasSubstr("convert it to PNG or JPEG"));
+  const auto other = decoded(with_little(tiff, compression + 8, 50'000, 2));
+  ASSERT_FALSE(other.has_value());
+  EXPECT_EQ(other.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(other.error().message, HasSubstr("a TIFF compressed in the way 50000 (Zstandard)"));
+  EXPECT_THAT(other.error().message, HasSubstr("convert it to PNG or JPEG"));
 }
 
 TEST(Stills, TheDecoderIsNamed) {

@@ -48,6 +48,7 @@ std::string media_type_of(std::string_view bytes, std::string_view declared) {
     case FileFormat::kOgg:
       return "audio/ogg";
     case FileFormat::kAiff:
+    case FileFormat::kCaf:
       return "audio/aiff";
     case FileFormat::kAmr:
       return "audio/amr";

@@ -452,12 +452,29 @@ FileContent make_wav_float(const std::vector<float>& samples, std::uint32_t rate
   return make_sound(samples, rate_hz, channels, SF_FORMAT_WAV | SF_FORMAT_FLOAT);
 }
 
+namespace {
+
+int coding_of(AiffKind kind) {
+  return kind == AiffKind::kFloat    ? SF_FORMAT_FLOAT
+         : kind == AiffKind::kLittle ? SF_ENDIAN_LITTLE | SF_FORMAT_PCM_16
+                                     : SF_FORMAT_PCM_16;
+}
+
+}  // namespace
+
 FileContent make_aiff(const std::vector<float>& samples, std::uint32_t rate_hz,
                       std::uint32_t channels, AiffKind kind) {
-  const int coding = kind == AiffKind::kFloat    ? SF_FORMAT_FLOAT
-                     : kind == AiffKind::kLittle ? SF_ENDIAN_LITTLE | SF_FORMAT_PCM_16
-                                                 : SF_FORMAT_PCM_16;
-  return make_sound(samples, rate_hz, channels, SF_FORMAT_AIFF | coding);
+  return make_sound(samples, rate_hz, channels, SF_FORMAT_AIFF | coding_of(kind));
+}
+
+FileContent make_caf(const std::vector<float>& samples, std::uint32_t rate_hz,
+                     std::uint32_t channels, AiffKind kind) {
+  return make_sound(samples, rate_hz, channels, SF_FORMAT_CAF | coding_of(kind));
+}
+
+FileContent make_rf64(const std::vector<float>& samples, std::uint32_t rate_hz,
+                      std::uint32_t channels) {
+  return make_sound(samples, rate_hz, channels, SF_FORMAT_RF64 | SF_FORMAT_PCM_16);
 }
 
 FileContent make_adpcm(const std::vector<float>& samples, std::uint32_t rate_hz, bool ima) {
