@@ -16,7 +16,6 @@ import json
 import pathlib
 import re
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -46,17 +45,6 @@ def ask(port, clip, timeout):
     return response.status, json.loads(response.read())
 
 
-def with_positions(model, positions, folder):
-    """The model with so many positions: the demo model has fewer than a minute's frames take. Its weights are random, whatever it says of them."""
-    copy = pathlib.Path(folder, "model")
-    data = bytearray(pathlib.Path(f"{model}.gguf").read_bytes())
-    key = data.index(b".context_length") + len(b".context_length") + 4  # the type of the value, 32 bits
-    data[key:key + 4] = struct.pack("<I", positions)
-    copy.with_suffix(".gguf").write_bytes(data)
-    shutil.copy(f"{model}.mmproj.gguf", f"{copy}.mmproj.gguf")
-    return copy
-
-
 def start(program, model, folder, context):
     config = pathlib.Path(folder, "video.toml")
     # Little memory for caches: what a clip needs on its way is measured, not what is kept of it.
@@ -78,7 +66,7 @@ def main():
     parser.add_argument("--size", default="1920x1080")
     parser.add_argument("--rate", type=int, default=30)
     parser.add_argument("--seconds", type=int, default=60)
-    parser.add_argument("--context", type=int, default=131072, help="tokens; 1080p takes 2,040 a second")
+    parser.add_argument("--context", type=int, default=16384, help="tokens; a minute of 1080p takes 12,000")
     parser.add_argument("--limit", type=float, default=400, help="MiB above idle")
     args = parser.parse_args()
     if not shutil.which("ffmpeg"):
@@ -87,7 +75,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="afterimage-video-memory-") as folder:
         path = pathlib.Path(folder, "clip.mp4")
         make_clip(path, args.size, args.rate, args.seconds)
-        process, port = start(args.program, with_positions(args.model, args.context, folder), folder, args.context)
+        process, port = start(args.program, args.model, folder, args.context)
         try:
             small = pathlib.Path(folder, "small.mp4")
             make_clip(small, "64x64", 10, 1)

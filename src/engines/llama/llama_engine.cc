@@ -21,6 +21,7 @@
 #include "engines/llama/self_check.h"
 #include "engines/llama/sequence_rows.h"
 #include "engines/llama_library/file_name.h"
+#include "engines/llama_library/frame_size.h"
 #include "engines/llama_library/loaded_chat.h"
 #include "engines/llama_library/loaded_model.h"
 #include "engines/llama_library/loaded_sampler.h"
@@ -36,7 +37,8 @@ namespace {
 
 // Increment on every change to how media become embeddings or KV becomes rows.
 constexpr const char* kRevision = "1";
-constexpr const char* kFrameSampling = "2 a second, at least 4, in pairs";  // see frame_pairs()
+// See frame_pairs() and seen_size().
+constexpr const char* kFrameSampling = "2 a second, at least 4, in pairs, large ones reduced";
 
 /// The KV memories of such a model, in the order in which llama.cpp serializes them.
 std::vector<KvKind> memories_of(const ModelFacts& facts) {
@@ -136,6 +138,14 @@ Result<void> check_options(const LlamaOptions& options) {
   if (options.batch.value() < 32 || options.batch.value() > 65'536) {
     return fail(ErrorCode::kInvalidArgument, "the batch must be 32 to 65,536 tokens, not " +
                                                  std::to_string(options.batch.value()));
+  }
+  const int least = options.image_min_tokens;
+  const int most = options.image_max_tokens;
+  if (least == 0 || most == 0 || least < -1 || most < -1 || (most > 0 && least > most)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("a picture of {} to {} tokens: both must be at least 1, the second not "
+                            "below the first",
+                            least, most));
   }
   return {};
 }
@@ -420,7 +430,13 @@ Result<MediaInput> LlamaEngine::State::measure(const MediaItem& item) const {
     AFI_TRY_VOID(check_length(item, info));
     input.sound = {.rate_hz = info.sample_rate_hz, .samples = info.samples};
   }
-  if (item.modality == Modality::kVideo) input.pairs = frame_pairs(info.frames, info.length);
+  if (item.modality != Modality::kVideo) return input;
+  input.pairs = frame_pairs(info.frames, info.length);
+  const FrameSize seen =
+      seen_size({.width = info.width, .height = info.height}, 2 * input.pairs.size(),
+                model->facts().architecture.starts_with("qwen3"));
+  input.width = seen.width;
+  input.height = seen.height;
   return input;
 }
 
@@ -436,7 +452,8 @@ Result<DecodedMedia> LlamaEngine::State::decode(const MediaItem& item) const {
     AFI_TRY(FrameReader opened, FrameReader::open(item, wanted, options.limits));
     const auto reader = std::make_shared<FrameReader>(std::move(opened));
     decoded.undecoded = std::make_shared<std::optional<Error>>();
-    decoded.input.next_frame = [reader,
+    const FrameSize seen{.width = decoded.input.width, .height = decoded.input.height};
+    decoded.input.next_frame = [reader, seen,
                                 error = decoded.undecoded]() -> Result<std::vector<std::uint8_t>> {
       auto frame = reader->next();
       if (!frame.has_value()) {
@@ -444,7 +461,9 @@ Result<DecodedMedia> LlamaEngine::State::decode(const MediaItem& item) const {
         return std::unexpected(frame.error());
       }
       AFI_CHECK(frame->has_value());
-      return std::move((*frame)->image.rgb);
+      Image& image = (*frame)->image;
+      if (image.width == seen.width && image.height == seen.height) return std::move(image.rgb);
+      return resize(image, seen.width, seen.height).rgb;
     };
   }
   if (item.modality == Modality::kAudio) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engines/llama/llama_engine.h"
+#include "engines/llama_library/frame_size.h"
 #include "engines/llama_library/video_frames.h"
 #include "foundation/media/decode.h"
 #include "testing/demo_models.h"
@@ -20,6 +21,7 @@
 namespace afterimage {
 namespace {
 
+using testing::FileContent;
 using testing::make_png;
 using testing::media_item;
 
@@ -61,6 +63,24 @@ TEST(LlamaVideo, OfALongClipTheSampledFramesAreDecodedOnly) {
   const auto of_folder = engine.encode(testing::folder_item(files, 2'000)).value();
   EXPECT_EQ(pixel_rows(of_folder), pixel_rows(*encoded));
   EXPECT_GT(pixel_rows(*encoded).size(), 0U);
+}
+
+// A minute in 1080p was a prompt of 122,000 tokens; the model's own processor makes 12,000 of it.
+TEST(LlamaVideo, LargeFramesTakeTheTokensOfReducedOnes) {
+  constexpr std::size_t kFrames = 120;
+  const auto tokens_of = [](std::uint32_t side) {
+    const FileContent frame = make_png(testing::make_picture(side, side));
+    Request request;
+    request.messages.push_back(
+        {.role = Role::kUser,
+         .parts = {testing::folder_item(std::vector<FileContent>(kFrames, frame), 2'000),
+                   std::string("What happens?")}});
+    return dense().prepare(request, std::vector<ContentDigest>(1)).value().spans.front().length;
+  };
+  ASSERT_EQ(seen_size({.width = 512, .height = 512}, kFrames, true),
+            (FrameSize{.width = 448, .height = 448}));
+  EXPECT_EQ(tokens_of(512), tokens_of(448));
+  EXPECT_LT(tokens_of(320), tokens_of(448));
 }
 
 TEST(LlamaVideo, ADamagedClipIsNamedOnce) {
