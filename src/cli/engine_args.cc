@@ -135,6 +135,14 @@ void add_engine_options(CLI::App& verb, EngineArgs& args) {
       ->capture_default_str()
       ->type_name("N");
   group
+      ->add_option("--image-min-tokens", args.llama.image_min_tokens,
+                   "llama: tokens of a picture at least, for encoders of any size")
+      ->type_name("N");
+  group
+      ->add_option("--image-max-tokens", args.llama.image_max_tokens,
+                   "llama: tokens of a picture at most, or of two frames of a video")
+      ->type_name("N");
+  group
       ->add_option("--chat-template", args.llama.chat_template,
                    "llama: a chat template by name (chatml, gemma, …) instead of the model's own")
       ->type_name("NAME");
