@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// afterimage_decode FILE: the image in the file, as a PPM file on the standard output; or exit code 1 and the error on
-// the standard error.
+// afterimage_decode FILE [image|audio|video]: on the standard output the image in the file, or the first frame of the
+// video, as a PPM file; of a sound "F32", its rate and its number of samples in a line, and the samples. Or exit code 1 and
+// the error on the standard error.
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -14,23 +16,49 @@
 
 #include "foundation/media/decode.h"
 
+namespace {
+
+using namespace afterimage;
+
+void print(const Image& image) {
+  fmt::print("P6\n{} {}\n255\n", image.width, image.height);
+  std::fwrite(image.rgb.data(), 1, image.rgb.size(), stdout);
+}
+
+Result<void> decode(MediaItem item, const std::string& kind) {
+  if (kind == "audio") {
+    item.modality = Modality::kAudio;
+    AFI_TRY(const Samples samples, decode_audio(item));
+    fmt::print("F32 {} {}\n", samples.sample_rate_hz, samples.mono.size());
+    std::fwrite(samples.mono.data(), sizeof(float), samples.mono.size(), stdout);
+  } else if (kind == "video") {
+    item.modality = Modality::kVideo;
+    constexpr std::array<std::uint32_t, 1> kFirst{0};
+    AFI_TRY(const std::vector<Frame> frames, decode_frames(item, kFirst));
+    print(frames.front().image);
+  } else {
+    AFI_TRY(const Image image, decode_image(item));
+    print(image);
+  }
+  return {};
+}
+
+}  // namespace
+
 int main(int count, char** arguments) {
-  using namespace afterimage;
-  if (count != 2) {
-    fmt::print(stderr, "usage: afterimage_decode FILE\n");
+  if (count != 2 && count != 3) {
+    fmt::print(stderr, "usage: afterimage_decode FILE [image|audio|video]\n");
     return 2;
   }
   std::ifstream file(arguments[1], std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto bytes = std::as_bytes(std::span(text));
-  const auto image = decode_image(
-      {.files = {std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end())},
-       .name = "file"});
-  if (!image.has_value()) {
-    fmt::print(stderr, "{}\n", image.error().message);
-    return 1;
-  }
-  fmt::print("P6\n{} {}\n255\n", image->width, image->height);
-  std::fwrite(image->rgb.data(), 1, image->rgb.size(), stdout);
-  return 0;
+  const auto done =
+      decode({.modality = Modality::kImage,
+              .files = {std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end())},
+              .name = "file"},
+             count == 3 ? arguments[2] : "image");
+  if (done.has_value()) return 0;
+  fmt::print(stderr, "{}\n", done.error().message);
+  return 1;
 }

@@ -200,23 +200,48 @@ def by_ffmpeg(*arguments):
 
 
 def sounds_and_videos():
-    tone = ("-f", "lavfi", "-i", "sine=440:duration=1:sample_rate=16000")
+    for layout, rate in (("mono", 16000), ("stereo", 48000), ("5.1", 44100)):
+        yield from sounds(layout, rate)
+    yield from videos()
+    for name in ("jxl", "tga", "sgi", "exr", "hdr", "qoi"):
+        if (content := by_ffmpeg("-f", "lavfi", "-i", "testsrc=size=32x32", "-frames:v", "1", name)) is not None:
+            yield "image", name.upper(), content
+
+
+def sounds(layout, rate):
+    tone = ("-f", "lavfi", "-i", f"aevalsrc=0.4*sin(2*PI*(200+300*t)*t)+0.02*random(0):duration=1:sample_rate={rate}",
+            "-af", f"aformat=channel_layouts={layout}")
     for name, *arguments in (("WAV", "wav"), ("WAV of 24 bits", "-c:a", "pcm_s24le", "wav"), ("WAV of floats", "-c:a", "pcm_f32le", "wav"), ("FLAC", "flac"),
+                             ("WAV of 8 bits", "-c:a", "pcm_u8", "wav"), ("WAV of mu-law", "-c:a", "pcm_mulaw", "wav"), ("WAV of A-law", "-c:a", "pcm_alaw", "wav"),
+                             ("WAV of 32 bits", "-c:a", "pcm_s32le", "wav"), ("MP3 of 320 kbit/s", "-b:a", "320k", "mp3"), ("MP3, variable", "-q:a", "4", "mp3"),
+                             ("MP3 in MP4", "-c:a", "libmp3lame", "mp4"), ("MP3 in Matroska", "-c:a", "libmp3lame", "mkv"), ("FLAC in Matroska", "-c:a", "flac", "mkv"),
+                             ("FLAC in Ogg", "-c:a", "flac", "ogg"), ("FLAC in MP4", "-c:a", "flac", "-strict", "-2", "mp4"), ("ALAC", "-c:a", "alac", "m4a"),
+                             ("AAC in Matroska", "-c:a", "aac", "mkv"), ("fragmented AAC", "-c:a", "aac", "-movflags", "frag_keyframe+empty_moov", "mp4"),
+                             ("Opus in MP4", "-c:a", "libopus", "mp4"), ("Opus in Matroska", "-c:a", "libopus", "mkv"), ("Vorbis in WebM", "-c:a", "libvorbis", "webm"),
+                             ("PCM in Matroska", "-c:a", "pcm_s16le", "mkv"), ("AIFF of floats", "-c:a", "pcm_f32be", "aiff"), ("CAF of floats", "-c:a", "pcm_f32be", "caf"),
+                             ("ALAC in CAF", "-c:a", "alac", "caf"), ("Wave64", "w64"), ("AMR", "-c:a", "libopencore_amrnb", "amr"), ("MP2", "mp2"),
                              ("MP3", "mp3"), ("AAC", "aac"), ("M4A", "m4a"), ("Opus in Ogg", "opus"), ("Vorbis in Ogg", "-c:a", "libvorbis", "ogg"),
                              ("Opus in WebM", "-c:a", "libopus", "webm"), ("AIFF", "aiff"), ("CAF", "caf"), ("AU", "au"), ("RF64", "-rf64", "always", "wav"),
                              ("ADPCM WAV", "-c:a", "adpcm_ima_wav", "wav"), ("WMA", "wma"), ("WavPack", "wv"), ("AC-3", "ac3")):
         if (content := by_ffmpeg(*tone, *arguments)) is not None:
-            yield "audio", name, content
+            yield "audio", f"{name}, {layout}", content
+
+
+def videos():
     test = ("-f", "lavfi", "-i", "testsrc=size=128x96:rate=8:duration=2", "-pix_fmt", "yuv420p")
-    for name, *arguments in (("MP4", "mp4"), ("HEVC in MP4", "-c:v", "libx265", "mp4"), ("MOV", "mov"), ("VP9 in WebM", "-c:v", "libvpx-vp9", "webm"),
+    for name, *arguments in (("H.264, 4:4:4", "-c:v", "libx264", "-pix_fmt", "yuv444p", "mp4"), ("H.264, 10 bits", "-c:v", "libx264", "-pix_fmt", "yuv420p10le", "mp4"),
+                             ("H.264 in Matroska, no B-frames", "-c:v", "libx264", "-bf", "0", "mkv"), ("H.264, BT.709", "-colorspace", "bt709", "-c:v", "libx264", "mp4"),
+                             ("H.264, full range", "-color_range", "pc", "-c:v", "libx264", "mp4"), ("VP8 in WebM", "-c:v", "libvpx", "webm"),
+                             ("VP9 in MP4", "-c:v", "libvpx-vp9", "mp4"), ("VP9 of odd size", "-s", "127x95", "-c:v", "libvpx-vp9", "webm"),
+                             ("AV1 in MP4", "-c:v", "libaom-av1", "-cpu-used", "8", "mp4"), ("AV1 in WebM", "-c:v", "libaom-av1", "-cpu-used", "8", "webm"),
+                             ("Motion JPEG in MP4", "-c:v", "mjpeg", "mp4"), ("Motion JPEG in MOV", "-c:v", "mjpeg", "mov"), ("ProRes", "-c:v", "prores_ks", "mov"),
+                             ("live WebM", "-c:v", "libvpx", "-live", "1", "webm"), ("fast-start MP4", "-movflags", "+faststart", "mp4"),
+                             ("MP4 of variable rate", "-vf", "select='not(eq(mod(n,3),1))'", "-vsync", "vfr", "mp4"), ("MP4", "mp4"), ("HEVC in MP4", "-c:v", "libx265", "mp4"), ("MOV", "mov"), ("VP9 in WebM", "-c:v", "libvpx-vp9", "webm"),
                              ("Matroska", "-c:v", "libx264", "mkv"), ("AVI", "avi"), ("MPEG-TS", "ts"), ("FLV", "flv"), ("MPEG", "mpg"), ("WMV", "wmv"),
                              ("fragmented MP4", "-movflags", "frag_keyframe+empty_moov", "mp4"), ("GIF", "gif"), ("Y4M", "y4m"), ("IVF", "-c:v", "libvpx", "ivf"),
                              ("3GP", "-c:v", "libx264", "3gp"), ("MPEG-4 Part 2", "-c:v", "mpeg4", "mp4"), ("Theora", "-c:v", "libtheora", "ogv")):
         if (content := by_ffmpeg(*test, *arguments)) is not None:
             yield "video", name, content
-    for name in ("jxl", "tga", "sgi", "exr", "hdr", "qoi"):
-        if (content := by_ffmpeg("-f", "lavfi", "-i", "testsrc=size=32x32", "-frames:v", "1", name)) is not None:
-            yield "image", name.upper(), content
 
 
 def files():
