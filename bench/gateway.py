@@ -151,8 +151,10 @@ def nginx(folder, upstream, threads):
     config = folder / "nginx.conf"
     paths = "\n".join(f"{kind}_temp_path {folder}/nginx_{kind};" for kind in
                       ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"])
+    # As root it would write bodies that do not fit its buffer as another user, who may not.
+    user = "user root;" if os.geteuid() == 0 else ""
     config.write_text(f"""
-daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.log; worker_processes {threads};
+{user} daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.log; worker_processes {threads};
 events {{ worker_connections 4096; }}
 http {{
   access_log off; keepalive_requests 1000000; client_max_body_size 64m; client_body_buffer_size 256k; {paths}
@@ -168,9 +170,9 @@ http {{
 
 # The clients.
 
-def load(build, *words, cores=None):
+def load(build, *words, cores=None, seconds=None):
     done = subprocess.run([str(build / "bench" / "http_load"), *(str(word) for word in words)], check=False,
-                          capture_output=True, text=True,
+                          capture_output=True, text=True, timeout=seconds,
                           preexec_fn=None if cores is None else lambda: os.sched_setaffinity(0, cores))
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())

@@ -3,16 +3,19 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Compares the gateway with gateways that people pick, before one model server that answers at once.
 
-    bench/gateways.py build/release PEERS [--json FILE] [--quick]
+    bench/gateways.py build/release PEERS [--json FILE] [--quick] [--only litellm,nginx]
 
-PEERS is a folder, where the peers are installed once (pip; minutes and half a gigabyte). nginx is taken if it is installed. Each
+PEERS is a folder, where the peers are installed once (pip and npm; minutes and half a gigabyte). nginx is taken if it is installed. Each
 server runs alone on one core, client and model on another, so that what a server does in a second is what a core of it does. Each
-value is the mean of two turns. A dash: it keeps no answers, or requests failed, or nothing came for half a minute. docs/compare.md shows a run.
+value is the mean of two turns, in which each connection has some answers: a measurement of a slow server takes longer. Values are printed as they
+come, and the table at the end. A cell without one says why: "none kept", if it keeps no answers; "too slow", if that would take minutes; "failed", with
+the reason below the table. docs/compare.md shows a run.
 """
 import argparse
 import contextlib
 import http.client
 import json
+import math
 import os
 import pathlib
 import random
@@ -26,11 +29,13 @@ import time
 from gateway import free_port, load, model, nginx, pin, progress, rate, running, show, wait_for, write, HERE
 
 MODEL = "gpt-4o-mini"  # a name that each of them sends to OpenAI's API, here the mock
-LITELLM, FERRO = "1.108.7", "1.5.10"
+LITELLM, FERRO, PORTKEY = "1.108.7", "1.5.10", "1.15.2"
 KEYS = {"OPENAI_API_KEY": "sk-none"}
 SIZES = {"4 KiB": 4 << 10, "100 KiB": 100 << 10, "1 MiB": 1 << 20}
 CONNECTIONS = (1, 64, 1000)
 BUSY = 16  # connections where requests a second are counted
+EACH = 3  # answers of each connection, at least: with fewer, those that wait longest would not be counted
+LONGEST, LONGEST_STREAMS = 120, 300  # seconds that a measurement may take
 
 
 def body_of(size, seed, **more):
@@ -74,13 +79,13 @@ def variables(more):
 
 
 class Gateway:
-    """A peer: how it starts, and what lies on the disk for it."""
+    """A peer: how it starts, what lies on the disk for it, and a header that its requests have besides."""
 
-    def __init__(self, name, version, files, start, caches=True):
-        self.name, self.version, self.files, self.start, self.caches = name, version, files, start, caches
+    def __init__(self, name, version, files, start, caches=True, header=None):
+        self.name, self.version, self.files, self.start, self.caches, self.header = name, version, files, start, caches, header
 
 
-def afterimage(build):
+def afterimage(build, _):
     def start(folder, upstream):
         config = write(folder, "afterimage.toml", f"[upstream]\nurl = 'http://127.0.0.1:{upstream.port}'\n[limits]\nthreads = 1\n")
         return running([build / "afterimage", "serve", "--config", config, "--port", 0, "--admin-port", 0],
@@ -89,7 +94,7 @@ def afterimage(build):
     return Gateway("Afterimage", version, [build / "afterimage"], start)
 
 
-def litellm(peers):
+def litellm(_, peers):
     environment = installed(peers, "litellm", "LiteLLM", f"litellm[proxy]=={LITELLM}")
 
     @contextlib.contextmanager
@@ -110,7 +115,7 @@ general_settings: {{master_key: sk-bench}}
     return Gateway("LiteLLM", LITELLM, [environment], start)
 
 
-def ferro(peers):
+def ferro(_, peers):
     environment = installed(peers, "ferrogw", "Ferro", f"ferrogw=={FERRO}")
 
     @contextlib.contextmanager
@@ -131,7 +136,30 @@ plugins:
     return Gateway("Ferro", FERRO, [environment / "bin" / "ferrogw"], start)
 
 
-def plain_nginx():
+def portkey(_, peers):
+    """Where a request goes is said in a header of it. The gateway that is published keeps no answers, whatever `cache` says there."""
+    folder = peers / "portkey"
+    package = folder / "node_modules/@portkey-ai/gateway"
+    if shutil.which("npm") is None:
+        return None
+    if not package.exists():
+        progress("installing Portkey")
+        subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", folder, f"@portkey-ai/gateway@{PORTKEY}"], check=True)
+    gateway = Gateway("Portkey", PORTKEY, [folder], None, caches=False)
+
+    @contextlib.contextmanager
+    def start(folder, upstream):
+        port = free_port()
+        where = {"provider": "openai", "api_key": "none", "custom_host": f"http://127.0.0.1:{upstream.port}/v1"}
+        gateway.header = ("x-portkey-config", json.dumps(where))
+        with running(["node", package / "build/start-server.js", f"--port={port}", "--headless"], lambda process: wait_for(port, process, 60),
+                     folder / "portkey.log") as server:
+            yield server
+    gateway.start = start
+    return gateway
+
+
+def plain_nginx(*_):
     program = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
     if program is None:
         return None
@@ -139,27 +167,62 @@ def plain_nginx():
     return Gateway("nginx", version, [pathlib.Path(program)], lambda folder, upstream: nginx(folder, upstream, 1), caches=False)
 
 
-def ask(port, body):
+GATEWAYS = {"afterimage": afterimage, "litellm": litellm, "ferro": ferro, "portkey": portkey, "nginx": plain_nginx}
+
+
+class TooSlow(Exception):
+    """What has not happened by when."""
+
+
+class Failed(Exception):
+    """What a server did instead."""
+
+
+def ask(port, body, header):
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer sk-bench", **dict([header] if header else [])}
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json", "Authorization": "Bearer sk-bench"})
-    answer = connection.getresponse()
-    text = answer.read()
-    connection.close()
-    return answer.status, text
+    try:
+        connection.request("POST", "/v1/chat/completions", body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except TimeoutError:
+        raise TooSlow("no answer in 30 s") from None
+    finally:
+        connection.close()
 
 
-def resident(process):
-    """Of a process and its children, in bytes."""
-    total = 0
+def tree(process):
+    """The folders in /proc of a process and its children."""
     waiting = [process.pid]
     while waiting:
-        pid = waiting.pop()
-        status = pathlib.Path(f"/proc/{pid}/status").read_text()
-        total += int(status.split("VmRSS:")[1].split()[0]) * 1024
-        for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+        folder = pathlib.Path(f"/proc/{waiting.pop()}")
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            for thread in (folder / "task").iterdir():
                 waiting += [int(child) for child in (thread / "children").read_text().split()]
-    return total
+            yield folder
+
+
+def resident(process, key="VmRSS:"):
+    """Of a process and its children, in bytes. "VmHWM:": the most since `forget_most`."""
+    return sum(int((folder / "status").read_text().split(key)[1].split()[0]) * 1024 for folder in tree(process))
+
+
+def forget_most(process):
+    for folder in tree(process):
+        (folder / "clear_refs").write_text("5")
+
+
+def settle(process, seconds=60):
+    """Until it does nothing: what a measurement left undone is not in the way of the next."""
+    def worked():
+        return sum(sum(map(int, (folder / "stat").read_text().rpartition(")")[2].split()[11:13])) for folder in tree(process))
+    ends, before = time.monotonic() + seconds, worked()
+    while time.monotonic() < ends:
+        time.sleep(0.5)
+        now = worked()
+        if now - before <= 3:  # hundredths of a second
+            return
+        before = now
 
 
 class Loads:
@@ -168,18 +231,31 @@ class Loads:
     def __init__(self, folder, cores):
         self.folder, self.cores, self.seed = folder, cores, 0
 
-    def run(self, script, port, connections, seconds, *words):
+    def once(self, script, port, connections, seconds, header, *words):
         done = subprocess.run(["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "300s", "-s", str(HERE / "peers" / script),
-                               f"http://127.0.0.1:{port}/v1/chat/completions", "--", *map(str, words)], capture_output=True, text=True, check=True,
-                              preexec_fn=lambda: os.sched_setaffinity(0, self.cores))
+                               *(["-H", ": ".join(header)] if header else []), f"http://127.0.0.1:{port}/v1/chat/completions", "--", *map(str, words)],
+                              capture_output=True, text=True, check=True, preexec_fn=lambda: os.sched_setaffinity(0, self.cores))
         return json.loads(done.stdout.strip().splitlines()[-1])
 
-    def hits(self, port, file, connections, seconds):
-        return self.run("post.lua", port, connections, seconds, file)
+    def run(self, connections, seconds, once):
+        """`once(seconds)`, and again for longer while that is too short for all connections."""
+        said, least = once(seconds), EACH * connections
+        while said["requests"] < least and said["errors"] == 0:
+            needed = math.ceil(1.2 * seconds * least / max(1, said["requests"]))
+            if needed > LONGEST and 10 * seconds > LONGEST:
+                raise TooSlow(f"{said['requests']} answers on {connections} connections in {seconds} s")
+            seconds = min(needed, 10 * seconds)
+            said = once(seconds)
+        return said
 
-    def misses(self, port, file, connections, seconds):
-        self.seed += 1
-        return self.run("new.lua", port, connections, seconds, file, f"{self.seed:06d}")
+    def hits(self, port, file, connections, seconds, header):
+        return self.run(connections, seconds, lambda long: self.once("post.lua", port, connections, long, header, file))
+
+    def misses(self, port, file, connections, seconds, header=None):
+        def once(long):
+            self.seed += 1
+            return self.once("new.lua", port, connections, long, header, file, f"{self.seed:06d}")
+        return self.run(connections, seconds, once)
 
 
 def megabytes(value):
@@ -191,30 +267,44 @@ def count(value):
 
 
 class Rows:
-    """What was measured of each server, row by row; printed when all have been."""
+    """What was measured of each server, row by row."""
 
-    def __init__(self):
-        self.rows = {}
+    def __init__(self, names):
+        self.names, self.rows, self.notes = names, {}, []
 
     def add(self, what, name, value, text, **more):
-        self.rows.setdefault(what, {"text": text, "values": {}, "said": {}})
-        self.rows[what]["values"][name] = value
-        self.rows[what]["said"][name] = more
+        self.cell(what, name, value, text(value), more)
 
-    def show(self, names):
-        print(f"\n{'':<46}" + "".join(f"{name:>18}" for name in names))
+    def leave_out(self, what, name, word, why=None):
+        self.cell(what, name, None, word, {"why": why})
+        if why is not None:
+            self.notes.append(f"{name}, {what}: {word}: {why}")
+
+    def cell(self, what, name, value, text, more):
+        row = self.rows.setdefault(what, {"values": {}, "said": {}, "texts": {}})
+        row["values"][name], row["said"][name], row["texts"][name] = value, more, text
+        progress("")
+        print(f"{name + ':':<12} {what}: {text}", flush=True)
+
+    def show(self):
+        width = max(18, *(len(name) + 2 for name in self.names))
+        print(f"\n{'':<46}" + "".join(f"{name:>{width}}" for name in self.names))
         for what, row in self.rows.items():
-            cells = [row["text"](row["values"][name]) if row["values"].get(name) is not None else "-" for name in names]
-            print(f"{what:<46}" + "".join(f"{cell:>18}" for cell in cells), flush=True)
+            print(f"{what:<46}" + "".join(f"{row['texts'].get(name, '-'):>{width}}" for name in self.names))
+        print("\n".join(["", *self.notes]), flush=True)
+
+    def as_json(self):
+        return {what: {"values": row["values"], "said": row["said"]} for what, row in self.rows.items()}
 
 
 def median_of(turns, run):
     """`run` returns what wrk said. Requests that failed fail the measurement."""
     said = [run() for _ in range(turns)]
-    if any(one["errors"] for one in said):
-        return None, said
+    errors = sum(one["errors"] for one in said)
+    if errors:
+        raise Failed(f"{errors} of {sum(one['requests'] for one in said)} requests")
     return {"p50": statistics.median(one["p50_us"] for one in said) * 1e3, "p99": statistics.median(one["p99_us"] for one in said) * 1e3,
-            "rate": statistics.median(rate(one) for one in said)}, said
+            "rate": statistics.median(rate(one) for one in said), "said": said}
 
 
 class Measuring:
@@ -227,97 +317,133 @@ class Measuring:
         self.loads = Loads(folder, self.client_core)
         self.files = {size: write(folder, f"{bytes_}.json", body_of(bytes_, size)) for size, bytes_ in SIZES.items()}
 
-    def row(self, what, name, found, key, text):
-        value, said = found
-        self.rows.add(what, name, value and value[key], text, said=said)
+    @contextlib.contextmanager
+    def attempt(self, one, *whats):
+        """Measures what goes into these rows. They say why, if it cannot be."""
+        progress(f"{one.name}: {whats[0]}")
+        try:
+            yield
+        except TooSlow as error:
+            self.leave_out(one, whats, "too slow", error)
+        except (Failed, RuntimeError, OSError, http.client.HTTPException, subprocess.CalledProcessError, ValueError) as error:
+            self.leave_out(one, whats, "failed", error)
 
-    def misses(self, upstream, server, file, connections):
+    def leave_out(self, one, whats, word, error):
+        self.rows.leave_out(whats[0], one.name, word, str(error) or type(error).__name__)
+        for what in whats[1:]:
+            self.rows.leave_out(what, one.name, word)
+
+    def misses(self, one, upstream, server, file, connections):
+        settle(server.process)
         before = int(upstream.ask("GET", "/calls")[0])
-        found = median_of(self.turns, lambda: self.loads.misses(server.port, file, connections, self.seconds))
+        found = median_of(self.turns, lambda: self.loads.misses(server.port, file, connections, self.seconds, one.header))
         asked = int(upstream.ask("GET", "/calls")[0]) - before
-        if sum(one["requests"] - one["errors"] for one in found[1]) > asked:
-            raise RuntimeError("some of these were not misses")
+        if sum(said["requests"] for said in found["said"]) > asked:
+            raise Failed("some of these were not misses")
         return found
+
+    def hits(self, one, server, file):
+        settle(server.process)
+        answers = [self.answer(one, server, file.read_text())]
+        for _ in range(20):  # some store behind their answer
+            answers.append(self.answer(one, server, file.read_text()))
+            if answers[-1] == answers[-2]:
+                break
+            time.sleep(0.1)
+        else:
+            raise Failed("it keeps none of these")
+        return median_of(self.turns, lambda: self.loads.hits(server.port, file, BUSY, self.seconds, one.header))
+
+    def answer(self, one, server, body):
+        status, text = ask(server.port, body, one.header)
+        if status != 200:
+            raise Failed(f"status {status}")
+        return json.loads(text)["choices"]
 
     def direct(self, upstream):
         """The model alone, for each number of connections."""
         return {connections: median_of(self.turns, lambda connections=connections: self.loads.misses(
-            upstream.port, self.files["4 KiB"], connections, self.seconds))[0] for connections in CONNECTIONS}
+            upstream.port, self.files["4 KiB"], connections, self.seconds)) for connections in CONNECTIONS}
+
+    def start(self, one, server):
+        begun = time.monotonic()
+        while ask(server.port, body_of(500, one.name), one.header)[0] != 200:
+            if time.monotonic() - begun > 180:
+                raise TooSlow("no answer in three minutes")
+            time.sleep(0.01)
+
+    def sizes(self, one, upstream, server):
+        for size, file in self.files.items():
+            what = f"hits a second and core, {size}"
+            if not one.caches:
+                self.rows.leave_out(what, one.name, "none kept")
+            else:
+                with self.attempt(one, what):
+                    found = self.hits(one, server, file)
+                    self.rows.add(what, one.name, found["rate"], count, said=found["said"])
+            what = f"misses a second and core, {size}"
+            with self.attempt(one, what):
+                found = self.misses(one, upstream, server, file, BUSY)
+                self.rows.add(what, one.name, found["rate"], count, said=found["said"])
+
+    def added(self, one, upstream, server, direct):
+        for connections in CONNECTIONS:
+            whats = [f"added to a miss, {connections} connection{'s'[:connections - 1]}, {share}" for share in ("p50", "p99")]
+            with self.attempt(one, *whats):
+                found = self.misses(one, upstream, server, self.files["4 KiB"], connections)
+                for what, share in zip(whats, ("p50", "p99")):
+                    self.rows.add(what, one.name, max(0.0, found[share] - direct[connections][share]), show, said=found["said"])
 
     def all_of(self, one, direct):
         with model(self.build) as upstream:
             pin(upstream.process.pid, self.client_core)
-            progress(f"{one.name}: start")
-            begun = time.monotonic()
-            with one.start(self.folder, upstream) as server:
-                while ask(server.port, body_of(500, one.name))[0] != 200:
-                    if time.monotonic() - begun > 180:
-                        raise RuntimeError(f"{one.name} answers nothing")
-                    time.sleep(0.01)
-                self.rows.add("from its start to the first answer", one.name, (time.monotonic() - begun) * 1e9, show)
-                self.rows.add("resident after one request", one.name, resident(server.process), megabytes)
-                pin(server.process.pid, self.server_core)
-                for size, file in self.files.items():
-                    progress(f"{one.name}: {size}")
-                    if one.caches:
-                        with contextlib.suppress(TimeoutError):  # the cell stays empty
-                            self.hits(one, server, file, size)
-                    self.row(f"misses a second and core, {size}", one.name, self.misses(upstream, server, file, BUSY), "rate", count)
-                for connections in CONNECTIONS:
-                    progress(f"{one.name}: {connections} connections")
-                    found = self.misses(upstream, server, self.files["4 KiB"], connections)
-                    for share in ("p50", "p99"):
-                        value = found[0] and max(0.0, found[0][share] - direct[connections][share])
-                        self.rows.add(f"added to a miss, {connections} connection{'s'[:connections - 1]}, {share}", one.name, value, show, said=found[1])
-                self.rows.add("resident after all of these", one.name, resident(server.process), megabytes)
+            what = "from its start to the first answer"
+            with self.attempt(one, what):
+                begun = time.monotonic()
+                with one.start(self.folder, upstream) as server:
+                    self.start(one, server)
+                    self.rows.add(what, one.name, (time.monotonic() - begun) * 1e9, show)
+                    self.rows.add("resident after one request", one.name, resident(server.process), megabytes)
+                    pin(server.process.pid, self.server_core)
+                    self.sizes(one, upstream, server)
+                    self.added(one, upstream, server, direct)
+                    self.rows.add("resident after all of these", one.name, resident(server.process), megabytes)
 
-    def hits(self, one, server, file, size):
-        answers = [ask(server.port, file.read_text())]
-        for _ in range(20):  # some store behind their answer
-            answers.append(ask(server.port, file.read_text()))
-            if json.loads(answers[-1][1])["choices"] == json.loads(answers[-2][1])["choices"]:
-                break
-            time.sleep(0.1)
-        else:
-            return self.rows.add(f"hits a second and core, {size}", one.name, None, count)
-        found = median_of(self.turns, lambda: self.loads.hits(server.port, file, BUSY, self.seconds))
-        return self.row(f"hits a second and core, {size}", one.name, found, "rate", count)
+    def streams(self, one, clients):
+        """Equal streams at once, of 64 pieces with 5 ms between them, on all cores."""
+        whats = [f"{clients:,} equal streams at once: the last ends", f"{clients:,} equal streams at once: memory"]
+        with self.attempt(one, *whats), model(self.build, "--delay-ms", 100, "--chunks", 64, "--chunk-ms", 5) as upstream, \
+                one.start(self.folder, upstream) as server:
+            self.start(one, server)
+            settle(server.process)
+            before = resident(server.process)
+            forget_most(server.process)
+            file = write(self.folder, "stream.json", body_of(4096, "stream", stream=True))
+            try:
+                said = load(self.build, "fan", clients, file, server.port, *([": ".join(one.header)] if one.header else []), seconds=LONGEST_STREAMS)
+            except subprocess.TimeoutExpired:
+                raise TooSlow(f"not all have ended after {LONGEST_STREAMS} s") from None
+            self.rows.add(whats[0], one.name, said["end_max"], show)
+            self.rows.add(whats[1], one.name, max(0, resident(server.process, "VmHWM:") - before), megabytes)
 
 
-def measure(build, peers, quick):
-    gateways = [one for one in (afterimage(build), litellm(peers), ferro(peers), plain_nginx()) if one is not None]
+def measure(build, peers, quick, only, keep):
+    """`keep` is called with the rows after each gateway."""
+    gateways = [one for one in (GATEWAYS[name](build, peers) for name in only) if one is not None]
     turns, seconds = (1, 1) if quick else (2, 2)
-    rows = Rows()
-    for one in gateways:
-        rows.add("on the disk", one.name, sum(map(size_of, one.files)), megabytes)
+    print("; ".join(f"{one.name} {one.version}" for one in gateways))
+    rows = Rows([one.name for one in gateways])
     with tempfile.TemporaryDirectory(dir=peers) as name:
         measuring = Measuring(build, pathlib.Path(name), turns, seconds, rows)
         with model(build) as upstream:
             pin(upstream.process.pid, measuring.client_core)
             direct = measuring.direct(upstream)
         for one in gateways:
+            rows.add("on the disk", one.name, sum(map(size_of, one.files)), megabytes)
             measuring.all_of(one, direct)
-    streams(build, peers, gateways, quick, rows)
-    progress("")
-    print("; ".join(f"{one.name} {one.version}" for one in gateways))
-    rows.show([one.name for one in gateways])
-    return {what: {"values": row["values"], "said": row["said"]} for what, row in rows.rows.items()}
-
-
-def streams(build, peers, gateways, quick, rows):
-    """Equal streams at once, of 64 pieces with 5 ms between them, on all cores."""
-    clients = 100 if quick else 1000
-    for one in gateways:
-        with tempfile.TemporaryDirectory(dir=peers) as name, model(build, "--delay-ms", 100, "--chunks", 64, "--chunk-ms", 5) as upstream:
-            folder = pathlib.Path(name)
-            with one.start(folder, upstream) as server:
-                ask(server.port, body_of(500, "first"))
-                before = resident(server.process)
-                progress(f"{one.name}: streams")
-                file = write(folder, "stream.json", body_of(4096, "stream", stream=True))
-                said = load(build, "fan", clients, file, server.port)
-                rows.add(f"{clients:,} equal streams at once: memory", one.name, max(0, resident(server.process) - before), megabytes)
-                rows.add(f"{clients:,} equal streams at once: the last ends", one.name, said["end_max"], show)
+            measuring.streams(one, 100 if quick else 1000)
+            keep(rows.as_json())
+    rows.show()
 
 
 def main():
@@ -326,11 +452,14 @@ def main():
     parser.add_argument("peers", type=pathlib.Path, help="where the peers are, or will be, installed")
     parser.add_argument("--json", type=pathlib.Path, help="also write every measurement to FILE")
     parser.add_argument("--quick", action="store_true", help="one short turn each, as a smoke test")
+    parser.add_argument("--only", metavar="NAMES", default=",".join(GATEWAYS), help="of these, separated by commas: %(default)s")
     arguments = parser.parse_args()
     arguments.peers.mkdir(parents=True, exist_ok=True)
-    rows = measure(arguments.build.resolve(), arguments.peers.resolve(), arguments.quick)
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+    def keep(rows):
+        if arguments.json is not None:
+            arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+    measure(arguments.build.resolve(), arguments.peers.resolve(), arguments.quick, arguments.only.split(","), keep)
 
 
 if __name__ == "__main__":

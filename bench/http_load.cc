@@ -5,7 +5,7 @@
 //
 //   http_load turns REQUESTS BYTES PORT...   new questions, one at a time
 //   http_load same REQUESTS FILE PORT...     the same question again and again
-//   http_load fan CLIENTS FILE PORT          concurrent identical requests; the answer is a stream
+//   http_load fan CLIENTS FILE PORT [HEADER] concurrent identical requests, with "Name: value"; the answer is a stream
 //   http_load misses CLIENTS BYTES PORT SECONDS    concurrent clients, each with new questions only
 //
 // Prints JSON: nanoseconds, by port; of misses the requests, after a second that does not count.
@@ -48,12 +48,12 @@ Tcp::endpoint at(const std::string& port) {
   return {asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(std::stoul(port))};
 }
 
-std::string request_with(const std::string& body) {
+std::string request_with(const std::string& body, const std::string& header = "") {
   return fmt::format(
       "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
       "Content-Type: application/json\r\nAuthorization: Bearer sk-bench\r\n"
-      "Content-Length: {}\r\n\r\n{}",
-      body.size(), body);
+      "{}{}Content-Length: {}\r\n\r\n{}",
+      header, header.empty() ? "" : "\r\n", body.size(), body);
 }
 
 /// A new question of about that many bytes, of words of two to nine letters.
@@ -163,13 +163,15 @@ asio::awaitable<void> read_stream(Tcp::socket& socket, Stream& stream) {
       stream.first = Clock::now();
     }
   }
+  if (answer.get().result() != http::status::ok) throw std::runtime_error(answer.get().body());
   stream.end = Clock::now();
   stream.body = answer.get().body();
 }
 
-void fan(std::size_t clients, const std::string& file, const std::string& port) {
+void fan(std::size_t clients, const std::string& file, const std::string& port,
+         const std::string& header) {
   asio::io_context loop;
-  const std::string request = request_with(content_of(file));
+  const std::string request = request_with(content_of(file), header);
   std::vector<Tcp::socket> sockets;
   std::vector<Stream> streams(clients);
   for (std::size_t i = 0; i < clients; ++i) {
@@ -249,7 +251,7 @@ int main(int argc, char** argv) try {
   if (words.size() < 4 || std::stoul(words[1]) == 0) {
     fmt::print(stderr,
                "usage: http_load turns REQUESTS BYTES PORT... | same REQUESTS FILE PORT... | "
-               "fan CLIENTS FILE PORT | misses CLIENTS BYTES PORT SECONDS\n");
+               "fan CLIENTS FILE PORT [HEADER] | misses CLIENTS BYTES PORT SECONDS\n");
     return 2;
   }
   const std::vector<std::string> ports(words.begin() + 3, words.end());
@@ -261,7 +263,7 @@ int main(int argc, char** argv) try {
   } else if (words[0] == "misses" && words.size() == 5) {
     ask_anew(std::stoul(words[1]), std::stoul(words[2]), words[3], std::stod(words[4]));
   } else {
-    fan(std::stoul(words[1]), words[2], ports[0]);
+    fan(std::stoul(words[1]), words[2], ports[0], ports.size() > 1 ? ports[1] : "");
   }
   return 0;
 } catch (const std::exception& error) {
