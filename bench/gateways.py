@@ -196,9 +196,10 @@ def tree(process):
     waiting = [process.pid]
     while waiting:
         folder = pathlib.Path(f"/proc/{waiting.pop()}")
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
-            for thread in (folder / "task").iterdir():
+        for thread in (folder / "task").iterdir() if folder.exists() else ():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
                 waiting += [int(child) for child in (thread / "children").read_text().split()]
+        if folder.exists():
             yield folder
 
 
