@@ -34,7 +34,7 @@ pdfium = @python3 -m pip --version >/dev/null 2>&1 && scripts/fetch-pdfium.py bu
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama demo train drill erase-drill redis-matrix prefix-drill write-drill traces findings test test-trained test-release tsan python packages test-packages test-deb test-oci test-wheel test-agents test-clients test-client-errors test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint gcc analyze all-checks fire fuzz docs examples install-deps clean
+.PHONY: help run llama demo train drill erase-drill redis-matrix prefix-drill write-drill traces findings test test-trained test-release tsan python packages test-packages test-decoders test-deb test-oci test-wheel test-agents test-clients test-client-errors test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint gcc analyze all-checks fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -196,6 +196,12 @@ test-deb: ## check the Debian package of make packages with lintian; install, ru
 	@ls build/packages/afterimage_*.deb >/dev/null 2>&1 || $(MAKE) --no-print-directory packages KINDS=deb
 	$(call install,deb)
 	tests/deb/deb_test.sh build/packages/afterimage_*.deb
+
+test-decoders: ## do the programs of make packages decode media as those of make build do, bit for bit?
+	@ls build/packages/tree/usr/bin/afterimage >/dev/null 2>&1 || $(MAKE) --no-print-directory packages KINDS=tar
+	@$(MAKE) --no-print-directory build
+	$(call install,test)
+	tests/packages/decoders_test.py build/release/afterimage build/packages/tree/usr/bin/afterimage
 
 test-oci: ## check the image of make packages, and run the program from its root file system (root)
 	@ls build/packages/afterimage-*-oci.tar >/dev/null 2>&1 || $(MAKE) --no-print-directory packages KINDS=oci
