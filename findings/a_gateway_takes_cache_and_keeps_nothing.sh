@@ -14,17 +14,15 @@
 # Needs python3 and node with npm, 30 MB. Exits with 1 if the behaviour changes.
 set -eu
 work=$(mktemp -d)
-trap 'kill $gateway 2>/dev/null || true; rm -rf "$work"' EXIT
-gateway=
+trap 'rm -rf "$work"' EXIT
 npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$work" @portkey-ai/gateway@1.15.2 >/dev/null
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-node "$work/node_modules/@portkey-ai/gateway/build/start-server.js" --port="$port" --headless >"$work/log" 2>&1 &
-gateway=$!
 echo "@portkey-ai/gateway 1.15.2, node $(node --version)"
-python3 - "$port" <<'PYTHON'
+python3 - "$work/node_modules/@portkey-ai/gateway/build/start-server.js" <<'PYTHON'
 import http.client
 import http.server
 import json
+import socket
+import subprocess
 import sys
 import threading
 import time
@@ -51,13 +49,17 @@ class Model(http.server.BaseHTTPRequestHandler):
 
 model = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
 threading.Thread(target=model.serve_forever, daemon=True).start()
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+gateway = subprocess.Popen(["node", sys.argv[1], f"--port={port}", "--headless"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def ask(cache):
     """(status, what it says of its cache, answer)"""
     config = {"provider": "openai", "api_key": "none", "custom_host": f"http://127.0.0.1:{model.server_address[1]}/v1", "cache": cache}
     body = json.dumps({"model": "m", "temperature": 0, "messages": [{"role": "user", "content": "Hello"}]})
-    connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json", "x-portkey-config": json.dumps(config)})
     reply = connection.getresponse()
     said = json.loads(reply.read())
@@ -66,7 +68,7 @@ def ask(cache):
 
 for _ in range(300):
     try:
-        http.client.HTTPConnection("127.0.0.1", int(sys.argv[1])).connect()
+        http.client.HTTPConnection("127.0.0.1", port).connect()
         break
     except OSError:
         time.sleep(0.2)
@@ -77,6 +79,8 @@ for cache in ({"mode": "simple", "max_age": 3600}, {"mode": "semantic", "max_age
     print(f"cache {json.dumps(cache)}: {said[0]}, {said[1]}; the model was asked {len(asked) - before} times")
     expected = expected and len(asked) - before == 2 and all(one[:2] == (200, "DISABLED") for one in said)
 status = ask({"mode": "no such mode"})[0]
+gateway.kill()
+gateway.wait()
 print(f"a mode that does not exist: status {status}")
 expected = expected and status == 400
 print("as expected" if expected else "the behaviour has changed")
