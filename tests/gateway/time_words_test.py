@@ -5,12 +5,14 @@
 The table of docs/answers.md is written from these runs: AFTERIMAGE_WRITE_TABLE=1 prints it."""
 import os
 import pathlib
+import re
 import unittest
 
 from gateway_process import GatewayProcess, GatewayTestCase
 from mock_model import MockModel
 
-PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "answers.md"
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PAGE = ROOT / "docs" / "answers.md"
 LANGUAGES = ("English", "German", "French", "Spanish", "Chinese", "Japanese")
 # A picture of one point.
 PICTURE = ("data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
@@ -36,6 +38,14 @@ SENTENCES = (
              "¿El tiempo hoy?|¿En qué ciudad?|Roma.", "今天天气？|哪个城市？|罗马。", "今日の天気は？|どの都市ですか？|ローマ。")),
 )
 NO_TIME = (ONE_TEXT, ("Describe the resistor.", "Beschreibe den Widerstand.", "Décris la résistance.", "Describe la resistencia.", "描述电阻。", "抵抗器を説明して。"))
+
+
+def pasted(pattern, count=12):
+    """Pieces of this project's files that have words of time, as users paste them."""
+    files = {path: re.findall(r".{1,1500}", path.read_text(), re.S) for path in sorted(ROOT.glob(pattern))}
+    found = [(f"{path.name} {number}", piece) for path, pieces in files.items() for number, piece in enumerate(pieces)
+             if re.search(r"\b(now|today|current|latest|news|tonight|this week)\b", piece)]
+    return found[:: max(1, len(found) // count)][:count]
 
 
 def nearly(text):
@@ -101,6 +111,14 @@ class WordsOfTime(GatewayTestCase):
             print(table)
         else:
             self.assertIn(table, PAGE.read_text())
+
+    def test_of_pasted_texts_are_in_no_exact_matchs_way(self):
+        texts = [*pasted("docs/*.md"), *pasted("src/**/*.cc")]
+        self.assertEqual(len(texts), 24)
+        for name, text in texts:
+            question = f"{text}\n\nWhat does this say?"
+            self.assertEqual(self.asked(ONE_TEXT, [question], name)[0], "MISS", name)
+            self.assertEqual(self.asked(ONE_TEXT, [question], name)[:2], ("HIT", "text:exact"), name)
 
     def test_are_the_only_reason(self):
         kind, sentences = NO_TIME
