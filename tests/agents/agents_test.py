@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -76,11 +77,22 @@ def run_once(agent, folder, gateway, place, port):
         (home / name).write_text(given[name])
     known = {"PATH": os.environ["PATH"], "HOME": str(home), "NO_PROXY": "127.0.0.1", **environment}
     before, begun = counts(gateway), time.monotonic()
-    done = subprocess.run([str(folder / "node_modules/.bin" / command[0]), *command[1:]], cwd=work, env=known, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE)
+    code, said = ended([str(folder / "node_modules/.bin" / command[0]), *command[1:]], cwd=work, env=known)
     after = counts(gateway)
-    finished = done.returncode == 0 and DONE in done.stdout and (work / FILE).read_text() == f"{NEW} world\n"
-    return Run(finished, time.monotonic() - begun, *(now - then for now, then in zip(after, before)), done.stdout)
+    finished = code == 0 and DONE in said and (work / FILE).read_text() == f"{NEW} world\n"
+    return Run(finished, time.monotonic() - begun, *(now - then for now, then in zip(after, before)), said)
+
+
+def ended(command, **where):
+    """The exit code and the output of an agent; no code: it was killed, with what it had started, when nobody waited any longer."""
+    agent = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             start_new_session=True, **where)
+    try:
+        said, _ = agent.communicate(timeout=PATIENCE)
+        return agent.returncode, said
+    except subprocess.TimeoutExpired:
+        os.killpg(agent.pid, signal.SIGKILL)
+        return None, f"no end after {PATIENCE} s: {agent.communicate()[0]}"
 
 
 def counts(gateway):
