@@ -138,8 +138,8 @@ test-clients: build ## 26 clients and frameworks, unmodified, each case by two p
 	AFTERIMAGE_PROGRAM=$(CURDIR)/build/release/afterimage python3 tests/clients/clients_test.py build/clients $(CLIENTS)
 	AFTERIMAGE_PROGRAM=$(CURDIR)/build/release/afterimage python3 tests/clients/diagnostics_test.py build/clients
 
-test-client-errors: build ## what users of clients and frameworks see when the model's server fails: the second table of docs/errors.md; CODEX=FOLDER adds Codex
-	AFTERIMAGE_PROGRAM=$(CURDIR)/build/release/afterimage python3 tests/clients/errors_test.py build/clients $(CLIENTS) $(if $(CODEX),--codex $(CODEX))
+test-client-errors: build ## what users of clients and frameworks see when the model's server fails: the second table of docs/errors.md; AGENTS=FOLDER adds Codex and Claude Code
+	AFTERIMAGE_PROGRAM=$(CURDIR)/build/release/afterimage python3 tests/clients/errors_test.py build/clients $(CLIENTS) $(if $(AGENTS),--agents $(AGENTS))
 
 test-frameworks: ## LangChain's and LlamaIndex's OpenAI classes on the llama engine, after `make test`
 	@[ -x build/frameworks/bin/python ] || python3 -m venv build/frameworks

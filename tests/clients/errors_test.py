@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""What users of clients and frameworks in Python and JavaScript see when the model's server fails behind `serve`: errors_test.py FOLDER [NAME...] [--codex FOLDER].
+"""What users of clients and frameworks in Python and JavaScript see when the model's server fails behind `serve`: errors_test.py FOLDER [NAME...] [--agents FOLDER].
 
 Runs the chat and the stream of each client, as in clients_test.py, once in each situation, with the client's defaults, and prints the table of docs/errors.md:
-how often it asks, after which waits, and what the application gets. --codex adds the agent that `make test-agents` has installed there. Exit code 1: a client took what had come of an answer for all of it, and said nothing.
+how often it asks, after which waits, and what the application gets. --agents adds Codex and Claude Code, which `make test-agents` has installed there. Exit code 1: a client took what had come of an answer for all of it, and said nothing.
 """
 import argparse
 import concurrent.futures
@@ -56,11 +56,12 @@ class FailingModel:
                 self.wfile.write(f"{len(data):x}\r\n".encode() + data.encode() + b"\r\n")
 
             def do_POST(self):
-                self.rfile.read(int(self.headers["Content-Length"]))
+                streams = json.loads(self.rfile.read(int(self.headers["Content-Length"]))).get("stream", False)
                 model.asked.append(time.monotonic())
                 _, status, retry_after, end = model.situation
                 self.close_connection = True
-                if status is None:
+                # Who asks once more without a stream gets nothing either.
+                if status is None or (status == 200 and not streams):
                     return
                 self.send_response(status)
                 if retry_after is not None:
@@ -123,39 +124,58 @@ def seen(client, number, model, gateway, home):
     return f"{tries}: the text that came, and the error to `onError`" if is_told else f"{tries}: A WHOLE ANSWER"
 
 
-def codex(folder):
-    version = json.loads((folder / "node_modules/@openai/codex/package.json").read_text())["version"]
-    return Client("codex", version, [str(folder / "node_modules/.bin/codex"), "exec", "--skip-git-repo-check", "-m", "m", "-c", "model_provider=local"])
+QUESTION = "Where is the capital of Italy?"
 
 
-def codex_seen(client, number, model, gateway, home):
+def codex(gateway):
+    """Its variables of the environment, its arguments, and how its output says an error."""
+    provider = f'{{name="local",base_url="{gateway.base_url}",env_key="KEY",wire_api="responses"}}'
+    return {"KEY": "key"}, ["codex", "exec", "--skip-git-repo-check", "-m", "m", "-c", "model_provider=local", "-c",
+                            f"model_providers.local={provider}", QUESTION], r"^ERROR: (?!Reconnecting)(.+)$"
+
+
+def claude_code(gateway):
+    environment = {"ANTHROPIC_BASE_URL": gateway.base_url.removesuffix("/v1"), "ANTHROPIC_API_KEY": "key", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    return environment, ["claude", "-p", QUESTION, "--model", "m"], r"^(?:API Error: )?(.+)$"
+
+
+# As npm calls them.
+AGENTS = {"codex": ("@openai/codex", codex), "claude_code": ("@anthropic-ai/claude-code", claude_code)}
+
+
+def agents(folder):
+    for name, (package, _) in AGENTS.items():
+        version = json.loads((folder / "node_modules" / package / "package.json").read_text())["version"]
+        yield Client(name, version, folder / "node_modules/.bin")
+
+
+def agent_seen(client, number, model, gateway, home):
     model.situation, model.asked = SITUATIONS[number], []
-    work = home / "codex"
+    work = home / client.name
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
-    provider = f'{{name="local",base_url="{gateway.base_url}",env_key="KEY",wire_api="responses"}}'
+    environment, command, says_error = AGENTS[client.name][1](gateway)
     # A group of its own: the program is the child of the one that npm has installed.
-    agent = subprocess.Popen([*client.command, "-c", f"model_providers.local={provider}", "Where is the capital of Italy?"], cwd=work,
-                             env={**environment_of(work), "KEY": "key"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                             text=True, start_new_session=True)
+    agent = subprocess.Popen([str(client.command / command[0]), *command[1:]], cwd=work, env={**environment_of(work), **environment},
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
     try:
         output, _ = agent.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         os.killpg(agent.pid, signal.SIGKILL)
         agent.communicate()
         return "1 try, and waits as long without an error" if len(model.asked) == 1 else f"more than {len(model.asked)} tries in {PATIENCE} s"
-    errors = re.findall(r"^ERROR: (?!Reconnecting)(.+)$", output, re.M)
+    errors = re.findall(says_error, output, re.M)
     if agent.returncode == 0 or not errors:
         return "A WHOLE ANSWER" if agent.returncode == 0 else f"FAILED {output[-300:]}"
-    error = re.sub(r", request id.*|, url: .*|127\.0\.0\.1:\d+: ", "", errors[-1])
-    return f"{len(model.asked)} tries: {error}"
+    error = re.sub(r", request id.*|, url: .*|127\.0\.0\.1:\d+: | \(127\.0\.0\.1:\d+\)", "", errors[-1])
+    return f"{len(model.asked)} tries: {error}" if len(model.asked) > 1 else f"1 try: {error}"
 
 
 def column(client, home):
     with FailingModel() as model, GatewayProcess({"upstream": {"url": model.url}}) as gateway:
         cells = []
         for number in range(len(SITUATIONS)):
-            look = codex_seen if client.name == "codex" else seen
+            look = agent_seen if client.name in AGENTS else seen
             cells.append(look(client, number, model, gateway, home))
             print(f"{client.name}, {SITUATIONS[number][0]}: {cells[-1]}", file=sys.stderr, flush=True)
         return [f"{client.name} {client.version}", *cells]
@@ -165,15 +185,15 @@ def main():
     parser = argparse.ArgumentParser(description="Runs clients against serve before a model's server that fails, and prints a table.")
     parser.add_argument("folder", type=pathlib.Path, help="where they are installed")
     parser.add_argument("names", nargs="*", help=f"these instead of {', '.join(NAMES)}")
-    parser.add_argument("--codex", type=pathlib.Path, metavar="FOLDER", help="where npm has installed @openai/codex")
+    parser.add_argument("--agents", type=pathlib.Path, metavar="FOLDER", help="where npm has installed Codex and Claude Code")
     given = parser.parse_args()
     folder, names = given.folder.resolve(), given.names or NAMES
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
     clients = [client for of in (javascript_clients, python_clients) for client in of(folder, lambda name: name in names)]
     clients.sort(key=lambda client: names.index(client.name))
-    if given.codex is not None:
-        clients.append(codex(given.codex.resolve()))
+    if given.agents is not None:
+        clients += agents(given.agents.resolve())
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         columns = [["the model's server", *(what for what, *_ in SITUATIONS)], *pool.map(lambda client: column(client, home), clients)]
     for place, row in enumerate(zip(*columns)):
