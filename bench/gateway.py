@@ -297,42 +297,55 @@ def misses_beside(build, where, servers, requests, turns, cores, table):
                   ratio <= 1.03, f"the other build; {show(added)} more", rounds=rounds)
 
 
-def comparing(build, servers, requests, turns, cores, table):
+def comparing(build, where, servers, requests, turns, cores, table):
     """What it adds to a miss that its prompt is compared with earlier ones; `servers` as above."""
     rounds = [load(build, "turns", requests, 500, *(server.port for server in servers), cores=cores) for _ in range(turns)]
     with_it, without = ([said[str(server.port)]["p50"] for said in rounds] for server in servers[1:])
     added = statistics.median(one - two for one, two in zip(with_it, without))
-    table.add("comparing prompts adds, one core, p50", show(added), show(statistics.median(without)), None, "≤ 5 µs", added <= 5e3,
+    table.add(f"comparing adds, {where}, p50", show(added), show(statistics.median(without)), None, "≤ 5 µs", added <= 5e3,
               "a miss without it", rounds=rounds)
+
+
+@contextlib.contextmanager
+def placed_beside(build, threads, program, cores, *delay):
+    """The model's server, this build, the other one, and this build without comparing prompts."""
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        upstream = stack.enter_context(model(build, *delay))
+        ours, other = (stack.enter_context(gateway(build, folder, upstream, threads, program=one)) for one in (None, program))
+        silent = stack.enter_context(gateway(build, folder, upstream, threads, more="[explain]\nmemory = '0 B'"))
+        for server in (upstream, ours, other, silent):
+            pin(server.process.pid, cores)
+        yield folder, upstream, ours, other, silent
+
+
+def hits_beside(folder, ours, other, turns, seconds, core, table):
+    body = write(folder, "hit.json", chat_body(1))
+    hits = [[rate(wrk(server.port, body, 1, seconds, cores=core)) for server in (ours, other)] for _ in range(turns)]
+    ratio = statistics.median(two / one for one, two in hits)
+    mine, theirs = (statistics.median(1e9 / turn[place] for turn in hits) for place in (0, 1))
+    table.add("a hit, one core, mean", show(mine), show(theirs), ratio, "≤ 1.03", ratio <= 1.03, "the other build", rounds=hits)
 
 
 def beside(build, program, threads, quick):
     """Two builds of the gateway before one model server, request by request in turn, and hits in alternating runs; this build
     also without comparing prompts."""
     requests, turns, seconds = (500, 3, 1) if quick else (4000, 11, 3)
-    table = Table(f"This build beside {program}, {threads} threads each")
-    with contextlib.ExitStack() as stack:
-        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        upstream = stack.enter_context(model(build))
-        ours, other = (stack.enter_context(gateway(build, folder, upstream, threads, program=one)) for one in (None, program))
-        silent = stack.enter_context(gateway(build, folder, upstream, threads, more="[explain]\nmemory = '0 B'"))
-        core = {min(os.sched_getaffinity(0))}
-        for server in (upstream, ours, other, silent):
-            pin(server.process.pid, core)
+    table = Table(f"This build beside {program}, {threads} threads each; load average before: {os.getloadavg()[0]:.1f}")
+    core = {min(os.sched_getaffinity(0))}
+    with placed_beside(build, threads, program, core) as (folder, upstream, ours, other, silent):
         progress("misses")
         misses_beside(build, "one core", (upstream, ours, other), requests, turns, core, table)
         progress("misses without comparing prompts")
-        comparing(build, (upstream, ours, silent), requests, turns, core, table)
+        comparing(build, "one core", (upstream, ours, silent), requests, turns, core, table)
         progress("hits")
-        body = write(folder, "hit.json", chat_body(1))
-        hits = [[rate(wrk(server.port, body, 1, seconds, cores=core)) for server in (ours, other)] for _ in range(turns)]
-        ratio = statistics.median(two / one for one, two in hits)
-        mine, theirs = (statistics.median(1e9 / turn[place] for turn in hits) for place in (0, 1))
-        table.add("a hit, one core, mean", show(mine), show(theirs), ratio, "≤ 1.03", ratio <= 1.03, "the other build", rounds=hits)
-    with contextlib.ExitStack() as stack:
-        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        upstream = stack.enter_context(model(build, "--delay-ms", 5))
-        ours, other = (stack.enter_context(gateway(build, folder, upstream, threads, program=one)) for one in (None, program))
+        hits_beside(folder, ours, other, turns, seconds, core, table)
+    with placed_beside(build, threads, program, core, "--delay-ms", 1) as (_, upstream, ours, other, silent):
+        progress("1 ms of model")
+        misses_beside(build, "1 ms of model", (upstream, ours, other), requests // 5, turns, core, table)
+        comparing(build, "1 ms of model", (upstream, ours, silent), requests // 5, turns, core, table)
+    with placed_beside(build, threads, program, os.sched_getaffinity(0), "--delay-ms", 5) as (_, upstream, ours, other, _):
+        progress("5 ms of model")
         misses_beside(build, "5 ms of model", (upstream, ours, other), requests // 20, turns, None, table)
     return table.rows
 

@@ -114,17 +114,20 @@ class Server {
   std::vector<Clock::rep> took_;
 };
 
-/// Each round calls every server once, starting with a different one each time.
+/// Each round calls every server once, in a random order: work that a server leaves for after its reply delays the next
+/// request, whichever server gets it.
 template <typename Question>
 void in_turn(std::size_t requests, const std::vector<std::string>& ports, Question question) {
   asio::io_context loop;
   std::vector<Server> servers;
   for (const std::string& port : ports) servers.emplace_back(loop, port);
+  std::vector<Server*> order;
+  for (Server& server : servers) order.push_back(&server);
+  std::mt19937_64 chance{std::random_device{}()};
   const std::size_t warm_up = std::max<std::size_t>(1, requests / 20);
   for (std::size_t round = 0; round < requests + warm_up; ++round) {
-    for (std::size_t i = 0; i < servers.size(); ++i) {
-      servers[(round + i) % servers.size()].ask(request_with(question()), round >= warm_up);
-    }
+    std::ranges::shuffle(order, chance);
+    for (Server* const server : order) server->ask(request_with(question()), round >= warm_up);
   }
   std::vector<std::string> reports;
   for (Server& server : servers) reports.push_back(server.report());

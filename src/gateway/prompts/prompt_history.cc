@@ -15,6 +15,7 @@ constexpr std::uint64_t kNode = 48;       // of a table
 constexpr std::uint64_t kOverhead = 256;  // of a prompt
 constexpr std::uint64_t kId = 64;         // of an answer's id
 constexpr std::size_t kIdsOfAPrompt = 256;
+constexpr std::size_t kMostNews = 64;
 
 bool is_anchor(const PartRecord& part) {
   const PartKind kind = part.place.kind;
@@ -57,8 +58,9 @@ std::size_t PromptHistory::shared_links(const Held& held, const std::vector<std:
 
 std::optional<PromptHistory::Seen> PromptHistory::find_by_links(
     const std::string& tenant, const std::vector<std::uint64_t>& links,
-    const PromptOrigin& origin) const {
+    const PromptOrigin& origin) {
   const MutexLock lock(mutex_);
+  settle_locked();
   const auto found = tenants_.find(tenant);
   if (found == tenants_.end()) return std::nullopt;
   const Held& held = found->second;
@@ -74,7 +76,7 @@ std::optional<PromptHistory::Seen> PromptHistory::find_by_links(
 }
 
 std::optional<PromptHistory::Seen> PromptHistory::find_by_parts(const std::string& tenant,
-                                                                const PromptRecord& prompt) const {
+                                                                const PromptRecord& prompt) {
   const MutexLock lock(mutex_);
   const auto found = tenants_.find(tenant);
   if (found == tenants_.end()) return std::nullopt;
@@ -88,7 +90,7 @@ std::optional<PromptHistory::Seen> PromptHistory::find_by_parts(const std::strin
 
 PromptHistory::Comparison PromptHistory::compare_with_closest(const std::string& tenant,
                                                               const ApiRequest& request,
-                                                              PromptOrigin origin) const {
+                                                              PromptOrigin origin) {
   PrintedPrompt prompt = recorder_.print(request);
   const auto closest = find_by_links(tenant, prompt.links, origin);
   Comparison made;
@@ -111,11 +113,12 @@ PromptHistory::Comparison PromptHistory::compare_with_closest(const std::string&
 
 std::optional<PromptReport> PromptHistory::compare_with_response(const std::string& tenant,
                                                                  const PromptRecord& now,
-                                                                 std::string_view id) const {
+                                                                 std::string_view id) {
   Shared earlier;
   std::uint64_t bytes = 0;
   {
     const MutexLock lock(mutex_);
+    settle_locked();
     const auto held = tenants_.find(tenant);
     if (held == tenants_.end()) return std::nullopt;
     const auto named = held->second.by_id.find(recorder_.key().print(id));
@@ -132,22 +135,67 @@ std::optional<PromptReport> PromptHistory::compare_with_response(const std::stri
 
 void PromptHistory::add(const std::string& tenant, const Shared& prompt, const PromptServer& server,
                         std::uint64_t tokens) {
-  if (!is_enabled() || prompt->links.empty()) return;
-  const MutexLock lock(mutex_);
-  const auto held = tenants_.try_emplace(tenant, recorder_.key().print(1, 0)).first;
-  if (held->second.by_age.empty()) by_size_.insert({.bytes = 0, .tenant = &held->first});
-  insert(held, {.seen = {.prompt = prompt, .server = server, .tokens = tokens}, .ids = {}});
-  trim_to_capacity();
+  tell({.kind = News::Kind::kAdded,
+        .tenant = tenant,
+        .seen = {.prompt = prompt, .server = server, .tokens = tokens}});
 }
 
 void PromptHistory::counted(const std::string& tenant, const Shared& prompt, std::uint64_t tokens) {
+  tell({.kind = News::Kind::kCounted,
+        .tenant = tenant,
+        .seen = {.prompt = prompt, .server = {}, .tokens = tokens}});
+}
+
+void PromptHistory::name(const std::string& tenant, std::string_view id, const Shared& prompt) {
+  if (id.empty()) return;
+  tell({.kind = News::Kind::kNamed,
+        .tenant = tenant,
+        .seen = {.prompt = prompt, .server = {}},
+        .id = recorder_.key().print(id)});
+}
+
+void PromptHistory::tell(News news) {
+  if (!is_enabled() || news.seen.prompt->links.empty()) return;
   const MutexLock lock(mutex_);
-  const auto held = tenants_.find(tenant);
-  if (held == tenants_.end() || prompt->links.empty()) return;
-  const Order known = held->second.by_link.find(prompt->links.back());
+  news_.push_back(std::move(news));
+  if (news_.size() >= kMostNews) settle_locked();
+}
+
+void PromptHistory::settle() {
+  const MutexLock lock(mutex_);
+  settle_locked();
+}
+
+void PromptHistory::settle_locked() {
+  for (News& news : news_) take_in(news);
+  news_.clear();
+}
+
+void PromptHistory::take_in(News& news) {
+  if (news.kind == News::Kind::kAdded) return add_locked(news);
+  const auto held = tenants_.find(news.tenant);
+  if (held == tenants_.end()) return;
+  const Order known = held->second.by_link.find(news.seen.prompt->links.back());
   if (known == 0) return;
+  if (news.kind == News::Kind::kNamed) return name_locked(held, known, news);
   Seen& seen = held->second.by_age.at(known).seen;
-  if (seen.prompt == prompt) seen.tokens = tokens;
+  if (seen.prompt == news.seen.prompt) seen.tokens = news.seen.tokens;
+}
+
+void PromptHistory::add_locked(News& news) {
+  const auto held = tenants_.try_emplace(news.tenant, recorder_.key().print(1, 0)).first;
+  if (held->second.by_age.empty()) by_size_.insert({.bytes = 0, .tenant = &held->first});
+  insert(held, {.seen = std::move(news.seen), .ids = {}});
+  trim_to_capacity();
+}
+
+void PromptHistory::name_locked(Tenants::iterator tenant, Order prompt, const News& news) {
+  Held& held = tenant->second;
+  const Named named{.prompt = prompt, .bytes = news.seen.prompt->bytes};
+  if (!held.by_id.emplace(news.id, named).second) return;
+  held.by_age.at(prompt).ids.push_back(news.id);
+  charge(tenant, Bytes(kId), Bytes(0));
+  trim_to_capacity();
 }
 
 void PromptHistory::charge(Tenants::iterator tenant, Bytes more, Bytes less) {
@@ -234,25 +282,11 @@ void PromptHistory::drop_if_empty(Tenants::iterator tenant) {
   tenants_.erase(tenant);
 }
 
-void PromptHistory::name(const std::string& tenant, std::string_view id, const Shared& prompt) {
-  if (id.empty()) return;
-  const std::uint64_t print = recorder_.key().print(id);
-  const MutexLock lock(mutex_);
-  const auto held = tenants_.find(tenant);
-  if (held == tenants_.end() || prompt->links.empty()) return;
-  const Order known = held->second.by_link.find(prompt->links.back());
-  if (known == 0) return;
-  const Named named{.prompt = known, .bytes = prompt->bytes};
-  if (!held->second.by_id.emplace(print, named).second) return;
-  held->second.by_age.at(known).ids.push_back(print);
-  charge(held, Bytes(kId), Bytes(0));
-  trim_to_capacity();
-}
-
 std::uint64_t PromptHistory::erase_tenants(
     const std::function<bool(std::string_view tenant)>& chosen) {
   std::uint64_t erased = 0;
   const MutexLock lock(mutex_);
+  settle_locked();
   for (auto tenant = tenants_.begin(); tenant != tenants_.end();) {
     const auto next = std::next(tenant);
     if (chosen(tenant->first)) {
@@ -267,20 +301,23 @@ std::uint64_t PromptHistory::erase_tenants(
   return erased;
 }
 
-std::size_t PromptHistory::size() const {
+std::size_t PromptHistory::size() {
   const MutexLock lock(mutex_);
+  settle_locked();
   std::size_t size = 0;
   for (const auto& [tenant, held] : tenants_) size += held.by_age.size();
   return size;
 }
 
-Bytes PromptHistory::bytes() const {
+Bytes PromptHistory::bytes() {
   const MutexLock lock(mutex_);
+  settle_locked();
   return bytes_;
 }
 
-void PromptHistory::check_invariants() const {
+void PromptHistory::check_invariants() {
   const MutexLock lock(mutex_);
+  settle_locked();
   std::uint64_t all = 0;
   for (const auto& [tenant, held] : tenants_) {
     AFI_CHECK(!held.by_age.empty() &&

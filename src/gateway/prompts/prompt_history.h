@@ -35,7 +35,8 @@ struct PromptServer {
 ///
 /// Memory   At most `capacity`, of all tenants together; then the oldest prompt of the tenant that holds the
 ///          most leaves. The next turn of a conversation takes the place of the one before it.
-/// Cost     Depends on the prompt, not on how many are kept.
+/// Cost     Depends on the prompt, not on how many are kept. What is added, counted and named takes its
+///          place with settle(), or with the next look-up: a response need not wait for that.
 /// Threads  Any.
 class PromptHistory {
  public:
@@ -57,12 +58,11 @@ class PromptHistory {
   /// none shares anything, with the one that has the same first message, the same system prompt or the same
   /// tools, else with the last of the same conversation, else with the last of the same operation.
   [[nodiscard]] Comparison compare_with_closest(const std::string& tenant,
-                                                const ApiRequest& request,
-                                                PromptOrigin origin) const;
+                                                const ApiRequest& request, PromptOrigin origin);
   /// The same with the prompt whose answer had this id. nullopt: none of `tenant`, or it has left.
   [[nodiscard]] std::optional<PromptReport> compare_with_response(const std::string& tenant,
                                                                   const PromptRecord& now,
-                                                                  std::string_view id) const;
+                                                                  std::string_view id);
 
   /// A server has read the prompt. `tokens`: as it counted them; 0: it has not said so yet.
   void add(const std::string& tenant, const Shared& prompt, const PromptServer& server = {},
@@ -71,12 +71,14 @@ class PromptHistory {
   void counted(const std::string& tenant, const Shared& prompt, std::uint64_t tokens);
   /// The answer to a prompt that was added has this id, as its client sees it.
   void name(const std::string& tenant, std::string_view id, const Shared& prompt);
+  /// Puts what was added, counted and named into its place, and frees what has to leave for it.
+  void settle();
   /// Returns how many prompts left.
   std::uint64_t erase_tenants(const std::function<bool(std::string_view tenant)>& chosen);
 
-  [[nodiscard]] std::size_t size() const;
-  [[nodiscard]] Bytes bytes() const;
-  void check_invariants() const;
+  [[nodiscard]] std::size_t size();
+  [[nodiscard]] Bytes bytes();
+  void check_invariants();
 
  private:
   using Order = std::uint64_t;  // of age, from 1 on
@@ -89,6 +91,14 @@ class PromptHistory {
     Shared prompt;
     PromptServer server;
     std::uint64_t tokens = 0;  // 0: unknown
+  };
+  /// What add(), counted() and name() were told.
+  struct News {
+    enum class Kind : unsigned char { kAdded, kCounted, kNamed };
+    Kind kind;
+    std::string tenant;
+    Seen seen;
+    std::uint64_t id = 0;
   };
   struct Kept {
     Seen seen;
@@ -118,12 +128,17 @@ class PromptHistory {
                                                 const std::vector<std::uint64_t>& links);
   [[nodiscard]] std::optional<Seen> find_by_links(const std::string& tenant,
                                                   const std::vector<std::uint64_t>& links,
-                                                  const PromptOrigin& origin) const;
+                                                  const PromptOrigin& origin);
   [[nodiscard]] std::optional<Seen> find_by_parts(const std::string& tenant,
-                                                  const PromptRecord& prompt) const;
+                                                  const PromptRecord& prompt);
   [[nodiscard]] std::uint64_t print_of(const std::string& conversation) const {
     return recorder_.key().print(conversation);
   }
+  void tell(News news);
+  void settle_locked() AFI_REQUIRES(mutex_);
+  void take_in(News& news) AFI_REQUIRES(mutex_);
+  void add_locked(News& news) AFI_REQUIRES(mutex_);
+  void name_locked(Tenants::iterator tenant, Order prompt, const News& news) AFI_REQUIRES(mutex_);
   void insert(Tenants::iterator tenant, Kept kept) AFI_REQUIRES(mutex_);
   void remove(Tenants::iterator tenant, Order order) AFI_REQUIRES(mutex_);
   void charge(Tenants::iterator tenant, Bytes more, Bytes less) AFI_REQUIRES(mutex_);
@@ -133,7 +148,8 @@ class PromptHistory {
 
   const PromptRecorder recorder_;
   const Bytes capacity_;
-  mutable Mutex mutex_;
+  Mutex mutex_;
+  std::vector<News> news_ AFI_GUARDED_BY(mutex_);  // not in its place yet
   Tenants tenants_ AFI_GUARDED_BY(mutex_);
   std::set<HeldBytes> by_size_ AFI_GUARDED_BY(mutex_);
   Order last_ AFI_GUARDED_BY(mutex_) = 0;

@@ -124,6 +124,32 @@ TEST(PromptHistory, FindsAPromptByTheIdOfItsAnswer) {
   EXPECT_FALSE(compared(body_of(other), "resp_3").has_value());
 }
 
+TEST(PromptHistory, WhatIsNotInItsPlaceYetIsFoundAllTheSame) {
+  World world;
+  const std::string first = body_of(message("user", kLong));
+  const auto now = world.look("a", first).now;
+  world.history.add("a", now, {.server = 7});
+  world.history.counted("a", now, 150);
+  const auto found = world.look("a", first);
+  EXPECT_EQ(found.earlier, now);
+  EXPECT_EQ(found.server.server, 7U);
+  EXPECT_EQ(found.earlier_tokens, 150U);
+  world.history.name("a", "resp_1", now);
+  EXPECT_TRUE(world.history.compare_with_response("a", *now, "resp_1").has_value());
+  world.history.add("b", now);
+  EXPECT_EQ(world.history.erase_tenants([](std::string_view name) { return name == "b"; }), 1U);
+}
+
+TEST(PromptHistory, PutsIntoItsPlaceWhatNobodyLooksFor) {
+  World world(64_KiB);
+  const auto now = world.look("a", body_of(message("user", kLong))).now;
+  for (int i = 0; i < 1000; ++i) world.history.add("a", now);
+  EXPECT_LT(now.use_count(), 100) << "no more of it waits than a few";
+  world.history.settle();
+  EXPECT_EQ(now.use_count(), 2) << "the test's and the history's";
+  world.history.check_invariants();
+}
+
 TEST(PromptHistory, ItsMemoryIsBoundedWhateverIsAsked) {
   World world(256_KiB);
   for (int i = 0; i < 600; ++i) {
