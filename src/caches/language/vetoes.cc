@@ -354,6 +354,74 @@ bool moves(const std::set<std::string_view>& here, const std::set<std::string_vi
   });
 }
 
+using Letters = std::vector<char32_t>;
+constexpr char32_t kMarked = 0x200000;  // of a letter that a combining mark follows
+
+/// Latin beyond ASCII, Greek and Cyrillic: letters that lose their marks in uncased models.
+bool may_have_a_mark(char32_t letter) {
+  return (letter >= 0xC0 && letter < 0x530) || (letter >= 0x1E00 && letter < 0x2000) ||
+         letter >= kMarked;
+}
+
+char32_t lowered_letter(char32_t letter) {
+  if ((letter >= 0xC0 && letter < 0xDF) || (letter >= 0x391 && letter < 0x3AA)) return letter + 32;
+  if (letter >= 0x410 && letter < 0x430) return letter + 32;
+  return letter >= 0x400 && letter < 0x410 ? letter + 80 : letter;
+}
+
+/// Of UTF-8; bytes that are none are letters of their own.
+Letters letters(std::string_view word) {
+  Letters found;
+  for (const char c : word) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte & 0xC0U) == 0x80 && !found.empty()) {
+      found.back() = (found.back() << 6U) | (byte & 0x3FU);
+    } else {
+      found.push_back(byte < 0xC0 ? byte
+                                  : byte & (byte < 0xE0   ? 0x1FU
+                                            : byte < 0xF0 ? 0x0FU
+                                                          : 0x07U));
+    }
+  }
+  return found;
+}
+
+/// In lower case, combining marks joined to their letters.
+Letters whole_letters(std::string_view word) {
+  Letters whole;
+  for (const char32_t letter : letters(word)) {
+    if (letter >= 0x300 && letter < 0x370 && !whole.empty()) {
+      whole.back() |= kMarked;
+    } else {
+      whole.push_back(lowered_letter(letter));
+    }
+  }
+  return whole;
+}
+
+/// Whether two words differ, and only in letters that may have a mark.
+bool only_marks_differ(const Letters& one, const Letters& other) {
+  return one != other && std::ranges::equal(one, other, [](char32_t a, char32_t b) {
+           return a == b || may_have_a_mark(a) || may_have_a_mark(b);
+         });
+}
+
+std::vector<Letters> words_beyond(const Terms& words, const Terms& others) {
+  std::vector<Letters> found;
+  for (const std::string& word : words) {
+    if (!has(others, word)) found.push_back(whole_letters(word));
+  }
+  return found;
+}
+
+bool differ_by_an_accent(const Terms& a, const Terms& b) {
+  const auto others = words_beyond(b, a);
+  return std::ranges::any_of(words_beyond(a, b), [&](const Letters& word) {
+    return std::ranges::any_of(
+        others, [&](const Letters& other) { return only_marks_differ(word, other); });
+  });
+}
+
 /// Whether words change places around a relation. One that only moves to the other side, as in
 /// "In Rome, is it hotter than here?", does not.
 bool exchanged(const Terms& a, const Terms& b) {
@@ -384,6 +452,10 @@ bool fires(Veto veto, const Cut& a, const Cut& b) {
       return exchanged(a.lower, b.lower);
     case Veto::kCase:
       return differ_by_a_capital(a, b) || differ_by_a_capital(b, a);
+    case Veto::kAccent:
+      return differ_by_an_accent(a.lower, b.lower);
+    case Veto::kWord:
+      return false;
   }
   return true;
 }
@@ -392,7 +464,8 @@ bool fires(Veto veto, const Cut& a, const Cut& b) {
 
 std::string_view to_string(Veto veto) {
   constexpr std::array<std::string_view, kVetoes.size()> kNames{
-      "number", "negation", "antonym", "entity", "symbol", "question_word", "order", "case"};
+      "number",        "negation", "antonym", "entity", "symbol",
+      "question_word", "order",    "case",    "accent", "word"};
   return kNames[static_cast<std::size_t>(veto)];
 }
 
@@ -403,6 +476,15 @@ std::vector<Veto> vetoes(std::string_view a, std::string_view b) {
   std::ranges::copy_if(kVetoes, std::back_inserter(fired),
                        [&](Veto veto) { return fires(veto, one, other); });
   return fired;
+}
+
+bool differ_only_in(const WordSet& words, std::string_view a, std::string_view b) {
+  const auto others = [&](std::string_view text) {
+    Terms terms = cut(text).lower;
+    std::erase_if(terms, [&](const std::string& term) { return words.contains(term); });
+    return terms;
+  };
+  return others(a) == others(b);
 }
 
 }  // namespace afterimage

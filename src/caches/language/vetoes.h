@@ -4,6 +4,9 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,10 +23,12 @@ enum class Veto : unsigned char {
   kQuestionWord,  // who, what; how, how many
   kOrder,         // miles to kilometers, kilometers to miles; a taller than b, b taller than a
   kCase,          // Polish, polish; US, us: words that a capital turns into others
+  kAccent,        // zahlen, zählen; papa, papá: uncased models read them as one word
+  kWord,          // cup, cap: words that may not differ; only of differ_only_in()
 };
-inline constexpr std::array kVetoes{Veto::kNumber, Veto::kNegation, Veto::kAntonym,
-                                    Veto::kEntity, Veto::kSymbol,   Veto::kQuestionWord,
-                                    Veto::kOrder,  Veto::kCase};
+inline constexpr std::array kVetoes{
+    Veto::kNumber,       Veto::kNegation, Veto::kAntonym, Veto::kEntity, Veto::kSymbol,
+    Veto::kQuestionWord, Veto::kOrder,    Veto::kCase,    Veto::kAccent, Veto::kWord};
 /// "number", "negation", …
 std::string_view to_string(Veto veto);
 
@@ -36,5 +41,11 @@ std::string_view to_string(Veto veto);
 /// Threads  Any.
 /// Source   src/caches/language/DESIGN.md.
 [[nodiscard]] std::vector<Veto> vetoes(std::string_view a, std::string_view b);
+
+/// Words in lower case, without punctuation.
+using WordSet = std::set<std::string, std::less<>>;
+/// Whether the two texts have the same words in the same order, but for words of this set. Any
+/// language that separates words by spaces; ignores the case of ASCII letters.
+[[nodiscard]] bool differ_only_in(const WordSet& words, std::string_view a, std::string_view b);
 
 }  // namespace afterimage

@@ -124,5 +124,48 @@ TEST(Vetoes, Order) {
   }
 }
 
+TEST(Vetoes, Accent) {
+  expect_vetoed(Veto::kAccent, {{"Wie kann ich zahlen?", "Wie kann ich zählen?"},
+                                {"Wie kann ich zahlen?", "Wie kann man za\u0308hlen?"},
+                                {"¿Dónde está la papa?", "¿Dónde está la papá?"},
+                                {"Где мой дом?", "Где мои дом?"},
+                                {"Was ist schön?", "Was ist schon?"}});
+  const Pair kPairs[] = {{"Über was?", "über was?"},
+                         {"Где дом?", "где дом"},
+                         {"Wie kann ich zählen?", "Wie kann man zählen?"},
+                         {"What is a cup?", "What is a cap?"},
+                         {"这是什么", "那是什么"}};
+  for (const Pair& pair : kPairs) {
+    EXPECT_THAT(vetoes(pair.a, pair.b), ::testing::Not(Contains(Veto::kAccent)))
+        << pair.a << " | " << pair.b;
+  }
+}
+
+TEST(DifferOnlyIn, WordsOfTheSet) {
+  const WordSet words{"where", "is", "do", "you", "see", "the"};
+  const struct {
+    const char* name;
+    const char* a;
+    const char* b;
+    bool expected;
+  } kCases[] = {
+      {"both empty", "", "", true},
+      {"one empty", "", "Where is the cup?", false},
+      {"other words around the same thing", "Where is the cup?", "Do you see the cup", true},
+      {"another thing", "Where is the cup?", "Where is the cap?", false},
+      {"one more thing", "Where is the cup?", "Where is the red cup?", false},
+      {"a word of no form", "Where is the cup?", "Where is the cup now?", false},
+      {"a negation", "Is the cup there?", "Is the cup not there?", false},
+      {"things exchanged", "Is the cup left of the fork?", "Is the fork left of the cup?", false},
+      {"a thing twice", "Where is the cup cup?", "Where is the cup?", false},
+      {"a plural", "Where is the cup?", "Where is the cups?", false},
+      {"capitals", "Where is the Cup?", "where is the cup?", true},
+      {"another script", "ถ้วยอยู่ที่ไหน", "หมวกอยู่ที่ไหน", false}};
+  for (const auto& c : kCases) {
+    EXPECT_EQ(differ_only_in(words, c.a, c.b), c.expected) << c.name;
+    EXPECT_EQ(differ_only_in(words, c.b, c.a), c.expected) << c.name;
+  }
+}
+
 }  // namespace
 }  // namespace afterimage
