@@ -91,6 +91,7 @@ Result<void> take_similar_folder(SimilaritySettings& similarity, const Files& fi
   similarity.threshold = read.similarity.threshold;
   similarity.verifier_threshold = read.similarity.verifier_threshold;
   similarity.verifier_overrules_vetoes = read.similarity.verifier_overrules_vetoes;
+  similarity.may_differ = read.similarity.may_differ;
   return {};
 }
 

@@ -101,11 +101,11 @@ class ServeSettings(Folder):
         missing = shown()
         self.assertEqual(missing.returncode, 2)
         self.assertIn(str(file), missing.stderr)
-        file.write_text("[similarity]\nthreshold = 0.6\nverifier_threshold = 4.5\nverifier_overrules_vetoes = true\n")
+        file.write_text("[similarity]\nthreshold = 0.6\nverifier_threshold = 4.5\nverifier_overrules_vetoes = true\nmay_differ = ["what", "which"]\n")
         done = shown()
         self.assertEqual(done.returncode, 0, done.stderr)
         for line in ('mode = "on"', f'embedder = "{self.folder}/similar/embedder.gguf"', f'verifier = "{self.folder}/similar/verifier.gguf"',
-                     "threshold = 0.6", "verifier_threshold = 4.5", "verifier_overrules_vetoes = true"):  # fmt: skip
+                     "threshold = 0.6", "verifier_threshold = 4.5", "verifier_overrules_vetoes = true", 'may_differ = ["what", "which"]'):  # fmt: skip
             self.assertIn(f"\n{line}\n", done.stdout)
         self.write("printed.toml", done.stdout.encode())
         self.assertEqual(call("serve", "--config", self.folder / "printed.toml", "--print-config").stdout, done.stdout, "what is printed says the same")

@@ -43,6 +43,7 @@ Result<std::unique_ptr<SimilarAnswers>> SimilarAnswers::create(SimilarAnswersOpt
                           .verifier = made.verifier.get(),
                           .verifier_threshold = made.verifier_threshold,
                           .verifier_overrules_vetoes = made.verifier_overrules_vetoes,
+                          .may_differ = made.may_differ,
                           .shared = made.shared};
   if (made.storage.has_value()) {
     // Inserts what it finds into the cache.
@@ -82,6 +83,7 @@ std::optional<SimilarLookup> SimilarAnswers::embed(const Question& question) {
 }
 
 bool SimilarAnswers::is_worth_a_vector() {
+  if (!options_.only_if_faster) return true;
   if (!options_.embedder_waits && options_.verifier == nullptr) return true;
   {
     const MutexLock lock(costs_mutex_);

@@ -36,8 +36,8 @@ struct SimilarStorage {
   AnswerArchive& answers;
   Tier& tier;
   /// The cell of the evidence about these matches. `name`: hex digits that differ with the embedder,
-  /// the verifier, its threshold and whether it overrules vetoes, so that evidence about others is
-  /// never added to it.
+  /// the verifier, its threshold, whether it overrules vetoes and the words that may differ, so that
+  /// evidence about others is never added to it.
   std::function<Result<SharedCell*>(const std::string& name)> evidence;
   MemoryBudget& transfer;
   Secret secret{};
@@ -49,6 +49,8 @@ struct SimilarAnswersOptions {
   std::unique_ptr<Verifier> verifier = nullptr;  // nullptr: the most similar question is judged
   float verifier_threshold = 0.5F;               // least score of a match
   bool verifier_overrules_vetoes = false;        // it also reads questions with a veto
+  WordSet may_differ = {};                       // no other words may; empty: any
+  bool only_if_faster = true;                    // false: embed every question, whatever it takes
   float threshold = 0.85F;                       // minimum cosine of a neighbour
   SimilarityMode mode = SimilarityMode::kWatch;
   AcceptanceOptions acceptance;
@@ -75,8 +77,8 @@ struct SimilarAnswersStats {
 /// evidence: nothing is served until new evidence allows it. With a SimilarStorage, candidates and
 /// evidence are kept for later processes and shared with others.
 ///
-/// Cost     While a vector of an embedder that waits, and the verifier, take longer than an answer of
-///          the model, a hit would save nothing: then only one question of kRemeasure is embedded.
+/// Cost     With only_if_faster: while a vector of an embedder that waits, and the verifier, take longer
+///          than an answer of the model, only one question of kRemeasure is embedded.
 /// Errors   create: kInvalidArgument, as SimilarityLevel::create; those of SimilarStorage. find: none; a question without a
 ///          vector finds nothing.
 /// Threads  Any.

@@ -92,6 +92,15 @@ TEST_F(WorthAVector, NearlyNoneWhileVectorsTakeLonger) {
   EXPECT_EQ(similar->stats().not_embedded, 0U);
 }
 
+TEST_F(WorthAVector, EveryQuestionWhereAnswersCostMoney) {
+  auto slow = std::make_unique<SlowEmbedder>(clock);
+  similar = SimilarAnswers::create(
+                {.embedder = std::move(slow), .embedder_waits = true, .only_if_faster = false},
+                *cache, budget, clock)
+                .value();
+  EXPECT_EQ(asked_with_vector(128, milliseconds(15)), 128);
+}
+
 TEST_F(WorthAVector, IsFoundOutAgain) {
   EXPECT_EQ(asked_with_vector(40, milliseconds(15)), 1);
   embedder.takes = milliseconds(1);

@@ -29,6 +29,9 @@ struct Entry {
   }
 };
 
+/// Neighbours that are examined where rules without a model leave few of them.
+constexpr std::size_t kManyNearest = 64;
+
 /// Neither absent nor all zero.
 bool has_features(const Vector& vector) {
   return std::ranges::any_of(vector, [](float x) { return x != 0.0F; });
@@ -188,8 +191,10 @@ Result<std::vector<Proposal>> SimilarityLevel::propose(const ScopeId& scope,
   if (found == state_->partitions.end()) return proposals;
   const Partition& partition = found->second;
   std::set<std::uint32_t> candidates;
+  const std::size_t examined =
+      options_.may_differ.empty() ? options_.nearest : std::max(options_.nearest, kManyNearest);
   for (std::size_t layer = 0; layer < vectors.size(); ++layer) {
-    AFI_TRY(const auto nearest, partition.indices[layer].nearest(vectors[layer], options_.nearest));
+    AFI_TRY(const auto nearest, partition.indices[layer].nearest(vectors[layer], examined));
     for (const Neighbour& one : nearest) candidates.insert(partition.entry_of[layer].at(one.row));
   }
   const auto margin = [this](const Proposal& p) {
@@ -435,9 +440,8 @@ Result<std::vector<Suspect>> SimilarityLevel::suspect(const Question& question,
   std::vector<Suspect> suspects;
   if (!std::ranges::all_of(vectors, has_features)) return suspects;
   AFI_TRY(auto proposals, propose(question.scope(), vectors));
-  std::erase_if(proposals, [&](const Proposal& proposal) {
-    return forbids(vetoes(question.text(), proposal.candidate));
-  });
+  find_vetoes(question, proposals);
+  std::erase_if(proposals, [&](const Proposal& proposal) { return forbids(proposal.vetoes); });
   const MutexLock lock(mutex_);
   for (const Proposal& proposal : proposals) {
     const SimilarityKind kind{.change = word_change(question.text(), proposal.candidate),

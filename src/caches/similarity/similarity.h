@@ -56,7 +56,11 @@ struct SimilarityOptions {
   Verifier* verifier = nullptr;
   float verifier_threshold = 0.5F;
   bool verifier_overrules_vetoes = false;  // it also reads neighbours with a veto
-  std::uint64_t seed = 1;                  // of the exploration
+  /// The only words in which questions may differ that are similar, whatever the verifier says;
+  /// empty: any. With them 64 neighbours are examined, and the nearest of those that differ in no
+  /// other words are read.
+  WordSet may_differ;
+  std::uint64_t seed = 1;  // of the exploration
   SharedBudget* shared = nullptr;
   /// Brings a candidate's answer into the cache from where it is stored. Called without a lock, for
   /// a candidate whose answer is not in memory; empty: there is no such place.
@@ -202,8 +206,8 @@ class SimilarityLevel final : public AnswerObserver {
   void answer_removed(const ScopeId& scope, std::string_view question) override;
 
   [[nodiscard]] const std::vector<SimilarityLayer>& layers() const { return options_.layers; }
-  /// The verifier, its threshold and whether it overrules vetoes, which evidence depends on; empty:
-  /// there is none.
+  /// What evidence depends on, besides the layers: the verifier, its threshold and whether it
+  /// overrules vetoes, and the words that may differ; empty: neither.
   [[nodiscard]] std::string verified_by() const;
   [[nodiscard]] SimilarityStats stats() const;
   void check_invariants() const;
@@ -221,6 +225,9 @@ class SimilarityLevel final : public AnswerObserver {
                                              SimilarityLookup& found);
   /// Whether a veto keeps a neighbour from being judged.
   [[nodiscard]] bool forbids(const std::vector<Veto>& vetoes) const;
+  /// Says why each proposal cannot be judged, and drops those beyond `nearest`: of proposals with
+  /// other words than may_differ first.
+  void find_vetoes(const Question& question, std::vector<Proposal>& proposals) const;
   /// The proposal to be judged; nullopt: none.
   [[nodiscard]] std::optional<std::size_t> choose(const Question& question,
                                                   SimilarityLookup& found);

@@ -2,10 +2,12 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 // Which of the proposals is judged.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "caches/similarity/similarity.h"
+#include "foundation/crypto/sha256.h"
 
 namespace afterimage {
 
@@ -15,15 +17,38 @@ std::string_view to_string(Verification verification) {
 }
 
 std::string SimilarityLevel::verified_by() const {
-  if (options_.verifier == nullptr) return {};
-  return fmt::format("{} at {}{}", options_.verifier->name(), options_.verifier_threshold,
-                     options_.verifier_overrules_vetoes ? ", overrules vetoes" : "");
+  std::string name;
+  if (options_.verifier != nullptr) {
+    name = fmt::format("{} at {}{}", options_.verifier->name(), options_.verifier_threshold,
+                       options_.verifier_overrules_vetoes ? ", overrules vetoes" : "");
+  }
+  if (options_.may_differ.empty()) return name;
+  const std::string words = fmt::format("{}", fmt::join(options_.may_differ, " "));
+  return name + ", differs in " + to_hex(sha256(std::as_bytes(std::span(words)))).substr(0, 16);
 }
 
 bool SimilarityLevel::forbids(const std::vector<Veto>& vetoes) const {
   const bool overruled = options_.verifier != nullptr && options_.verifier_overrules_vetoes;
-  // Many models read no case at all.
-  return overruled ? std::ranges::find(vetoes, Veto::kCase) != vetoes.end() : !vetoes.empty();
+  if (!overruled) return !vetoes.empty();
+  // Many models read neither case nor accents.
+  constexpr std::array kUnread{Veto::kCase, Veto::kAccent, Veto::kWord};
+  return std::ranges::find_first_of(vetoes, kUnread) != vetoes.end();
+}
+
+void SimilarityLevel::find_vetoes(const Question& question,
+                                  std::vector<Proposal>& proposals) const {
+  const auto same_but = [&](const Proposal& proposal) {
+    return options_.may_differ.empty() ||
+           differ_only_in(options_.may_differ, question.text(), proposal.candidate);
+  };
+  const auto others = std::ranges::stable_partition(proposals, same_but);
+  const auto same = static_cast<std::size_t>(others.begin() - proposals.begin());
+  proposals.resize(std::min(proposals.size(), options_.nearest));
+  for (std::size_t i = 0; i < proposals.size(); ++i) {
+    Proposal& proposal = proposals[i];
+    if (options_.vetoes) proposal.vetoes = vetoes(question.text(), proposal.candidate);
+    if (i >= same) proposal.vetoes.push_back(Veto::kWord);
+  }
 }
 
 std::optional<std::size_t> SimilarityLevel::choose(const Question& question,
@@ -33,12 +58,11 @@ std::optional<std::size_t> SimilarityLevel::choose(const Question& question,
   const auto same_words = [&](const Proposal& proposal) {
     return content_words(proposal.candidate) == words;
   };
+  find_vetoes(question, found.proposals);
   std::ranges::stable_partition(found.proposals, same_words);
   bool any = false;
   for (std::size_t i = 0; i < found.proposals.size(); ++i) {
-    Proposal& proposal = found.proposals[i];
-    if (options_.vetoes) proposal.vetoes = vetoes(question.text(), proposal.candidate);
-    if (forbids(proposal.vetoes)) continue;
+    if (forbids(found.proposals[i].vetoes)) continue;
     if (options_.verifier == nullptr) return i;
     any = true;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,7 +58,7 @@ class TestVerifier final : public Verifier {
 
 class Verified : public ::testing::Test {
  protected:
-  void open(SimilarityMode mode, bool overrules_vetoes = false) {
+  void open(SimilarityMode mode, bool overrules_vetoes = false, const WordSet& may_differ = {}) {
     SimilarityOptions options;
     options.layers = {{.name = "text", .dimensions = kDimensions, .threshold = 0.5F}};
     options.mode = mode;
@@ -66,6 +67,7 @@ class Verified : public ::testing::Test {
     options.verifier = &verifier;
     options.verifier_threshold = 0.75F;
     options.verifier_overrules_vetoes = overrules_vetoes;
+    options.may_differ = may_differ;
     level = SimilarityLevel::create(std::move(options), *cache, budget, clock).value();
   }
   std::vector<Vector> vectors(const std::string& text) {
@@ -162,12 +164,50 @@ TEST_F(Verified, AVetoMayBeOverruled) {
   EXPECT_EQ(suspects.size(), 1U) << "what can be served can be suspected";
 }
 
-TEST_F(Verified, ItDoesNotOverruleACaseThatItMayNotRead) {
+TEST_F(Verified, ItDoesNotOverruleACaseOrAnAccentThatItMayNotRead) {
   open(SimilarityMode::kThreshold, /*overrules_vetoes=*/true);
   put("Is it hard to learn Polish?", "red");
   verifier.score_of["Is it hard to learn Polish?"] = 1.0F;
   EXPECT_TRUE(find("Is it not hard to learn Polish?").answer.has_value());
   EXPECT_FALSE(find("Is it hard to learn polish?").answer.has_value());
+  put("Wie kann ich zahlen?", "mit Karte");
+  verifier.score_of["Wie kann ich zahlen?"] = 1.0F;
+  EXPECT_FALSE(find("Wie kann ich zählen?").answer.has_value());
+}
+
+TEST_F(Verified, ItDoesNotOverruleAWordThatMayNotDiffer) {
+  open(SimilarityMode::kThreshold, /*overrules_vetoes=*/true,
+       {"where", "is", "the", "does", "lie"});
+  put("Where is the cap?", "here");
+  verifier.score_of["Where is the cap?"] = 1.0F;
+  const SimilarityLookup found = find("Where is the cup?");
+  EXPECT_EQ(found.verdict, Verdict::kMissed);
+  EXPECT_THAT(found.proposals[0].vetoes, ElementsAre(Veto::kWord));
+  EXPECT_EQ(verifier.asked, 0) << "it need not read it";
+  EXPECT_EQ(level->stats().vetoed[static_cast<std::size_t>(Veto::kWord)], 1U);
+  EXPECT_TRUE(find("Where does the cap lie?").answer.has_value());
+  const std::string asked = "Where is the cup?";
+  const auto suspects = level->suspect(Question(scope(1), asked), vectors(asked)).value();
+  EXPECT_TRUE(suspects.empty()) << "what cannot be served is not suspected";
+}
+
+TEST_F(Verified, OtherThingsInTheSamePhraseDoNotCrowdOutTheSameThing) {
+  open(SimilarityMode::kThreshold, /*overrules_vetoes=*/true,
+       {"where", "is", "the", "do", "you", "see"});
+  put("Do you see where the x0 is?", "here");
+  for (int i = 1; i < 20; ++i) put(fmt::format("Where is the x{}?", i), "there");
+  verifier.score_of["Do you see where the x0 is?"] = 1.0F;
+  const SimilarityLookup found = find("Where is the x0?");
+  EXPECT_EQ(found.answer->text, "here");
+  EXPECT_EQ(found.proposals.size(), SimilarityOptions().nearest);
+}
+
+TEST_F(Verified, WordsThatMayDifferSayWhatEvidenceIsAbout) {
+  open(SimilarityMode::kWatch, false, {"is", "the"});
+  const std::string name = level->verified_by();
+  EXPECT_TRUE(name.starts_with("test at 0.75, differs in ")) << name;
+  open(SimilarityMode::kWatch, false, {"is", "a"});
+  EXPECT_NE(level->verified_by(), name);
 }
 
 TEST_F(Verified, WithoutAVerifierNothingOverrulesAVeto) {

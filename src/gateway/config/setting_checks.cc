@@ -124,6 +124,15 @@ Result<void> check_verifier(const std::string& verifier) {
       "write a URL such as http://host:8080/v1/rerank, or the absolute path of a GGUF file");
 }
 
+Result<void> check_word(const std::string& word) {
+  const bool whole = !word.empty() && word.find_first_of(" \t\r\n") == std::string::npos;
+  if (whole && word == ascii::lowered(word) && !std::string_view(".,;:?!").contains(word.back())) {
+    return {};
+  }
+  return invalid_value(
+      fmt::format("'{}' is not one word in lower case, without punctuation after it", word));
+}
+
 Result<void> check_remote(const std::string& url) {
   AFI_TRY_VOID(parse_remote_url(url));
   return {};

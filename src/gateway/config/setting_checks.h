@@ -76,6 +76,8 @@ auto or_empty(Check check) {
 [[nodiscard]] Result<void> check_path(const std::string& path);
 [[nodiscard]] Result<void> check_embedder(const std::string& embedder);
 [[nodiscard]] Result<void> check_verifier(const std::string& verifier);
+/// One word in lower case, without punctuation at its end.
+[[nodiscard]] Result<void> check_word(const std::string& word);
 [[nodiscard]] Result<void> check_remote(const std::string& url);
 [[nodiscard]] Result<void> check_server_name(const std::string& name);
 Result<void> check_server_name(const std::string& name);

@@ -203,6 +203,8 @@ struct SimilaritySettings {
   std::string verifier_key_env;     // environment variable with the server's API key
   double verifier_threshold = 0.9;  // least score of two similar questions
   bool verifier_overrules_vetoes = false;
+  std::vector<std::string> may_differ;                 // no other words may; empty: any
+  bool only_if_faster = true;                          // than the model, as far as is known
   double error_budget = 0.01;                          // share of wrong answers among those served
   Duration deadline = std::chrono::milliseconds(150);  // of a call of either server
 

@@ -457,6 +457,13 @@ void add_similarity(std::vector<Setting<Settings>>& table) {
   add({"similarity.verifier_overrules_vetoes",
        "Let the cross-encoder judge questions with other numbers, names or negations, too."},
       similarity(&SimilaritySettings::verifier_overrules_vetoes), AnyValue());
+  add({"similarity.may_differ",
+       "The only words, in lower case, in which two similar questions may differ; []: any.",
+       R"(["what", "which"])"},
+      similarity(&SimilaritySettings::may_differ), each(check_word));
+  add({"similarity.only_if_faster",
+       "Leave most questions out while vectors and scores take longer than answers of the model."},
+      similarity(&SimilaritySettings::only_if_faster), AnyValue());
   add({"similarity.error_budget",
        "Share of wrong answers, 0 to 1, that the evidence must exclude before any is served."},
       similarity(&SimilaritySettings::error_budget), between(0.001, 0.5));

@@ -151,6 +151,10 @@ TEST(Settings, ErrorsNameFileLineAndKey) {
        "answers.verify_sample_rate: -0.01 is not between 0 and 1"},
       {"[answers]\nverify_sample_rate = nan",
        "answers.verify_sample_rate: nan is not between 0 and 1"},
+      {"[similarity]\nmay_differ = [\"What\"]",
+       "similarity.may_differ: 'What' is not one word in lower case"},
+      {"[similarity]\nmay_differ = [\"what is\"]", "similarity.may_differ: 'what is' is not one"},
+      {"[similarity]\nmay_differ = [\"what?\"]", "similarity.may_differ: 'what?' is not one"},
       {"[media]\nhosts = \"a.org\"", "media.hosts: this is a string; write a list of strings"},
       {"[media]\nhosts = [1]", "media.hosts: this is a number; write a string"},
       {"[media]\nhosts = [\"http://a.org/\"]",
@@ -444,8 +448,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("answers", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = s.similarity;
-    count("similarity", a, b, c, d, e, f, g, h, i, j, k, l, m);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = s.similarity;
+    count("similarity", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   {
     const auto& [a, b, c, d, e, f, g, h] = s.media;
@@ -594,6 +598,8 @@ const std::map<std::string_view, std::string>& other_values() {
       {"similarity.verifier_key_env", R"("RERANK_KEY")"},
       {"similarity.verifier_threshold", "-2.5"},
       {"similarity.verifier_overrules_vetoes", "true"},
+      {"similarity.may_differ", R"(["what"])"},
+      {"similarity.only_if_faster", "false"},
       {"similarity.error_budget", "0.05"},
       {"similarity.deadline", R"("1 s")"},
       {"media.hosts", R"(["a.org"])"},

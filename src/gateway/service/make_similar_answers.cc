@@ -56,6 +56,8 @@ Result<std::unique_ptr<SimilarAnswers>> make_similar_answers(const SimilaritySet
       .verifier = std::move(models.verifier),
       .verifier_threshold = static_cast<float>(settings.verifier_threshold),
       .verifier_overrules_vetoes = settings.verifier_overrules_vetoes,
+      .may_differ = {settings.may_differ.begin(), settings.may_differ.end()},
+      .only_if_faster = settings.only_if_faster,
       .threshold = static_cast<float>(settings.threshold),
       .mode = settings.mode == "on" ? SimilarityMode::kLearned : SimilarityMode::kWatch,
       .acceptance = {.error_budget = settings.error_budget},
