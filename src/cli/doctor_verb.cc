@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -94,6 +95,17 @@ Examined examine_memory(const Settings& settings, const Files& files) {
   return memory;
 }
 
+/// The folder, or the nearest one above that there is. What cannot be told counts as not there; a link that leads
+/// nowhere is there.
+std::filesystem::path nearest(const std::string& folder) {
+  std::error_code unknown;
+  std::filesystem::path path(folder);
+  while (!exists(std::filesystem::symlink_status(path, unknown)) && path.has_relative_path()) {
+    path = path.parent_path();
+  }
+  return path;
+}
+
 Examined examine_disk(const Settings& settings) {
   const std::string& folder = settings.memory.disk;
   if (folder.empty()) {
@@ -102,13 +114,11 @@ Examined examine_disk(const Settings& settings) {
             .seen = "no folder: a restart forgets everything",
             .todo = "memory.disk = \"/var/cache/afterimage\" keeps it"};
   }
-  std::filesystem::path existing(folder);
-  while (!std::filesystem::exists(existing) && existing.has_relative_path()) {
-    existing = existing.parent_path();
-  }
+  const std::filesystem::path existing = nearest(folder);
   std::error_code error;
   const auto space = std::filesystem::space(existing, error);
-  if (error || access(existing.c_str(), W_OK) != 0) {
+  const bool is_folder = std::filesystem::is_directory(existing, error);
+  if (error || !is_folder || access(existing.c_str(), W_OK) != 0) {
     return {
         .what = "disk",
         .finding = Finding::kProblem,
@@ -119,7 +129,8 @@ Examined examine_disk(const Settings& settings) {
       .what = "disk",
       .seen = fmt::format("{}: {} free, {} wanted (memory.disk_size)", folder,
                           readable(Bytes(space.available)), print_size(settings.memory.disk_size))};
-  if (space.available < settings.memory.disk_size.value() && !std::filesystem::exists(folder)) {
+  const bool is_new = !std::filesystem::exists(folder, error);
+  if (space.available < settings.memory.disk_size.value() && is_new) {
     disk.finding = Finding::kNote;
     disk.todo = "lower memory.disk_size: a disk that is full refuses entries";
   }
@@ -266,22 +277,12 @@ void examine_tiers(const DoctorJson& stats, std::vector<Examined>& out) {
   }
 }
 
-/// What a running gateway says of its clients' requests, its tiers and their prompts.
-void examine_gateway(const std::string& server, std::vector<Examined>& out) {
-  const auto stats = admin_document(server, "/admin/api/stats");
-  const auto decisions = stats.has_value()
-                             ? admin_document(server, "/admin/api/decisions?limit=500")
-                             : std::unexpected(stats.error());
-  if (!decisions.has_value()) {
-    out.push_back({.what = "requests",
-                   .finding = Finding::kNote,
-                   .seen = "no gateway told of its requests: " + decisions.error().message,
-                   .todo = "start afterimage serve, or name its admin port with --server"});
-    return;
-  }
-  const DoctorJson requests = stats->value("requests", DoctorJson::object());
+/// Throws what the JSON library throws if the documents have another form.
+void examine_documents(const DoctorJson& stats, const DoctorJson& decisions,
+                       std::vector<Examined>& out) {
+  const DoctorJson requests = stats.value("requests", DoctorJson::object());
   const LastHour hour =
-      last_hour(decisions->value("decisions", DoctorJson::array()),
+      last_hour(decisions.value("decisions", DoctorJson::array()),
                 std::chrono::floor<std::chrono::milliseconds>(SystemWallClock().now())
                     .time_since_epoch()
                     .count());
@@ -298,7 +299,32 @@ void examine_gateway(const std::string& server, std::vector<Examined>& out) {
                    .todo = todo});
   }
   if (auto prompts = examine_prompts(requests)) out.push_back(*std::move(prompts));
-  examine_tiers(*stats, out);
+  examine_tiers(stats, out);
+}
+
+Result<std::vector<Examined>> documents_of(const std::string& server) {
+  AFI_TRY(const DoctorJson stats, admin_document(server, "/admin/api/stats"));
+  AFI_TRY(const DoctorJson decisions, admin_document(server, "/admin/api/decisions?limit=500"));
+  std::vector<Examined> found;
+  try {
+    examine_documents(stats, decisions, found);
+  } catch (const DoctorJson::exception&) {
+    return fail(ErrorCode::kUnavailable, server + " answers, but not as this gateway does");
+  }
+  return found;
+}
+
+/// What a running gateway says of its clients' requests, its tiers and their prompts.
+void examine_gateway(const std::string& server, std::vector<Examined>& out) {
+  auto found = documents_of(server);
+  if (found.has_value()) {
+    std::ranges::move(*found, std::back_inserter(out));
+    return;
+  }
+  out.push_back({.what = "requests",
+                 .finding = Finding::kNote,
+                 .seen = "no gateway told of its requests: " + found.error().message,
+                 .todo = "start afterimage serve, or name its admin port with --server"});
 }
 
 std::vector<Examined> examine(const DoctorArgs& args, const Settings& settings,

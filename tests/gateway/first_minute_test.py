@@ -7,8 +7,10 @@ import contextlib
 import http.server
 import json
 import os
+import pathlib
 import socket
 import subprocess
+import tempfile
 import threading
 import unittest
 
@@ -138,6 +140,27 @@ class FirstMinute(GatewayTestCase):
         self.assertEqual((code, found["server"][0]["finding"], found["requests"][0]["finding"]), (1, "problem", "note"))
         for one in ("cpu", "memory", "disk", "io_uring", "gpu"):
             self.assertIn(one, found)
+
+    def test_doctor_takes_nobody_else_for_a_gateway(self):
+        for stats, decisions in (({"requests": 5}, {"decisions": []}), ({"requests": {"bypasses": [1]}}, {"decisions": [7]}),
+                                 ({"tiers": {"a": 1}}, {"decisions": "none"}), ({"requests": {"prefix_causes": 5}}, {"decisions": []}), ([], {})):
+            answers = {"/admin/api/stats": stats, "/admin/api/decisions?limit=500": decisions}
+            with self.subTest(stats), server(answers) as (port, _):
+                code, found = doctor("--server", f"http://127.0.0.1:{port}")
+                self.assertEqual((code, found["requests"][0]["finding"]), (0, "note"), found["requests"])
+                self.assertIn("no gateway told", found["requests"][0]["seen"])
+
+    def test_doctor_looks_where_the_disk_would_be(self):
+        with tempfile.TemporaryDirectory(prefix="afterimage-doctor-") as folder:
+            os.symlink("loop", os.path.join(folder, "loop"))
+            open(os.path.join(folder, "file"), "w").close()
+            config = os.path.join(folder, "afterimage.toml")
+            for disk, finding in ((folder, "fine"), (f"{folder}/a/b", "fine"), (f"{folder}/loop", "problem"), (f"{folder}/loop/a", "problem"),
+                                  (f"{folder}/file", "problem"), (f"{folder}/file/a", "problem")):
+                with self.subTest(disk):
+                    pathlib.Path(config).write_text(f'[memory]\ndisk = "{disk}"\ndisk_size = "64 MiB"\n')
+                    _, found = doctor("--config", config, "--server", "http://127.0.0.1:9")
+                    self.assertEqual(found["disk"][0]["finding"], finding, found["disk"])
 
     def test_a_real_llama_server_is_known(self):
         program, model = os.environ.get("AFTERIMAGE_LLAMA_SERVER", ""), os.environ.get("AFTERIMAGE_LLAMA_MODEL", "")
