@@ -68,6 +68,69 @@ Result<std::unique_ptr<Engine>> make_llama(const EngineArgs& args, const Clock& 
   return engine;
 }
 
+void add_llama_options(CLI::Option_group& group, EngineArgs& args) {
+  group.add_option("--model", args.llama.model, "llama: the model file")->type_name("GGUF");
+  group
+      .add_option("--mmproj", args.llama.mmproj,
+                  "llama: the model's encoder for images and "
+                  "audio")
+      ->type_name("GGUF");
+  group
+      .add_option("--adapter", args.adapters,
+                  "llama: a LoRA adapter; append =SCALE for a "
+                  "scale other than 1")
+      ->type_name("GGUF");
+  group
+      .add_option("--context", args.context,
+                  "llama: tokens of a prompt and its answer; at most the "
+                  "model's own")
+      ->capture_default_str()
+      ->type_name("N");
+  group
+      .add_option("--lanes", args.llama.lanes,
+                  "llama: requests computed concurrently; each takes the memory of one context")
+      ->capture_default_str()
+      ->type_name("N");
+  group
+      .add_option("--gpu-layers", args.llama.gpu_layers,
+                  "llama: layers on the GPU, if llama.cpp was built for one; -1: all")
+      ->capture_default_str()
+      ->type_name("N");
+  group.add_option("--threads", args.llama.threads, "llama: CPU threads; 0: one per core")
+      ->capture_default_str()
+      ->type_name("N");
+  group
+      .add_option("--image-min-tokens", args.llama.image_min_tokens,
+                  "llama: tokens of a picture at least, for encoders of any size")
+      ->type_name("N");
+  group
+      .add_option("--image-max-tokens", args.llama.image_max_tokens,
+                  "llama: tokens of a picture at most, or of two frames of a video")
+      ->type_name("N");
+  group
+      .add_option("--chat-template", args.llama.chat_template,
+                  "llama: a chat template by name (chatml, gemma, …) instead of the model's own")
+      ->type_name("NAME");
+  group
+      .add_option("--reasoning", args.reasoning,
+                  "llama: whether models think before they answer, for requests that do not say")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
+  group
+      .add_option("--pooling", args.llama.pooling,
+                  "llama: how embeddings are pooled, instead of the model's own way")
+      ->check(CLI::IsMember({"mean", "cls", "last"}));
+  group.add_flag("--fast", args.fast,
+                 "llama: attention windows take less memory; outputs with and without reuse\n"
+                 "then differ in the last bits");
+  group
+      .add_option("--kernels", args.llama.kernels,
+                  "llama: what computes on the CPU: our kernels for a kind of processor, or "
+                  "llama.cpp's\n"
+                  "own (library); by default the fastest of ours that the processor has")
+      ->check(CLI::IsMember({"avx512", "avx2", "library"}));
+}
+
 }  // namespace
 
 std::string EngineArgs::name() const {
@@ -104,66 +167,7 @@ void add_engine_options(CLI::App& verb, EngineArgs& args) {
                    "tiled: small, with images cut into tiles and audio into windows of two seconds")
       ->check(CLI::IsMember({"tiny", "small", "full", "full-mrope", "flat", "flat-mrope", "tiled"}))
       ->capture_default_str();
-  group->add_option("--model", args.llama.model, "llama: the model file")->type_name("GGUF");
-  group
-      ->add_option("--mmproj", args.llama.mmproj,
-                   "llama: the model's encoder for images and "
-                   "audio")
-      ->type_name("GGUF");
-  group
-      ->add_option("--adapter", args.adapters,
-                   "llama: a LoRA adapter; append =SCALE for a "
-                   "scale other than 1")
-      ->type_name("GGUF");
-  group
-      ->add_option("--context", args.context,
-                   "llama: tokens of a prompt and its answer; at most the "
-                   "model's own")
-      ->capture_default_str()
-      ->type_name("N");
-  group
-      ->add_option("--lanes", args.llama.lanes,
-                   "llama: requests computed concurrently; each takes the memory of one context")
-      ->capture_default_str()
-      ->type_name("N");
-  group
-      ->add_option("--gpu-layers", args.llama.gpu_layers,
-                   "llama: layers on the GPU, if llama.cpp was built for one; -1: all")
-      ->capture_default_str()
-      ->type_name("N");
-  group->add_option("--threads", args.llama.threads, "llama: CPU threads; 0: one per core")
-      ->capture_default_str()
-      ->type_name("N");
-  group
-      ->add_option("--image-min-tokens", args.llama.image_min_tokens,
-                   "llama: tokens of a picture at least, for encoders of any size")
-      ->type_name("N");
-  group
-      ->add_option("--image-max-tokens", args.llama.image_max_tokens,
-                   "llama: tokens of a picture at most, or of two frames of a video")
-      ->type_name("N");
-  group
-      ->add_option("--chat-template", args.llama.chat_template,
-                   "llama: a chat template by name (chatml, gemma, …) instead of the model's own")
-      ->type_name("NAME");
-  group
-      ->add_option("--reasoning", args.reasoning,
-                   "llama: whether models think before they answer, for requests that do not say")
-      ->check(CLI::IsMember({"auto", "on", "off"}))
-      ->capture_default_str();
-  group
-      ->add_option("--pooling", args.llama.pooling,
-                   "llama: how embeddings are pooled, instead of the model's own way")
-      ->check(CLI::IsMember({"mean", "cls", "last"}));
-  group->add_flag("--fast", args.fast,
-                  "llama: attention windows take less memory; outputs with and without reuse\n"
-                  "then differ in the last bits");
-  group
-      ->add_option("--kernels", args.llama.kernels,
-                   "llama: what computes on the CPU: our kernels for a kind of processor, or "
-                   "llama.cpp's\n"
-                   "own (library); by default the fastest of ours that the processor has")
-      ->check(CLI::IsMember({"avx512", "avx2", "library"}));
+  add_llama_options(*group, args);
 }
 
 Result<std::unique_ptr<Engine>> make_engine(const EngineArgs& args, const Clock& clock) {
