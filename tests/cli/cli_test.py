@@ -101,7 +101,7 @@ class ServeSettings(Folder):
         missing = shown()
         self.assertEqual(missing.returncode, 2)
         self.assertIn(str(file), missing.stderr)
-        file.write_text("[similarity]\nthreshold = 0.6\nverifier_threshold = 4.5\nverifier_overrules_vetoes = true\nmay_differ = ["what", "which"]\n")
+        file.write_text("[similarity]\nthreshold = 0.6\nverifier_threshold = 4.5\nverifier_overrules_vetoes = true\nmay_differ = ['what', 'which']\n")
         done = shown()
         self.assertEqual(done.returncode, 0, done.stderr)
         for line in ('mode = "on"', f'embedder = "{self.folder}/similar/embedder.gguf"', f'verifier = "{self.folder}/similar/verifier.gguf"',
