@@ -13,17 +13,17 @@
 namespace afterimage {
 namespace {
 
-constexpr std::string_view kStartOfImage = "\xFF\xD8";
-constexpr std::string_view kEndOfImage = "\xFF\xD9";
+constexpr std::string_view kJpegBegins = "\xFF\xD8";
+constexpr std::string_view kJpegEnds = "\xFF\xD9";
 
 /// One strip or tile with what all of them share, as a JPEG file of its own.
 std::vector<std::byte> whole_jpeg(const TiffJpeg& jpeg, std::span<const std::byte> piece) {
   auto shared = jpeg.shared;
-  if (as_text(shared).ends_with(kEndOfImage)) {
-    shared = shared.first(shared.size() - kEndOfImage.size());
+  if (as_text(shared).ends_with(kJpegEnds)) {
+    shared = shared.first(shared.size() - kJpegEnds.size());
   }
   std::vector<std::byte> file(shared.begin(), shared.end());
-  if (!file.empty()) piece = piece.subspan(kStartOfImage.size());  // `shared` has begun already
+  if (!file.empty()) piece = piece.subspan(kJpegBegins.size());  // `shared` has begun already
   file.insert(file.end(), piece.begin(), piece.end());
   return file;
 }
@@ -31,7 +31,7 @@ std::vector<std::byte> whole_jpeg(const TiffJpeg& jpeg, std::span<const std::byt
 /// A strip or tile, which may be higher than what is left of the picture.
 Result<Image> decode_piece(const MediaFile& file, const TiffJpeg& jpeg,
                            std::span<const std::byte> piece, std::uint32_t rows) {
-  if (!as_text(piece).starts_with(kStartOfImage)) {
+  if (!as_text(piece).starts_with(kJpegBegins)) {
     return corrupt(file, "a strip or tile that is no JPEG");
   }
   const std::vector<std::byte> bytes = whole_jpeg(jpeg, piece);
