@@ -37,13 +37,14 @@ bool SimilarityLevel::forbids(const std::vector<Veto>& vetoes) const {
 
 void SimilarityLevel::find_vetoes(const Question& question,
                                   std::vector<Proposal>& proposals) const {
-  const auto same_but = [&](const Proposal& proposal) {
-    return options_.may_differ.empty() ||
-           differ_only_in(options_.may_differ, question.text(), proposal.candidate);
-  };
-  const auto others = std::ranges::stable_partition(proposals, same_but);
-  const auto same = static_cast<std::size_t>(others.begin() - proposals.begin());
-  proposals.resize(std::min(proposals.size(), options_.nearest));
+  std::size_t same = proposals.size();
+  if (!options_.may_differ.empty()) {
+    const auto others = std::ranges::stable_partition(proposals, [&](const Proposal& proposal) {
+      return differ_only_in(options_.may_differ, question.text(), proposal.candidate);
+    });
+    same = static_cast<std::size_t>(others.begin() - proposals.begin());
+    proposals.resize(std::min(proposals.size(), options_.nearest));
+  }
   for (std::size_t i = 0; i < proposals.size(); ++i) {
     Proposal& proposal = proposals[i];
     if (options_.vetoes) proposal.vetoes = vetoes(question.text(), proposal.candidate);
