@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <thread>
 
@@ -277,6 +278,23 @@ TEST(Seed002, s08_EveryLayerMustPassItsThreshold) {
   // The layer closest to its threshold is reported.
   EXPECT_EQ(find(kReworded, both(kReworded, 0.92F, 0.391918F)).source, "embedding:vision");
   EXPECT_EQ(find(kReworded, both(kReworded, 1, 0)).source, "embedding:vision");
+}
+
+TEST(Similarity, EachLayersNearestIsExamined) {
+  SimilarityOptions options = text_layer(SimilarityMode::kThreshold, 0.6F);
+  options.layers.push_back({.name = "embedding:vision", .dimensions = 2, .threshold = 0.9F});
+  options.nearest = 1;
+  Fixture f(std::move(options));
+  const auto both = [](float angle_of_text, float angle_of_picture) {
+    Vector text(kDimensions, 0.0F);
+    text[0] = std::cos(angle_of_text);
+    text[1] = std::sin(angle_of_text);
+    return std::vector<Vector>{text, {std::cos(angle_of_picture), std::sin(angle_of_picture)}};
+  };
+  ASSERT_TRUE(f.level->insert(Question(scope(1), kAsked), both(0, 0.3F)).has_value());
+  ASSERT_TRUE(f.level->insert(Question(scope(1), kReworded), both(0.3F, 0)).has_value());
+  const auto found = f.level->find(Question(scope(1), "And now?"), both(0, 0)).value();
+  EXPECT_EQ(found.proposals.size(), 2U);
 }
 
 // Seed 17: a vector of other dimensions ended the run.
