@@ -38,10 +38,10 @@ class Sharing(unittest.TestCase):
         path.write_text("\n".join(json.dumps(line) for line in lines))
         return path
 
-    def begin(self, name, *more, url=None, environment=None, words=""):
+    def begin(self, name, *more, url=None, environment=None, words="", wrapper=()):
         out = self.folder / f"{name}.json"
         process = subprocess.Popen(
-            [PROGRAM, "run", "--size", "tiny", "--max-tokens", "2", "--load-always", "--workload", str(self.workload(more=words)), "--json", str(out),
+            [*wrapper, PROGRAM, "run", "--size", "tiny", "--max-tokens", "2", "--load-always", "--workload", str(self.workload(more=words)), "--json", str(out),
              *(["--remote", url, "--secret-file", self.secret] if url else []), *more],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
         return process, out
@@ -69,6 +69,26 @@ class Sharing(unittest.TestCase):
                 self.assertRegex(said, r"remote: [1-9]\d* entr(y|ies) hit")
                 self.assertEqual(second["remote"]["degraded_reason"], "")
                 self.assertEqual([a["text"] for a in first["per_request"]], [b["text"] for b in second["per_request"]])
+
+    def test_authorities_are_found_where_this_system_keeps_them(self):
+        """OpenSSL looks where the distribution that built it has them: as if it were another one's, its folder is empty here."""
+        certificate, key = str(self.folder / "redis.pem"), str(self.folder / "redis.key")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=redis", "-addext", "subjectAltName=DNS:localhost",
+                        "-out", certificate, "-keyout", key], check=True, capture_output=True)
+        empty = self.folder / "empty"
+        empty.mkdir()
+        hide = f"mount --bind {empty} /usr/lib/ssl && mount --bind {certificate} /etc/ssl/certs/ca-certificates.crt"
+        wrapper = ["unshare", "--mount", "env", "-u", "SSL_CERT_FILE", "-u", "SSL_CERT_DIR", "sh", "-c", f'{hide} && exec "$@"', "sh"]
+        if subprocess.run([*wrapper, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("needs root, a mount namespace, and Debian's folders of OpenSSL")
+        port = redis_cluster.free_port()
+        server = redis_cluster.Server(str(self.folder / "redis"), "--tls-port", str(port), "--tls-auth-clients", "no",
+                                      "--tls-cert-file", certificate, "--tls-key-file", key)  # fmt: skip
+        self.addCleanup(server.kill)
+        report, said, errors = self.run_once("elsewhere", url=f"rediss://localhost:{port}", wrapper=wrapper)
+        self.assertEqual(report["remote"]["degraded_reason"], "", said + errors)
+        again, _, _ = self.run_once("again", url=f"rediss://localhost:{port}", wrapper=wrapper)
+        self.assertEqual(self.encoded(again), 0)
 
     def test_concurrent_processes_encode_each_image_once(self):
         with redis_cluster.Servers(masters=3) as servers:

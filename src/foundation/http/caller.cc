@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "afterimage/clock.h"
+#include "foundation/crypto/system_trust.h"
 #include "foundation/http/io_threads_impl.h"
 
 namespace afterimage {

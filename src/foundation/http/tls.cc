@@ -9,16 +9,11 @@
 #include <openssl/x509.h>
 #include <openssl/x509err.h>
 
-#include <algorithm>
-#include <array>
 #include <boost/asio/ssl/error.hpp>
 #include <chrono>
 #include <ctime>
-#include <filesystem>
-#include <system_error>
 
 #include "foundation/http/tls_impl.h"
-#include "foundation/platform/environment.h"
 
 namespace afterimage {
 namespace {
@@ -47,27 +42,7 @@ WallTime time_of(const ASN1_TIME* time) {
   return WallTime(std::chrono::seconds(timegm(&parts)));
 }
 
-/// Debian, Fedora, openSUSE, older Fedora, Alpine.
-constexpr std::array kBundles{
-    "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/ssl/ca-bundle.pem", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"};
-
-bool exists(const char* path) {
-  std::error_code unknown;
-  return std::filesystem::exists(path, unknown);
-}
-
 }  // namespace
-
-std::string system_trust_elsewhere() {
-  const bool is_told = environment(X509_get_default_cert_file_env()).has_value() ||
-                       environment(X509_get_default_cert_dir_env()).has_value();
-  if (is_told || exists(X509_get_default_cert_file()) || exists(X509_get_default_cert_dir())) {
-    return {};
-  }
-  const auto* const found = std::ranges::find_if(kBundles, exists);
-  return found == kBundles.end() ? std::string() : *found;
-}
 
 TlsIdentity::TlsIdentity(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 TlsIdentity::~TlsIdentity() = default;

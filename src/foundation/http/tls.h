@@ -36,10 +36,6 @@ class TlsIdentity {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The system's file of authorities, if it is not where OpenSSL looks; else empty. A program that is linked with OpenSSL's archive looks
-/// where the distribution that built it has them, and others have them elsewhere.
-[[nodiscard]] std::string system_trust_elsewhere();
-
 /// The authorities whose certificates a client accepts, instead of the system's.
 ///
 /// Errors   load: kInvalidArgument: a file that cannot be read, or holds no PEM certificate.

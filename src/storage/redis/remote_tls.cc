@@ -17,6 +17,8 @@
 #include <cstring>
 #include <utility>
 
+#include "foundation/crypto/system_trust.h"
+
 namespace afterimage {
 namespace {
 
@@ -147,6 +149,8 @@ Result<std::shared_ptr<const RemoteTls>> RemoteTls::load(const RemoteTlsOptions&
                                 SSL_MODE_RELEASE_BUFFERS);
   if (options.ca_file.empty()) {
     SSL_CTX_set_default_verify_paths(context);
+    const std::string elsewhere = system_trust_elsewhere();
+    if (!elsewhere.empty()) SSL_CTX_load_verify_file(context, elsewhere.c_str());
   } else if (SSL_CTX_load_verify_file(context, options.ca_file.c_str()) != 1) {
     return unusable(options.ca_file, "this is not a PEM file with certificates of authorities");
   }
