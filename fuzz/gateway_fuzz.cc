@@ -58,7 +58,7 @@ HttpReply explained(unsigned status, std::string_view why) {
 struct World {
   World() {
     model = HttpServer::listen(
-                {.explain = explained},
+                {.error_reply = explained},
                 [](const HttpRequest& request, const Responder& responder) {
                   check_passed_on(request);
                   responder.reply({.headers = {{"Content-Type", "application/json"}},

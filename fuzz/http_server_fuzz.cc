@@ -46,7 +46,8 @@ HttpServer& server() {
   static IoThreads threads{1};
   static const auto kServer =
       HttpServer::listen(
-          {.limits = {.body = kMostBody, .bodies = 64_KiB, .headers = 2_KiB}, .explain = refusal},
+          {.limits = {.body = kMostBody, .bodies = 64_KiB, .headers = 2_KiB},
+           .error_reply = refusal},
           [](const HttpRequest& request, const Responder& responder) {
             check_request(request);
             responder.reply({.body = "read"});

@@ -37,7 +37,7 @@ Tally run_readers(const FireRun& run) {
       responder.reply({.body = std::string(request.target == "/small" ? 10 : kSize, 'x')});
     };
     const auto server =
-        HttpServer::listen({.limits = {.unread = kLimit}, .explain = nullptr}, handler, threads)
+        HttpServer::listen({.limits = {.unread = kLimit}, .error_reply = nullptr}, handler, threads)
             .value();
     const std::string where =
         fmt::format(": round {} of --only readers --seed {}", round, run.seed);

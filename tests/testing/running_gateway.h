@@ -30,7 +30,7 @@ class Model {
   using Answer = std::function<void(const HttpRequest&, const Responder&)>;
   Model()
       : server_(HttpServer::listen(
-                    {.explain = nullptr},
+                    {.error_reply = nullptr},
                     [this](const HttpRequest& request, const Responder& responder) {
                       Answer answer;
                       const bool lists = request.target == "/v1/models" &&
@@ -207,8 +207,11 @@ struct Running {
                           clock, wall)
         .value();
   }
+  Said post(const std::string& path, const std::string& body, const std::string& headers = "") {
+    return ask(service->port(), "POST", path, body, headers);
+  }
   Said chat(const std::string& body, const std::string& headers = "") {
-    return ask(service->port(), "POST", "/v1/chat/completions", body, headers);
+    return post("/v1/chat/completions", body, headers);
   }
   json admin(const std::string& method, const std::string& path, const std::string& body = "") {
     const Said said =

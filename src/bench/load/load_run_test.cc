@@ -38,8 +38,8 @@ class LoadServer {
  public:
   explicit LoadServer(HttpHandler handler) : threads_(2) {
     server_ = HttpServer::listen(
-                  {.explain = [](unsigned status,
-                                 std::string_view) { return HttpReply{.status = status}; }},
+                  {.error_reply = [](unsigned status,
+                                     std::string_view) { return HttpReply{.status = status}; }},
                   std::move(handler), threads_)
                   .value();
   }

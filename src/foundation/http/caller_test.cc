@@ -100,7 +100,7 @@ HttpCall to(const std::string& url, std::string body = "") {
 struct Echo {
   Echo()
       : server(HttpServer::listen(
-                   {.explain = nullptr},
+                   {.error_reply = nullptr},
                    [this](const HttpRequest& request, const Responder& responder) {
                      peers.insert(request.peer);
                      responder.reply({.headers = {{"X", request.target}}, .body = request.body});
@@ -136,7 +136,7 @@ TEST(HttpCaller, ReplacesAReusedConnectionThatWasClosed) {
   EXPECT_EQ(calling.call(to(echo->url("/")))->status(), 200U);
   echo->server.reset();
   echo->server = HttpServer::listen(
-                     {.port = port, .explain = nullptr},
+                     {.port = port, .error_reply = nullptr},
                      [](const auto& /*request*/, const Responder& responder) {
                        responder.reply({.status = 204});
                      },
@@ -240,7 +240,7 @@ TEST(HttpCaller, DoesNotRetryOnASlowReusedConnection) {
   std::vector<Responder> unanswered;
   std::atomic<int> requests = 0;
   const auto server = HttpServer::listen(
-                          {.explain = nullptr},
+                          {.error_reply = nullptr},
                           [&](const HttpRequest& request, const Responder& given) {
                             ++requests;
                             if (request.target == "/slow") {
@@ -267,7 +267,7 @@ TEST(HttpCaller, DeadlineHoldsWhileBytesKeepArriving) {
   const auto dribble = std::make_shared<Dribble>();
   IoThreads threads(1);
   const auto server = HttpServer::listen(
-                          {.explain = nullptr},
+                          {.error_reply = nullptr},
                           [&](const auto& /*request*/, const Responder& responder) {
                             responder.reply({.body = dribble});
                           },

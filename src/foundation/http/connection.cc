@@ -65,7 +65,7 @@ void Connection::shut() {
 }
 
 void Connection::take(HttpReply reply, bool lost) {
-  if (lost) reply = server_->options.explain(500, "the request was dropped");
+  if (lost) reply = server_->options.error_reply(500, "the request was dropped");
   reply_ = std::move(reply);
   wake();
 }

@@ -165,8 +165,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool too_late_ = false;
   net::beast::flat_buffer buffer_;
   std::optional<net::beast::http::request_parser<net::beast::http::string_body>> parser_;
-  HttpHeaders headers_;       // of the current request
-  HttpHeaders more_headers_;  // of its response
+  HttpHeaders headers_;        // of the current request
+  HttpHeaders added_headers_;  // of its response
   std::string peer_;
   std::shared_ptr<Exchange> exchange_;  // of the current request
   std::optional<HttpReply> reply_;

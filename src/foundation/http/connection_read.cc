@@ -67,7 +67,7 @@ Awaitable<bool> Connection::serve_one() {
   parser_->header_limit(static_cast<std::uint32_t>(limits->headers.value()));
   parser_->body_limit(limits->body.value());
   BodyShare share(server_->bodies);
-  more_headers_ = {};
+  added_headers_ = {};
   std::optional<HttpRefusal> wrong = co_await read_head(*limits);
   if (!wrong.has_value() && !gone_) wrong = check_head();
   keep_headers();
@@ -198,7 +198,7 @@ void Connection::keep_headers() {
     headers_.add(std::string(std::string_view(field.name_string())),
                  std::string(std::string_view(field.value())));
   }
-  if (server_->options.more_headers) more_headers_ = server_->options.more_headers(headers_);
+  if (server_->options.added_headers) added_headers_ = server_->options.added_headers(headers_);
 }
 
 Awaitable<std::optional<HttpRefusal>> Connection::read_body(const HttpLimits& limits,
@@ -277,7 +277,7 @@ HttpRefusal Connection::refusal_of(Failure error) {
 }
 
 Awaitable<void> Connection::refuse(HttpRefusal refusal, const HttpLimits& limits) {
-  const HttpReply reply = server_->options.explain(refusal.status, refusal.why);
+  const HttpReply reply = server_->options.error_reply(refusal.status, refusal.why);
   co_await write(reply, {.keep = false, .head = false, .chunk = false}, limits);
   Failure error;
   // Under TLS, what the client still sends is discarded below it: nobody asks what it says.

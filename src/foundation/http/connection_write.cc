@@ -36,7 +36,7 @@ Awaitable<bool> Connection::write(const HttpReply& reply, Manner manner, const H
   head.reserve(kUsualHead);
   fmt::format_to(std::back_inserter(head), "HTTP/1.1 {} {}\r\n", reply.status,
                  reason_of(reply.status));
-  for (const HttpHeaders* headers : {&reply.headers, &std::as_const(more_headers_)}) {
+  for (const HttpHeaders* headers : {&reply.headers, &std::as_const(added_headers_)}) {
     for (const auto& [name, value] : *headers) {
       head.append(name).append(": ").append(value).append("\r\n");
     }

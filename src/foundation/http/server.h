@@ -71,7 +71,7 @@ class Responder {
 using HttpHandler = std::function<void(HttpRequest request, Responder responder)>;
 
 /// An HTTP/1.1 server. It answers malformed, oversized and slow requests itself, with a body made
-/// by `explain`; they never reach the handler. A failing connection does not affect the others.
+/// by `error_reply`; they never reach the handler. A failing connection does not affect the others.
 /// With TLS, a handshake may take HttpLimits::header_timeout, and plain HTTP gets a 400 that says so.
 ///
 /// Errors   listen(): kUnavailable: the address is in use or invalid.
@@ -84,10 +84,10 @@ class HttpServer {
     std::uint16_t port = 0;             // 0: any free port
     HttpLimits limits;
     /// Makes the body of responses that the server itself sends.
-    std::function<HttpReply(unsigned status, std::string_view why)> explain;
+    std::function<HttpReply(unsigned status, std::string_view why)> error_reply;
     /// More headers of the response to a request with these; of the server's own responses as well, if
     /// the headers could be read. nullptr: none.
-    std::function<HttpHeaders(const HttpHeaders& asked)> more_headers = nullptr;
+    std::function<HttpHeaders(const HttpHeaders& asked)> added_headers = nullptr;
     /// https only; nullptr: http only.
     std::shared_ptr<const TlsIdentity> tls = nullptr;
     /// The process has no file descriptor left for a client, which gets a 503. Called on one of the

@@ -39,7 +39,8 @@ HttpReply plain(unsigned status, std::string_view why) {
 struct Served {
   explicit Served(HttpHandler handler, HttpLimits limits = {}, unsigned count = 2)
       : threads(count),
-        server(HttpServer::listen({.limits = limits, .explain = plain}, std::move(handler), threads)
+        server(HttpServer::listen({.limits = limits, .error_reply = plain}, std::move(handler),
+                                  threads)
                    .value()) {}
   [[nodiscard]] std::uint16_t port() const { return server->port(); }
 
@@ -95,8 +96,8 @@ TEST(HttpServer, EveryResponseMayHaveMoreHeaders) {
     return HttpHeaders{{"X-More", "to " + std::string(asked.find("x-who").value_or("?"))}};
   };
   const auto server =
-      HttpServer::listen({.limits = {.body = 3_B}, .explain = plain, .more_headers = more}, echo,
-                         threads)
+      HttpServer::listen({.limits = {.body = 3_B}, .error_reply = plain, .added_headers = more},
+                         echo, threads)
           .value();
   RawClient client(server->port());
   client.send("POST / HTTP/1.1\r\nHost: h\r\nX-Who: me\r\nContent-Length: 0\r\n\r\n");
@@ -646,7 +647,8 @@ TEST(HttpServer, WithoutFileDescriptorsClientsAreToldAndSoIsTheOperator) {
   std::atomic<int> told = 0;
   IoThreads threads(1);
   const auto server =
-      HttpServer::listen({.explain = plain, .on_no_descriptors = [&] { ++told; }}, echo, threads)
+      HttpServer::listen({.error_reply = plain, .on_no_descriptors = [&] { ++told; }}, echo,
+                         threads)
           .value();
   sockaddr_in where{};
   where.sin_family = AF_INET;
@@ -705,12 +707,12 @@ TEST(HttpServer, CanBeDestroyedWithUnansweredRequests) {
 TEST(HttpServer, AnAddressThatIsTakenIsAnError) {
   Served served(echo);
   const auto second =
-      HttpServer::listen({.port = served.port(), .explain = plain}, echo, served.threads);
+      HttpServer::listen({.port = served.port(), .error_reply = plain}, echo, served.threads);
   ASSERT_FALSE(second.has_value());
   EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
   EXPECT_THAT(second.error().message, HasSubstr(std::to_string(served.port())));
   const auto none =
-      HttpServer::listen({.address = "nowhere", .explain = plain}, echo, served.threads);
+      HttpServer::listen({.address = "nowhere", .error_reply = plain}, echo, served.threads);
   EXPECT_EQ(none.error().code, ErrorCode::kInvalidArgument);
 }
 

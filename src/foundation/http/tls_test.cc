@@ -91,7 +91,7 @@ HttpReply plainly(unsigned status, std::string_view why) {
 struct SecureServer {
   explicit SecureServer(const std::string& name, HttpLimits limits = {}, HttpHandler handler = {})
       : threads(1),
-        server(HttpServer::listen({.limits = limits, .explain = plainly, .tls = identity(name)},
+        server(HttpServer::listen({.limits = limits, .error_reply = plainly, .tls = identity(name)},
                                   handler ? std::move(handler) : echo, threads)
                    .value()) {}
   static void echo(const HttpRequest& request, const Responder& responder) {

@@ -415,8 +415,8 @@ TEST(CacheHeaders, ReportTheOutcome) {
             "X-Cache: HIT\nX-Cache-Source: text:exact\n");
   EXPECT_EQ(report_of({.outcome = CacheOutcome::kMiss, .stored = true, .ttl = 60s}),
             "Cache-Status: afterimage; fwd=miss; stored; ttl=60\nX-Cache: MISS\n");
-  EXPECT_EQ(report_of({.outcome = CacheOutcome::kMiss, .detail = "uri-miss"}),
-            "Cache-Status: afterimage; fwd=miss; detail=uri-miss\nX-Cache: MISS\n");
+  EXPECT_EQ(report_of({.outcome = CacheOutcome::kMiss, .detail = "no-match"}),
+            "Cache-Status: afterimage; fwd=miss; detail=no-match\nX-Cache: MISS\n");
   EXPECT_EQ(report_of({.outcome = CacheOutcome::kBypass, .detail = "off"}),
             "Cache-Status: afterimage; fwd=bypass; detail=off\nX-Cache: BYPASS\n");
   EXPECT_EQ(report_of({.outcome = CacheOutcome::kRefresh, .stored = true}),

@@ -79,7 +79,7 @@ std::expected<FleetClaim, FleetRefusal> Fleet::claim(const FleetAsk& ask) {
   return claim;
 }
 
-Route Fleet::explain(const FleetAsk& ask) const {
+Route Fleet::expected_route(const FleetAsk& ask) const {
   const MutexLock lock(mutex_);
   Choice choice = weigh(ask, clock_.now());
   pick(choice);

@@ -148,7 +148,7 @@ class Fleet {
   /// Chooses a replica and takes one of its places.
   [[nodiscard]] std::expected<FleetClaim, FleetRefusal> claim(const FleetAsk& ask);
   /// The same choice, without taking it.
-  [[nodiscard]] Route explain(const FleetAsk& ask) const;
+  [[nodiscard]] Route expected_route(const FleetAsk& ask) const;
   /// The first byte of a good response. `streamed`: the rest is yet to be generated.
   void began(FleetClaim& claim, bool streamed);
   /// Gives the place back. True: the server computed what its own events say it holds.

@@ -528,7 +528,7 @@ ModelIdentity FleetBackend::identity(const std::string& model) const {
 bool FleetBackend::may_take_salts() const { return core_->fleet().may_take_salts(); }
 
 std::shared_ptr<const Route> FleetBackend::route(const BackendRequest& request) const {
-  return std::make_shared<const Route>(core_->fleet().explain(fleet_ask(request)));
+  return std::make_shared<const Route>(core_->fleet().expected_route(fleet_ask(request)));
 }
 
 BackendCall FleetBackend::ask(BackendRequest request, std::shared_ptr<BackendListener> listener) {

@@ -276,7 +276,7 @@ TEST(Fleet, WhatAnEngineReportsOfItsCacheShortensTheRecord) {
 TEST(Fleet, ExplainTakesNoPlace) {
   World world(replicas(kThree));
   const Route first = world.serve({"system", "one"});
-  const Route said = world.fleet.explain({.model = "m", .chain = prompt({"system", "one"})});
+  const Route said = world.fleet.expected_route({.model = "m", .chain = prompt({"system", "one"})});
   EXPECT_EQ(said.replica, first.replica);
   EXPECT_EQ(said.candidates.size(), 3U);
   for (const ReplicaStats& one : world.fleet.stats()) EXPECT_EQ(one.in_flight, 0U);

@@ -21,7 +21,7 @@
 #include "gateway/openai/request.h"
 #include "gateway/prompts/content_chain.h"
 #include "gateway/proxy/route.h"
-#include "gateway/proxy/spaces.h"
+#include "gateway/proxy/tenant_spaces.h"
 
 namespace afterimage {
 

@@ -33,7 +33,7 @@
 #include "gateway/proxy/media_fetch.h"
 #include "gateway/proxy/seen_requests.h"
 #include "gateway/proxy/shared_responses.h"
-#include "gateway/proxy/spaces.h"
+#include "gateway/proxy/tenant_spaces.h"
 #include "gateway/responses/response_store.h"
 
 namespace afterimage {
@@ -123,7 +123,7 @@ class Gateway {
   [[nodiscard]] SharedRecords& records() { return records_; }
   /// Of the requests that bypass the cache.
   [[nodiscard]] SeenRequests& seen_requests() { return seen_requests_; }
-  [[nodiscard]] Spaces& spaces() { return spaces_; }
+  [[nodiscard]] TenantSpaces& spaces() { return spaces_; }
   [[nodiscard]] FileStore& files() { return files_; }
   [[nodiscard]] MediaFetcher& media() { return media_; }
   /// The files that this tenant uploaded, for one request: kLimitExceeded once those that were found
@@ -171,7 +171,7 @@ class Gateway {
   SharedResponses responses_;
   SharedRecords records_;
   SeenRequests seen_requests_;
-  Spaces spaces_;
+  TenantSpaces spaces_;
   MediaFetcher media_;
   FileStore files_;
   ResponseStore stored_responses_;

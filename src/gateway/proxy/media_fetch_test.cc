@@ -23,7 +23,7 @@ class MediaServer {
  public:
   MediaServer()
       : server_(HttpServer::listen(
-                    {.explain = nullptr},
+                    {.error_reply = nullptr},
                     [this](const HttpRequest& request, const Responder& responder) {
                       answer(request, responder);
                     },

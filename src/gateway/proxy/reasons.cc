@@ -34,7 +34,7 @@ constexpr auto kReasons = table_of<Reason>({
     {Reason::kServed, "served", "the same was answered before"},
     {Reason::kJoined, "joined", "another request was asking the same"},
     {Reason::kAnsweredElsewhere, "answered-elsewhere", "another gateway was asking the same"},
-    {Reason::kMissed, "uri-miss", "no stored answer may be served to this"},
+    {Reason::kMissed, "no-match", "no stored answer may be served to this"},
     {Reason::kAllDrawsHad, "all-draws-had",
      "answers vary, and this requester has had each that is stored: the model is asked for "
      "another"},

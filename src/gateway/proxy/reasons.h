@@ -57,7 +57,7 @@ enum class Reason : unsigned char {
   kInternal,
   kCount,
 };
-/// "served", "uri-miss", …; kNone: "".
+/// "served", "no-match", …; kNone: "".
 std::string_view to_string(Reason reason);
 /// A sentence for a person, unless the request's own circumstances make a better one.
 std::string_view explain(Reason reason);

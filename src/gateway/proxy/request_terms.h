@@ -21,7 +21,7 @@
 #include "gateway/prompts/content_chain.h"
 #include "gateway/proxy/backend.h"
 #include "gateway/proxy/reasons.h"
-#include "gateway/proxy/spaces.h"
+#include "gateway/proxy/tenant_spaces.h"
 
 namespace afterimage {
 

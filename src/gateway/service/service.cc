@@ -219,8 +219,8 @@ Result<void> Service::State::listen() {
   AFI_TRY(server, HttpServer::listen({.address = settings.listen.address,
                                       .port = settings.listen.port,
                                       .limits = settings.limits.http,
-                                      .explain = explain_refusal,
-                                      .more_headers = cors,
+                                      .error_reply = explain_refusal,
+                                      .added_headers = cors,
                                       .tls = tls,
                                       .on_no_descriptors = no_descriptors},
                                      public_handler, *threads));
@@ -230,7 +230,7 @@ Result<void> Service::State::listen() {
   AFI_TRY(admin_server, HttpServer::listen({.address = settings.admin.address,
                                             .port = settings.admin.port,
                                             .limits = admin_limits(),
-                                            .explain = explain_refusal,
+                                            .error_reply = explain_refusal,
                                             .tls = admin_tls,
                                             .on_no_descriptors = no_descriptors},
                                            admin_handler, *threads));

@@ -172,7 +172,7 @@ class SharingGateway {
                 .value()) {
     EXPECT_TRUE(archive_->refresh().has_value());
     server_ = HttpServer::listen(
-                  {.explain = nullptr},
+                  {.error_reply = nullptr},
                   [this](HttpRequest request, Responder responder) {
                     gateway_->handle(std::move(request), std::move(responder));
                   },

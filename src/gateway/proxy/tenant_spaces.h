@@ -24,9 +24,9 @@ struct TenantSpace {
 
 /// A cache of tenants' namespaces, and of their salts: making one takes several hashes.
 /// Threads  Any.
-class Spaces {
+class TenantSpaces {
  public:
-  explicit Spaces(const Secret& root) : root_(root) {}
+  explicit TenantSpaces(const Secret& root) : root_(root) {}
   /// `tenant_name` as for Namespace::of(). kInvalidArgument: the model is not named.
   [[nodiscard]] Result<std::shared_ptr<const TenantSpace>> of(const ModelIdentity& model,
                                                               const TenantId& tenant,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include "gateway/proxy/spaces.h"
+#include "gateway/proxy/tenant_spaces.h"
 
 #include "afterimage/question.h"
 #include "gateway/proxy/cache_salt.h"
@@ -13,9 +13,9 @@ constexpr std::size_t kKept = 4096;
 }  // namespace
 
 /// The rest of a model's identity does not change while the process runs.
-Result<std::shared_ptr<const TenantSpace>> Spaces::of(const ModelIdentity& model,
-                                                      const TenantId& tenant,
-                                                      const std::string& tenant_name) {
+Result<std::shared_ptr<const TenantSpace>> TenantSpaces::of(const ModelIdentity& model,
+                                                            const TenantId& tenant,
+                                                            const std::string& tenant_name) {
   Key key{model.model, tenant.text(), tenant_name};
   {
     const MutexLock lock(mutex_);
@@ -33,7 +33,7 @@ Result<std::shared_ptr<const TenantSpace>> Spaces::of(const ModelIdentity& model
   return space;
 }
 
-std::string Spaces::cache_salt(const TenantId& tenant) {
+std::string TenantSpaces::cache_salt(const TenantId& tenant) {
   {
     const MutexLock lock(mutex_);
     if (const auto it = salts_.find(tenant.text()); it != salts_.end()) return it->second;
