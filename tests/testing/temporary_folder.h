@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 namespace afterimage::testing {
@@ -29,6 +30,12 @@ class TemporaryFolder {
   [[nodiscard]] const std::string& path() const { return path_; }
   /// The path of `name` inside.
   [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
+  /// Writes `content` to a file that only its owner may read; its path.
+  std::string private_file(const std::string& name, const std::string& content) const {
+    std::ofstream(file(name)) << content;
+    std::filesystem::permissions(file(name), std::filesystem::perms(0600));
+    return file(name);
+  }
 
  private:
   std::string path_;

@@ -9,16 +9,12 @@
 #include <vector>
 
 #include "engines/reference/kernel.h"
+#include "testing/tiny_engine.h"
 
 namespace afterimage {
 namespace {
 
-ReferenceOptions tiny_with(const std::function<void(ReferenceOptions&)>& change) {
-  ReferenceOptions options = ReferenceOptions::tiny();
-  change(options);
-  EXPECT_TRUE(check_options(options).has_value());
-  return options;
-}
+using testing::tiny_with;
 
 // Everything that becomes part of a key.
 struct Facts {
@@ -75,7 +71,9 @@ TEST(Identity, EveryOptionThatChangesTheResultIsInIdentityOrRecipe) {
   std::vector<Facts> all{facts_of(ReferenceOptions::tiny())};
   for (const auto& c : kCases) {
     if (std::string(c.name) == "rounding" && !supported_kernels().front()->fused) continue;
-    const Facts mine = facts_of(tiny_with(c.change));
+    const ReferenceOptions changed = tiny_with(c.change);
+    EXPECT_TRUE(check_options(changed).has_value()) << c.name;
+    const Facts mine = facts_of(changed);
     for (const Facts& other : all) EXPECT_FALSE(mine == other) << c.name;
     all.push_back(mine);
   }

@@ -13,6 +13,7 @@
 #include "engines/reference/tokenizer.h"
 #include "testing/media_files.h"
 #include "testing/seeds.h"
+#include "testing/tiny_engine.h"
 
 namespace afterimage {
 namespace {
@@ -23,17 +24,12 @@ using testing::make_picture;
 using testing::make_png;
 using testing::make_wav;
 using testing::media_item;
+using testing::tiny_with;
 
 std::unique_ptr<ReferenceEngine> engine_of(ReferenceOptions options = ReferenceOptions::tiny()) {
   auto engine = ReferenceEngine::create(std::move(options));
   EXPECT_TRUE(engine.has_value()) << to_string(engine.error());
   return std::move(engine).value();
-}
-
-ReferenceOptions tiny_with(const std::function<void(ReferenceOptions&)>& change) {
-  ReferenceOptions options = ReferenceOptions::tiny();
-  change(options);
-  return options;
 }
 
 MediaItem picture(std::uint32_t seed, std::uint32_t width = 40, std::uint32_t height = 24) {

@@ -121,7 +121,7 @@ int cached_tokens(Running& running, const std::string& key, const std::string& b
                   const std::string& path = kSaltedChat) {
   const std::string headers = (key.empty() ? "" : "Authorization: Bearer " + key + "\r\n") +
                               "Cache-Control: no-store, no-cache\r\n";
-  const Said said = ask(running.service->port(), "POST", path, body, headers);
+  const Said said = running.post(path, body, headers);
   EXPECT_EQ(said.status, 200U) << said.body;
   const json usage = json::parse(said.body)["usage"];
   if (usage.contains("cache_read_input_tokens")) return usage["cache_read_input_tokens"];
@@ -195,11 +195,9 @@ TEST(CacheSalt, WithoutKeysThereIsOneTenantAndNoSalt) {
   cached_tokens(running, "");
   EXPECT_EQ(model.salts().back(), "-");
   EXPECT_EQ(model.bodies().back(), kSaltedBody);
-  ask(running.service->port(), "POST", kSaltedChat, kSaltedBody,
-      "X-Afterimage-Namespace: mine\r\n");
+  running.post(kSaltedChat, kSaltedBody, "X-Afterimage-Namespace: mine\r\n");
   EXPECT_NE(model.salts().back(), "-") << "a namespace shares nothing with others";
-  ask(running.service->port(), "POST", kSaltedChat,
-      with_member(kSaltedBody, R"("cache_salt":"mine","seed":1)"));
+  running.post(kSaltedChat, with_member(kSaltedBody, R"("cache_salt":"mine","seed":1)"));
   EXPECT_NE(model.salts().back(), "mine");
 }
 

@@ -120,8 +120,7 @@ TEST(CachedTokens, AreSaidByEveryApiWholeAndStreamedFromTheServerAndFromTheCache
           const bool is_hit = streams != first_streams;
           SCOPED_TRACE(fmt::format("{}, {}, {}, {}", server.name, api.path,
                                    streams ? "streamed" : "whole", is_hit ? "hit" : "miss"));
-          const Said said = ask(running.service->port(), "POST", api.path,
-                                api.body + (streams ? api.stream : "") + "}");
+          const Said said = running.post(api.path, api.body + (streams ? api.stream : "") + "}");
           EXPECT_EQ(said.header("X-Cache"), is_hit ? "HIT" : "MISS") << said.body;
           const bool in_timings = server.members.contains("cache_n");
           const bool is_chat = api.path == std::string("/v1/chat/completions");

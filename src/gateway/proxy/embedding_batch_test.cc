@@ -227,8 +227,8 @@ TEST(EmbeddingBatch, AWrongAnswerIsErasedWithItsInputs) {
   running.embed({"a", "b"});
   const Said said = running.embed({"a", "b"});
   EXPECT_EQ(said.header("X-Cache"), "HIT");
-  const Said reported = ask(running.service->port(), "POST", "/afterimage/wrong",
-                            R"({"request_id":")" + said.header("X-Request-Id") + "\"}");
+  const Said reported =
+      running.post("/afterimage/wrong", R"({"request_id":")" + said.header("X-Request-Id") + "\"}");
   EXPECT_EQ(reported.status, 200U) << reported.body;
   EXPECT_EQ(running.embed("a").header("X-Cache"), "MISS");
   EXPECT_EQ(running.embed("b").header("X-Cache"), "MISS");

@@ -47,14 +47,8 @@ struct Upload {
 };
 
 Said transcribe(Running& running, const Upload& upload, const std::string& headers = "") {
-  return ask(running.service->port(), "POST", kTranscriptions, upload.body(),
-             upload.type() + headers);
+  return running.post(kTranscriptions, upload.body(), upload.type() + headers);
 }
-Said post(Running& running, const std::string& path, const std::string& body,
-          const std::string& headers = "") {
-  return ask(running.service->port(), "POST", path, body, headers);
-}
-
 /// The model's server replies with this.
 void replies(Running& running, const std::string& type, const std::string& body,
              unsigned status = 200) {
@@ -84,7 +78,7 @@ TEST(Endpoints, TheSameSoundInTwoUploadsIsOneCall) {
   Upload louder = one;
   louder.sound += "!";
   EXPECT_EQ(transcribe(running, louder).header("X-Cache"), "MISS");
-  EXPECT_EQ(post(running, "/v1/audio/translations", one.body(), one.type()).header("X-Cache"),
+  EXPECT_EQ(running.post("/v1/audio/translations", one.body(), one.type()).header("X-Cache"),
             "MISS");
 }
 
@@ -217,13 +211,13 @@ TEST(Endpoints, RerankIsKeptAtEachOfItsPaths) {
   replies(running, "application/json", tei);
   const std::string body = R"({"query":"q","texts":["a","b"]})";
   for (const char* path : {"/rerank", "/v1/rerank", "/v2/rerank", "/score", "/v1/score"}) {
-    EXPECT_EQ(post(running, path, body).header("X-Cache"), "MISS") << path;
+    EXPECT_EQ(running.post(path, body).header("X-Cache"), "MISS") << path;
     EXPECT_EQ(running.model.last().target, path);
-    const Said hit = post(running, path, body);
+    const Said hit = running.post(path, body);
     EXPECT_EQ(hit.header("X-Cache"), "HIT") << path;
     EXPECT_EQ(hit.body, tei);
   }
-  EXPECT_EQ(post(running, "/rerank/", body).status, 404U) << "paths of the server stay closed";
+  EXPECT_EQ(running.post("/rerank/", body).status, 404U) << "paths of the server stay closed";
 }
 
 TEST(Endpoints, ImagesAndSpeechNeedASeedOrReplay) {
@@ -231,7 +225,7 @@ TEST(Endpoints, ImagesAndSpeechNeedASeedOrReplay) {
   const std::string mp3("ID3\x01\x02\0sound", 11);
   const auto cache = [&](const std::string& path, const std::string& body,
                          const std::string& headers = "") {
-    return post(running, path, body, headers);
+    return running.post(path, body, headers);
   };
   replies(running, "audio/mpeg", mp3);
   const std::string speech = R"({"model":"t","input":"Hello","voice":"a"})";
@@ -259,7 +253,7 @@ TEST(Endpoints, ContentByAddressBypasses) {
   Running running;
   replies(running, "application/json", R"({"results":[]})");
   const Said said =
-      post(running, "/v1/rerank", R"({"query":"q","documents":[{"image":"https://x.org/a.png"}]})");
+      running.post("/v1/rerank", R"({"query":"q","documents":[{"image":"https://x.org/a.png"}]})");
   EXPECT_EQ(said.header("X-Cache"), "BYPASS");
   EXPECT_THAT(said.header("Cache-Status"), HasSubstr("media-by-address"));
 }
@@ -280,7 +274,7 @@ TEST(Endpoints, ExplainSaysTheSameOfARequestThatIsNotSent) {
   EXPECT_EQ(explained(asked)["outcome"], "hit");
   EXPECT_EQ(running.model.asked(), 1);
   json rerank{{"operation", "rerank"}, {"path", "/v2/rerank"}, {"body", {{"query", "q"}}}};
-  post(running, "/v2/rerank", R"({"query":"q"})");
+  running.post("/v2/rerank", R"({"query":"q"})");
   EXPECT_EQ(explained(rerank)["outcome"], "hit");
   rerank.erase("path");
   EXPECT_EQ(explained(rerank)["outcome"], "miss");

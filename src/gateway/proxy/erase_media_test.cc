@@ -210,10 +210,7 @@ TEST(EraseMedia, EveryPartThatHoldsBytesBehindAnotherServer) {
     running.model.answers(answer);
     const Served served{
         .name = "upstream",
-        .post =
-            [&](const Sent& sent) {
-              return ask(running.service->port(), "POST", sent.path, sent.body);
-            },
+        .post = [&](const Sent& sent) { return running.post(sent.path, sent.body); },
         .admin = [&](const std::string& path,
                      const std::string& body) { return running.admin("POST", path, body); }};
     check(all, served, erases);
@@ -257,8 +254,8 @@ TEST(EraseMedia, AnUploadedTextErasesWhatWasAskedAboutIt) {
       "name=\"purpose\"\r\n\r\nuser_data\r\n--b\r\nContent-Disposition: "
       "form-data; name=\"file\"; filename=\"a.txt\"\r\nContent-Type: text/plain\r\n\r\n" +
       note + "\r\n--b--\r\n";
-  const Said uploaded = ask(running.service->port(), "POST", "/v1/files", form,
-                            "Content-Type: multipart/form-data; boundary=b\r\n");
+  const Said uploaded =
+      running.post("/v1/files", form, "Content-Type: multipart/form-data; boundary=b\r\n");
   ASSERT_EQ(uploaded.status, 200U) << uploaded.body;
   const std::string id = json::parse(uploaded.body)["id"];
   ASSERT_EQ(running.chat(chat_about(R"({"type":"file","file":{"file_id":")" + id + "\"}}")).status,

@@ -109,7 +109,7 @@ TEST(Gateway, AnAnswerThatNamesACallIsNotStored) {
 TEST(Gateway, ThreeApisAndTheirSpellingsAreOneQuestion) {
   Running running;
   const auto post = [&](const char* path, const std::string& body) {
-    return ask(running.service->port(), "POST", path, body).header("X-Cache");
+    return running.post(path, body).header("X-Cache");
   };
   EXPECT_EQ(post("/v1/chat/completions",
                  R"({"model":"m","temperature":0.0,"max_tokens":9,"n":1,"service_tier":"auto",)"
@@ -204,7 +204,7 @@ TEST(Gateway, HeadersOfTheApiArePartOfWhatIsAsked) {
 TEST(Gateway, TheQueryIsPartOfWhatIsAsked) {
   Running running;
   const auto asked = [&](const std::string& path) {
-    return ask(running.service->port(), "POST", path, question("Q")).header("X-Cache");
+    return running.post(path, question("Q")).header("X-Cache");
   };
   EXPECT_EQ(asked("/v1/chat/completions?api-version=1"), "MISS");
   EXPECT_EQ(asked("/v1/chat/completions?api-version=1"), "HIT");
@@ -305,9 +305,11 @@ TEST(Gateway, ABillingLineIsNoPartOfAChat) {
   EXPECT_EQ(second.header("X-Cache"), "HIT");
   EXPECT_EQ(second.header("X-Afterimage-Ignored"), "messages[0].content");
   EXPECT_EQ(
-      ask(running.service->port(), "POST", "/v1/messages",
-          R"({"model":"m","temperature":0,"max_tokens":9,"betas":["x"],"system":)"
-          R"("x-anthropic-billing-header: cch=3;","messages":[{"role":"user","content":"q"}]})")
+      running
+          .post(
+              "/v1/messages",
+              R"({"model":"m","temperature":0,"max_tokens":9,"betas":["x"],"system":)"
+              R"("x-anthropic-billing-header: cch=3;","messages":[{"role":"user","content":"q"}]})")
           .header("X-Afterimage-Ignored"),
       "betas, system");
   const json decisions = running.admin("GET", "/admin/api/decisions")["decisions"];
@@ -352,7 +354,7 @@ TEST(Gateway, PagesOfAllowedOriginsMayUseTheApi) {
   }
   EXPECT_TRUE(allows(running.chat(question("R"), page + "X-Afterimage-Cache: sideways\r\n")));
   EXPECT_TRUE(allows(ask(running.service->port(), "GET", "/health", "", page)));
-  EXPECT_TRUE(allows(ask(running.service->port(), "POST", "/v1/messages", "{", page)));
+  EXPECT_TRUE(allows(running.post("/v1/messages", "{", page)));
   EXPECT_FALSE(allows(running.chat(question("R"), "Origin: https://b.example\r\n")));
   EXPECT_EQ(ask(running.service->port(), "OPTIONS", "/v1/chat/completions", "",
                 "Origin: https://b.example\r\nAccess-Control-Request-Method: POST\r\n")
@@ -586,8 +588,7 @@ TEST(Gateway, ForwardsOtherPathsAndRefusesAmbiguousOnes) {
 
 /// Says of a request that its answer was wrong.
 Said report_wrong(Running& running, const std::string& id, const std::string& headers = "") {
-  return ask(running.service->port(), "POST", "/afterimage/wrong", json{{"request_id", id}}.dump(),
-             headers);
+  return running.post("/afterimage/wrong", json{{"request_id", id}}.dump(), headers);
 }
 
 TEST(Gateway, AReportedAnswerIsErased) {
@@ -643,20 +644,10 @@ TEST(Gateway, AnswersOutliveTheProcess) {
   EXPECT_EQ(running.model.asked(), 3);
 }
 
-/// A file of the test's that only its owner may read.
-std::string private_file(const TemporaryFolder& folder, const std::string& name,
-                         const std::string& content) {
-  const std::string path = folder.file(name);
-  std::ofstream(path) << content;
-  std::filesystem::permissions(
-      path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-  return path;
-}
-
 TEST(Gateway, AnEncryptedDiskIsUnreadableAndFoundAgain) {
   const TemporaryFolder folder;
   const TemporaryFolder secrets;
-  const std::string keys = private_file(secrets, "keys", std::string(64, '1') + "\n");
+  const std::string keys = secrets.private_file("keys", std::string(64, '1') + "\n");
   Running running("[memory]\ndisk = \"" + folder.path() +
                   "\"\ndisk_size = \"64 MiB\"\nencrypt_key_file = \"" + keys + "\"\n");
   running.chat(question("a telling question"));
@@ -680,11 +671,11 @@ TEST(Gateway, AnEncryptedDiskIsUnreadableAndFoundAgain) {
   EXPECT_EQ(running.chat(question("an erased question")).header("X-Cache"), "MISS");
 
   running.service.reset();
-  private_file(secrets, "keys", std::string(64, '2') + "\n");
+  secrets.private_file("keys", std::string(64, '2') + "\n");
   running.service = running.start();
   EXPECT_EQ(running.chat(question("a telling question")).header("X-Cache"), "MISS");
   running.service.reset();
-  private_file(secrets, "keys", std::string(64, '1') + "\n");
+  secrets.private_file("keys", std::string(64, '1') + "\n");
   running.service = running.start();
   EXPECT_EQ(running.chat(question("a telling question")).header("X-Cache"), "HIT")
       << "a wrong key loses nothing";
@@ -724,7 +715,7 @@ TEST(Gateway, UnreadableKeysAndSecretsEndTheStart) {
 TEST(Gateway, TheSecretFileIsTheInstallationsSecret) {
   const TemporaryFolder folder;
   const TemporaryFolder secrets;
-  const std::string secret = private_file(secrets, "secret", std::string(32, 's'));
+  const std::string secret = secrets.private_file("secret", std::string(32, 's'));
   const std::string disk = "[memory]\ndisk = \"" + folder.path() + "\"\ndisk_size = \"64 MiB\"\n";
   Running running(disk);
   running.text = "secret_file = \"" + secret + "\"\n" + running.text;
@@ -737,7 +728,7 @@ TEST(Gateway, TheSecretFileIsTheInstallationsSecret) {
   running.service = running.start();
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
   running.service.reset();
-  private_file(secrets, "secret", std::string(32, 't'));
+  secrets.private_file("secret", std::string(32, 't'));
   running.service = running.start();
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS") << "another installation";
 }

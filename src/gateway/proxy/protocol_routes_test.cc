@@ -27,14 +27,9 @@ std::string messages(const std::string& words, const std::string& more = "") {
          words + "\"}]" + more + "}";
 }
 
-Said post(Running& running, const std::string& path, const std::string& body,
-          const std::string& headers = "") {
-  return ask(running.service->port(), "POST", path, body, headers);
-}
-
 TEST(ProtocolRoutes, MessagesAndChatShareOneEntry) {
   Running running;
-  const Said first = post(running, "/v1/messages", messages("Q"), "x-api-key: k\r\n");
+  const Said first = running.post("/v1/messages", messages("Q"), "x-api-key: k\r\n");
   EXPECT_EQ(first.status, 200U) << first.body;
   EXPECT_EQ(first.header("X-Cache"), "MISS");
   const json message = json::parse(first.body);
@@ -49,20 +44,20 @@ TEST(ProtocolRoutes, MessagesAndChatShareOneEntry) {
       running.chat(question("Q", R"(,"max_tokens":9)"), "Authorization: Bearer k\r\n");
   EXPECT_EQ(chat.header("X-Cache"), "HIT");
   const Said streamed =
-      post(running, "/v1/messages", messages("Q", R"(,"stream":true)"), "x-api-key: k\r\n");
+      running.post("/v1/messages", messages("Q", R"(,"stream":true)"), "x-api-key: k\r\n");
   EXPECT_EQ(streamed.header("X-Cache"), "HIT");
   EXPECT_THAT(streamed.header("Content-Type"), ::testing::StartsWith("text/event-stream"));
   EXPECT_THAT(streamed.body, HasSubstr("event: message_stop"));
   EXPECT_THAT(streamed.body, HasSubstr(R"("text":"answer")"));
   EXPECT_EQ(running.model.asked(), 1);
   // Another client's key is another tenant.
-  EXPECT_EQ(post(running, "/v1/messages", messages("Q"), "x-api-key: other\r\n").header("X-Cache"),
+  EXPECT_EQ(running.post("/v1/messages", messages("Q"), "x-api-key: other\r\n").header("X-Cache"),
             "MISS");
 }
 
 TEST(ProtocolRoutes, AStreamIsTranslatedWhileItComes) {
   Running running;
-  const Said said = post(running, "/v1/messages", messages("Q", R"(,"stream":true)"));
+  const Said said = running.post("/v1/messages", messages("Q", R"(,"stream":true)"));
   EXPECT_EQ(said.status, 200U);
   EXPECT_THAT(said.body, HasSubstr(R"("text":"ans")"));
   EXPECT_THAT(said.body, HasSubstr(R"("text":"wer")"));
@@ -74,7 +69,7 @@ TEST(ProtocolRoutes, AStreamIsTranslatedWhileItComes) {
 
 TEST(ProtocolRoutes, DecisionsNameTheProtocol) {
   Running running;
-  post(running, "/v1/messages", messages("Q"));
+  running.post("/v1/messages", messages("Q"));
   const json decision = running.admin("GET", "/admin/api/decisions")["decisions"][0];
   EXPECT_EQ(decision["operation"], "chat");
   EXPECT_EQ(decision["protocol"], "messages");
@@ -93,7 +88,7 @@ TEST(ProtocolRoutes, ErrorsHaveTheFormOfTheApi) {
   Running running(
       "[tenancy]\nunknown_keys = \"refuse\"\n[[tenancy.tenants]]\nname = \"a\"\nkey_sha256 = [\"" +
       std::string(64, 'a') + "\"]\n");
-  const Said unknown = post(running, "/v1/messages", messages("Q"), "x-api-key: k\r\n");
+  const Said unknown = running.post("/v1/messages", messages("Q"), "x-api-key: k\r\n");
   EXPECT_EQ(unknown.status, 401U);
   EXPECT_EQ(json::parse(unknown.body)["error"]["type"], "authentication_error");
   Running open;
@@ -122,14 +117,13 @@ TEST(ProtocolRoutes, ErrorsHaveTheFormOfTheApi) {
                      .body = std::string(R"({"error":{"message":"slow down"}})")});
   });
   refused("POST", "/v1/messages", messages("Q"), 429, "rate_limit_error");
-  EXPECT_EQ(ask(open.service->port(), "POST", "/v1/messages?beta=true", messages("Q")).status,
-            429U);
+  EXPECT_EQ(open.post("/v1/messages?beta=true", messages("Q")).status, 429U);
 }
 
 TEST(ProtocolRoutes, TokensAreCountedByTheBackend) {
   const std::string body = R"({"model":"m","messages":[{"role":"user","content":"one two"}]})";
   const auto count = [&](Running& running) {
-    return post(running, "/v1/messages/count_tokens", body, "x-api-key: k\r\n");
+    return running.post("/v1/messages/count_tokens", body, "x-api-key: k\r\n");
   };
   const auto server = [](const std::string& path, const std::string& said) {
     return [=](const HttpRequest& request, const Responder& responder) {
@@ -195,9 +189,9 @@ TEST(ProtocolRoutes, AStreamThatEndsEarlyIsAnErrorInEachProtocol) {
     }
     EXPECT_EQ(running.chat(question("Q", stream)).header("X-Cache"), "MISS") << "it was not stored";
     EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS") << "not as a whole, either";
-    EXPECT_THAT(post(running, "/v1/messages", messages("Q", stream)).body,
+    EXPECT_THAT(running.post("/v1/messages", messages("Q", stream)).body,
                 HasSubstr("event: error\n"));
-    EXPECT_THAT(post(running, "/v1/responses", R"({"model":"m","input":"Q","stream":true})").body,
+    EXPECT_THAT(running.post("/v1/responses", R"({"model":"m","input":"Q","stream":true})").body,
                 HasSubstr("response.failed"));
   }
   // Some servers leave [DONE] out, say themselves what went wrong, or know no finish reasons.
@@ -249,15 +243,15 @@ TEST(ProtocolRoutes, AStreamBeginsWithTheTokensOfThePromptWhereTheyAreKnown) {
     if (request.body->contains("\"stream\":true")) return Model::chat(request, responder);
     responder.reply({.headers = {{"Content-Type", "application/json"}}, .body = Model::said("x")});
   });
-  EXPECT_EQ(usage_at_start(post(upstream, "/v1/messages", streamed))["input_tokens"], 0);
-  post(upstream, "/v1/messages", messages("R"));
-  const Said hit = post(upstream, "/v1/messages", messages("R", R"(,"stream":true)"));
+  EXPECT_EQ(usage_at_start(upstream.post("/v1/messages", streamed))["input_tokens"], 0);
+  upstream.post("/v1/messages", messages("R"));
+  const Said hit = upstream.post("/v1/messages", messages("R", R"(,"stream":true)"));
   EXPECT_EQ(hit.header("X-Cache"), "HIT");
   EXPECT_EQ(usage_at_start(hit)["input_tokens"], 7);
   // Where hits are not to be told from misses, it says no more than a miss.
   Running hides("[answers]\ntiming_protection = \"all\"\n");
-  post(hides, "/v1/messages", messages("R"));
-  const Said hidden = post(hides, "/v1/messages", messages("R", R"(,"stream":true)"));
+  hides.post("/v1/messages", messages("R"));
+  const Said hidden = hides.post("/v1/messages", messages("R", R"(,"stream":true)"));
   EXPECT_EQ(hides.model.asked(), 1) << "a hit";
   EXPECT_EQ(usage_at_start(hidden)["input_tokens"], 0);
   // Unless it says so first.
@@ -271,7 +265,7 @@ TEST(ProtocolRoutes, AStreamBeginsWithTheTokensOfThePromptWhereTheyAreKnown) {
              "\n\ndata: [DONE]\n\n")});
   });
   const json first =
-      usage_at_start(post(upstream, "/v1/messages", messages("S", R"(,"stream":true)")));
+      usage_at_start(upstream.post("/v1/messages", messages("S", R"(,"stream":true)")));
   EXPECT_EQ(first["input_tokens"], 5);
   EXPECT_EQ(first["cache_read_input_tokens"], 4);
 }

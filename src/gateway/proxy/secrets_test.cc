@@ -34,14 +34,6 @@ const std::string kRoot = "this-installation's-secret-0123!";  // 32 bytes
 const std::string kSeal(64, '7');
 const std::string kPassword = "a-password-in-an-address";
 
-std::string private_file(const TemporaryFolder& folder, const std::string& name,
-                         const std::string& content) {
-  const std::string path = folder.file(name);
-  std::ofstream(path) << content;
-  std::filesystem::permissions(path, std::filesystem::perms(0600));
-  return path;
-}
-
 /// A gateway that has every secret there is, and says all it has to say into `lines`.
 class Told : public ::testing::Test {
  protected:
@@ -50,12 +42,12 @@ class Told : public ::testing::Test {
     ASSERT_EQ(::setenv("AFI_TEST_UPSTREAM_KEY", kUpstream.c_str(), 1), 0);
     ASSERT_EQ(::setenv("AFI_TEST_CLIENT_KEY", kClient.c_str(), 1), 0);
     const std::string text =
-        "secret_file = \"" + private_file(folder, "root", kRoot) +
+        "secret_file = \"" + folder.private_file("root", kRoot) +
         "\"\n[listen]\nport = 0\n[admin]\nport = 0\ntoken = \"" + kToken +
         "\"\n[log]\nlevel = \"debug\"\n[upstream]\nurl = \"" + model.url() +
         "\"\nkey_env = \"AFI_TEST_UPSTREAM_KEY\"\n[memory]\ndisk = \"" + folder.file("disk") +
         "\"\ndisk_size = \"64 MiB\"\nencrypt_key_file = \"" +
-        private_file(folder, "keys", kSeal + "\n") +
+        folder.private_file("keys", kSeal + "\n") +
         "\"\n[media]\nhosts = [\"pictures.example\"]\n[[tenancy.tenants]]\nname = \"one\"\n"
         "key_env = [\"AFI_TEST_CLIENT_KEY\"]\n";
     const auto read = [text]() -> Result<Settings> { return parse_settings(text, "test"); };

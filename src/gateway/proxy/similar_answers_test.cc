@@ -205,8 +205,8 @@ TEST(SimilarAnswers, AWrongAnswerEndsTheEvidenceAtOnce) {
 
 /// Reports the answer to a request as wrong.
 Said report(Running& running, const Said& answered, const std::string& headers = "") {
-  return ask(running.service->port(), "POST", "/afterimage/wrong",
-             json{{"request_id", answered.header("X-Request-Id")}}.dump(), headers);
+  return running.post("/afterimage/wrong",
+                      json{{"request_id", answered.header("X-Request-Id")}}.dump(), headers);
 }
 
 constexpr const char* kWrong = R"(afterimage_similarity_evidence_total{verdict="wrong"})";

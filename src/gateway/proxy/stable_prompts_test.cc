@@ -84,7 +84,7 @@ TEST(StablePrompts, BillingLinesStayIfTheyAreNotListed) {
          std::map<std::string, std::string>{{"/v1/chat/completions", chat},
                                             {"/v1/messages", message},
                                             {"/v1/responses", response}}) {
-      const Said said = ask(running.service->port(), "POST", path, body);
+      const Said said = running.post(path, body);
       EXPECT_EQ(running.model.last().body->contains("cch=1"), keeps) << path;
       EXPECT_EQ(said.header("X-Afterimage-Ignored").empty(), keeps) << path;
     }
