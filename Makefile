@@ -16,7 +16,7 @@ TRACES ?= ../shared/traces
 # One more than cores: some tests wait for servers and browsers most of the time.
 CTEST = ctest --output-on-failure --no-tests=error -j $$(($(JOBS) + 1))
 # Together they take a tenth of the time, and seldom find what others do not: SLOW=0 leaves them out.
-SLOW_TESTS = ^(fire|gateway-page-fake|gateway-metrics-fake|gateway-demo|gateway-fleet-llama|gateway-moved-media-llama|gateway-hostile-fleet|gateway-hostile-routes|certify:CertifyMutations|seer:.*|fleet:FleetSimulation|simulation:Simulation|experiment:AnswerTrial|answers:SharedAnswersStory|llama:LlamaRestore|llama:Llama/Conversation/(sliding|hybrid|shortconv)|reference:ReferenceHybrid/EngineConformance/all_twice|llama:SelfCheck|llama:.*/EngineConformance/(sliding|hybrid|shortconv|dense_restored))$$
+SLOW_TESTS = ^(fire|lab-long|gateway-page-fake|gateway-metrics-fake|gateway-demo|gateway-fleet-llama|gateway-moved-media-llama|gateway-hostile-fleet|gateway-hostile-routes|certify:CertifyMutations|seer:.*|fleet:FleetSimulation|simulation:Simulation|experiment:AnswerTrial|answers:SharedAnswersStory|llama:LlamaRestore|llama:Llama/Conversation/(sliding|hybrid|shortconv)|reference:ReferenceHybrid/EngineConformance/all_twice|llama:SelfCheck|llama:.*/EngineConformance/(sliding|hybrid|shortconv|dense_restored))$$
 install = @$(if $(NO_INSTALL),true,scripts/install-deps.sh) $(1)
 llama_engine = --engine llama --model $(MODEL) $(MMPROJ:%=--mmproj %) --max-tokens 32
 engine = $(if $(filter llama,$(ENGINE)),$(llama_engine) --report build/report.html,$(if $(ENGINE),--engine $(ENGINE)))
@@ -116,11 +116,11 @@ traces: ## replay the traces in TRACES=../shared/traces through every eviction p
 findings: ## run the scripts in findings/: does other software still behave as each says? A table (downloads of gigabytes)
 	scripts/run-findings.py
 
-test: ## run all tests under AddressSanitizer and UndefinedBehaviorSanitizer (FUZZ=0, SLOW=0: without corpora of fuzz targets, without the slowest)
+test: ## run all tests under AddressSanitizer and UndefinedBehaviorSanitizer (FUZZ=0, SLOW=0: without corpora of fuzz targets, without the slowest; BATCH=24: from nothing sooner, after a change later)
 	$(call install,test)
 	$(pdfium)
 	$(llama)
-	cmake --preset dev -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO) -DAFTERIMAGE_FUZZ=$(if $(filter 0,$(FUZZ)),OFF,ON)
+	cmake --preset dev -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO) -DAFTERIMAGE_FUZZ=$(if $(filter 0,$(FUZZ)),OFF,ON) $(BATCH:%=-DAFTERIMAGE_BATCH=%)
 	cmake --build --preset dev -j $(JOBS)
 	$(CTEST) --test-dir build/dev -E 'gemma3$(if $(filter 0,$(SLOW)),|$(SLOW_TESTS))'
 	@scripts/test-counts.py build/dev

@@ -7,7 +7,6 @@ import http.server
 import json
 import os
 import pathlib
-import random
 import re
 import shutil
 import subprocess
@@ -167,11 +166,11 @@ class GqaExperiment(Folder):
 
     def test_a_run_that_was_killed_continues(self):
         lines = self.folder / "s.jsonl"
-        command = ["experiment", "--dataset", "gqa", "--data", self.data, "--max-samples", "60", "--engine", "reference",
+        command = ["experiment", "--dataset", "gqa", "--data", self.data, "--max-samples", "20", "--engine", "reference",
                    "--max-tokens", "2", "--samples-jsonl", lines, "--log-csv", self.folder / "t.csv"]  # fmt: skip
         whole = call(*command)
         expected = [json.loads(line) for line in lines.read_text().splitlines()]
-        self.assertEqual(len(expected), 60, whole.stderr)
+        self.assertEqual(len(expected), 20, whole.stderr)
         self.assertIn('"model": "reference"', json.dumps(json.loads(call(*command, "--json").stdout)), "not a model that did not answer")
         lines.unlink()
         running = subprocess.Popen([PROGRAM, *map(str, command)], stdout=subprocess.DEVNULL)
@@ -182,15 +181,15 @@ class GqaExperiment(Folder):
         running.wait()
         kept = lines.read_text().count("\n")
         done = call(*command, "--resume")
-        self.assertIn(f"[info] {kept} of 60 samples were recorded by the run that was stopped", done.stdout)
-        self.assertNotIn(f"| {kept}/60 |", done.stdout, "not asked again")
-        self.assertIn(f"| {kept + 1}/60 |", done.stdout)
+        self.assertIn(f"[info] {kept} of 20 samples were recorded by the run that was stopped", done.stdout)
+        self.assertNotIn(f"| {kept}/20 |", done.stdout, "not asked again")
+        self.assertIn(f"| {kept + 1}/20 |", done.stdout)
         again = [json.loads(line) for line in lines.read_text().splitlines()]
         for line in [*expected, *again]:
             line.pop("latency")
             line["techniques"].pop("kv_cache")  # the engine's own cache starts empty again
         self.assertEqual(expected, again)
-        self.assertEqual(len(list(csv.DictReader((self.folder / "t.csv").open(newline="")))), 60)
+        self.assertEqual(len(list(csv.DictReader((self.folder / "t.csv").open(newline="")))), 20)
         other = call(*command, "--resume", "--temperature", "0.5")
         self.assertEqual(other.returncode, 2)
         self.assertIn("other settings", other.stderr)
@@ -274,8 +273,8 @@ class GqaExperiment(Folder):
             self.assertIn(said, done.stderr, arguments)
 
 
-class Sweep(Folder):
-    """The 32 runs of the ablation, also when the process is killed."""
+class SweepFolder(Folder):
+    """A data set, and the 32 experiments of the ablation."""
 
     def setUp(self):
         super().setUp()
@@ -292,6 +291,8 @@ class Sweep(Folder):
         with open(self.folder / "log.csv", newline="") as file:
             return list(csv.DictReader(file))
 
+
+class Sweep(SweepFolder):
     def test_the_32_runs_of_the_ablation(self):
         done = call(*self.arguments("--purge-cache-between-runs", "--report", "page.html"), cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -341,17 +342,6 @@ def letters():
         other = call(*command, "--embedding-layer", "letters:25", "--embedding-hook", "hooks.mine:letters", cwd=self.folder)
         self.assertIn("the hook made 26 dimensions and not 25", other.stdout)
 
-    def test_one_command_makes_and_runs_an_ablation(self):
-        done = call("ablation", self.folder / "a", "--questions", "2000", "--json")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        rows = json.loads(done.stdout)
-        self.assertEqual(len({row["outcome"] for row in rows}), 32, "no two have the same outcome")
-        self.assertIn("no two of the 32 experiments had the same outcome", done.stderr)
-        self.assertTrue(all(isinstance(row["match_rate"], float) for row in rows))
-        self.assertTrue((self.folder / "a" / "report.html").exists())
-        again = call("ablation", self.folder / "a", "--questions", "2000")
-        self.assertIn("0 experiments run, 32 skipped, 0 failed", again.stdout)
-
     def test_layers_are_an_engines_own_states(self):
         def run(vision):
             rows = [
@@ -377,23 +367,6 @@ def letters():
         self.assertIn("embedding:vision", rows["vision"]["match_breakdown"])
         self.assertIn("fusion", rows["fusion"]["match_breakdown"])
         self.assertGreater(int(rows["vision"]["wrong_matched"]), 0, "answers about other images are wrong")
-
-    def test_a_killed_sweep_resumes_without_lost_or_duplicate_rows(self):
-        random.seed(os.environ.get("AFTERIMAGE_TEST_SEED", "5"))
-        for _ in range(6):
-            process = subprocess.Popen([PROGRAM, *map(str, self.arguments("--resume"))], cwd=self.folder, stdout=subprocess.DEVNULL)
-            time.sleep(random.uniform(0.05, 1.2))
-            process.kill()
-            process.wait()
-            for row in self.rows() if (self.folder / "log.csv").exists() else []:
-                if row["data_hash"] is not None and len(row["data_hash"]) == 64:
-                    self.assertTrue((self.folder / "samples" / f"{row['experiment']}.jsonl").exists())
-        done = call(*self.arguments("--resume"), cwd=self.folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual([row["experiment"] for row in self.rows()], self.names)
-        for row in self.rows():
-            lines = (self.folder / "samples" / f"{row['experiment']}.jsonl").read_text().splitlines()
-            self.assertEqual(len([json.loads(line) for line in lines]), int(row["total_prompts"]))
 
     def test_a_torn_row_is_truncated(self):
         log = self.folder / "log.csv"
@@ -497,21 +470,6 @@ class Pressure(Folder):
     def script(self, text):
         self.write("s.txt", text.encode())
         return self.folder / "s.txt"
-
-    def test_the_governor_meets_the_example_scripts_and_the_seed_fails(self):
-        seeds = {}
-        for script in sorted((EXAMPLES / "pressure").glob("*.txt")):
-            done = call("pressure", "--script", script, "--json")
-            self.assertEqual(done.returncode, 0, f"{script.name}\n{done.stdout}{done.stderr}")
-            report = json.loads(done.stdout)
-            self.assertTrue(report["fine"] and report["expectations"], script.name)
-            self.assertEqual((report["governor"]["oom"], report["governor"]["violations"]), (0, 0), script.name)
-            self.assertTrue(report["governor"]["admission_open"], script.name)
-            seeds[script.stem] = report["seed"]
-        self.assertGreater(seeds["bursts"]["oom"], 0)
-        self.assertGreater(seeds["hover"]["transitions"], 20, "flaps")
-        self.assertEqual(seeds["hog"]["entries"], 0, "everything evicted under steady pressure")
-        self.assertFalse(seeds["sticky"]["admission_open"], "admission stays closed")
 
     def test_a_missed_expectation_exits_1(self):
         done = call("pressure", "--script", self.script("run 1s\nexpect entries >= 1000000\n"))
