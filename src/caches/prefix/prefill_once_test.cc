@@ -16,14 +16,14 @@ namespace {
 
 using namespace testing;  // NOLINT: the fixtures of these tests
 
-const KvLayout kHybrid{{full(), recurrent()}};
+const KvLayout kWithState{{full(), recurrent()}};
 
 TEST(PrefillOnce, ADamagedHitIsAMissAndIsRemoved) {
   CacheFixture f;
   PrefillOnce front(*f.cache);
   const Sequence prompt = text_of(300);
-  const Capture capture(space(1), kHybrid, prompt, 300, 0, {100, 299});
-  ASSERT_TRUE(front.cache().insert(space(1), kHybrid, prompt, capture.kv).has_value());
+  const Capture capture(space(1), kWithState, prompt, 300, 0, {100, 299});
+  ASSERT_TRUE(front.cache().insert(space(1), kWithState, prompt, capture.kv).has_value());
   {
     const PrefixMatch match = front.match(space(1), prompt).value();
     ASSERT_EQ(match.resume(), TokenCount(299));
@@ -52,11 +52,11 @@ TEST(PrefillOnce, ThreadsSeeOnlyCompleteCorrectKvWhileOthersInsertAndEvict) {
         if (!match.has_value()) ++wrong;
         if (match.has_value() && match->holds()) {
           ++hits;
-          if (!is_kv_of(front.cache().kv(*match), space(1), kHybrid, prompt)) ++wrong;
+          if (!is_kv_of(front.cache().kv(*match), space(1), kWithState, prompt)) ++wrong;
         }
         const std::uint32_t size = shared_part + 3;
-        const Capture capture(space(1), kHybrid, prompt, size, 0, {shared_part, size});
-        const auto stored = front.cache().insert(space(1), kHybrid, prompt, capture.kv);
+        const Capture capture(space(1), kWithState, prompt, size, 0, {shared_part, size});
+        const auto stored = front.cache().insert(space(1), kWithState, prompt, capture.kv);
         if (!stored.has_value() && stored.error().code != ErrorCode::kNoSpace) ++wrong;
         if (i % 50 == 49) front.cache().evict_bytes(4_KiB);
       }
@@ -271,7 +271,7 @@ TEST(PrefillOnce, WaitingEndsWhenTheRequestIsCancelled) {
 // Nothing marks the end of a system prompt. The first prompt that diverges from one in flight takes
 // a snapshot there, and later requests wait for that.
 TEST(PrefillOnce, TakesASnapshotWhereAPromptDivergesFromOneInFlight) {
-  FlightFixture f(1_MiB, kHybrid);
+  FlightFixture f(1_MiB, kWithState);
   const Sequence system = text_of(300);
   const Sequence a = system + text_of(40, 5);
   const Sequence b = system + text_of(40, 6);
@@ -288,7 +288,7 @@ TEST(PrefillOnce, TakesASnapshotWhereAPromptDivergesFromOneInFlight) {
 }
 
 TEST(PrefillOnce, ALeaderThatStartsOverKeepsItsPromise) {
-  FlightFixture f(1_MiB, kHybrid);
+  FlightFixture f(1_MiB, kWithState);
   const Sequence start = with_media(text_of(50), picture(1), 10) + text_of(40, 2);
   const Sequence prompt = start + text_of(100, 5);
   {
@@ -324,7 +324,7 @@ Sequence random_prompt(Rng& rng) {
 TEST(PrefillOnceProperty, ThePromisedPrefixIsCachedOnceTheLeaderCommits) {
   const std::vector<KvLayout> layouts = {{{full()}},
                                          {{full()}, TokenCount(4)},
-                                         kHybrid,
+                                         kWithState,
                                          {{full(), sliding(3)}},
                                          {{sliding(2), recurrent()}, TokenCount(2)}};
   std::uint64_t waited = 0;

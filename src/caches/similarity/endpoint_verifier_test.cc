@@ -36,7 +36,7 @@ std::string scores_of(const std::string& body) {
   return http_answer(json{{"results", results}}.dump());
 }
 
-ModelEndpointOptions options(const LocalServer& server) {
+ModelEndpointOptions verifier_at(const LocalServer& server) {
   return {
       .url = parse_url(server.url("/v1/rerank")).value(), .model = "m", .key = "k", .deadline = 5s};
 }
@@ -50,7 +50,7 @@ TEST(EndpointVerifier, AsksOnceAndKeepsTheOrder) {
     return scores_of(body);
   });
   const ManualClock clock;
-  EndpointVerifier verifier(options(server), clock);
+  EndpointVerifier verifier(verifier_at(server), clock);
   EXPECT_EQ(verifier.name(), "endpoint/m");
   const auto scores = verifier.score("new", kStored).value();
   EXPECT_THAT(scores, ElementsAre(FloatEq(0.25F), FloatEq(0.5F), FloatEq(0.75F)));
@@ -66,7 +66,7 @@ TEST(EndpointVerifier, AsksOnceAndKeepsTheOrder) {
 TEST(EndpointVerifier, WithoutCandidatesNothingIsAsked) {
   LocalServer server([](const auto&, const std::string& body) { return scores_of(body); });
   const ManualClock clock;
-  EndpointVerifier verifier(options(server), clock);
+  EndpointVerifier verifier(verifier_at(server), clock);
   EXPECT_TRUE(verifier.score("new", {}).value().empty());
   EXPECT_EQ(server.asked(), 0);
 }
@@ -83,7 +83,7 @@ TEST(EndpointVerifier, OpensTheCircuitForAFailingServer) {
     return reply.empty() ? scores_of(body) : reply;
   });
   ManualClock clock;
-  EndpointVerifier verifier(options(server), clock);
+  EndpointVerifier verifier(verifier_at(server), clock);
   const auto error = [&] { return verifier.score("new", kStored).error(); };
   EXPECT_THAT(error().message, HasSubstr("rerank server answered 503"));
   reply = http_answer("{}");  // an invalid response is a failure, too
@@ -100,7 +100,7 @@ TEST(EndpointVerifier, OpensTheCircuitForAFailingServer) {
 TEST(EndpointVerifier, EnforcesTheDeadline) {
   LocalServer server([](const auto&, const auto&) { return std::string(); });
   const ManualClock clock;
-  ModelEndpointOptions chosen = options(server);
+  ModelEndpointOptions chosen = verifier_at(server);
   chosen.deadline = 100ms;
   EndpointVerifier verifier(std::move(chosen), clock);
   EXPECT_EQ(verifier.score("new", kStored).error().code, ErrorCode::kTimeout);

@@ -27,7 +27,7 @@ using testing::WrittenSequence;
 
 constexpr std::int32_t kWindow = 5;
 constexpr std::uint32_t kCells = 20;
-const std::size_t kModels = written_models(3, kWindow).size();
+const std::size_t kWrittenModels = written_models(3, kWindow).size();
 constexpr std::size_t kFullAlone = 1;
 constexpr std::size_t kSlidingAlone = 7;
 constexpr std::size_t kFullAndSliding = 8;
@@ -104,7 +104,7 @@ struct Captured {
 };
 
 TEST(SequenceRows, LayoutHasTheSizesOfRowsAndStates) {
-  for (std::size_t model = 0; model < kModels; ++model) {
+  for (std::size_t model = 0; model < kWrittenModels; ++model) {
     const auto memories = memories_of(model, 3);
     const SequenceRows kv = learned(model);
     ASSERT_EQ(kv.layout().groups.size(), memories.size());
@@ -134,7 +134,7 @@ TEST(SequenceRows, RejectsAnEmptyWindow) {
 
 TEST(SequenceRows, RestoresExactlyWhatWasCaptured) {
   for (const std::int32_t tokens : {1, kWindow - 1, kWindow, kWindow + 1, 40}) {
-    for (std::size_t model = 0; model < kModels; ++model) {
+    for (std::size_t model = 0; model < kWrittenModels; ++model) {
       const auto memories = memories_of(model, tokens);
       const SequenceRows kv = learned(model);
       const Captured captured(kv, memories, tokens);

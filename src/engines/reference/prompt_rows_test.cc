@@ -12,7 +12,7 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kHidden = 32;
+constexpr std::size_t kWidth = 32;
 
 std::vector<float> counting(std::size_t count) {
   std::vector<float> numbers(count);
@@ -40,7 +40,7 @@ Given two_images() {
         {.offset = TokenCount(static_cast<std::uint32_t>(given.prompt.tokens.size())),
          .length = TokenCount(length)});
     given.prompt.tokens.insert(given.prompt.tokens.end(), length, placeholder(Modality::kImage));
-    given.views.push_back({tensor(DType::kF32, {length, kHidden})});
+    given.views.push_back({tensor(DType::kF32, {length, kWidth})});
   };
   place('a', 3);
   place('b', 5);
@@ -48,7 +48,7 @@ Given two_images() {
 }
 
 Result<PromptRows> rows_of(const Given& given, std::size_t planes = 0) {
-  return PromptRows::of(given.prompt, given.views, kHidden, planes);
+  return PromptRows::of(given.prompt, given.views, kWidth, planes);
 }
 
 TEST(PromptRows, MediaRowsAreAtTheirSpans) {
@@ -57,9 +57,9 @@ TEST(PromptRows, MediaRowsAreAtTheirSpans) {
   EXPECT_EQ(rows.rows()[0].token, TokenId('a'));
   EXPECT_EQ(rows.rows()[0].media, nullptr);
   EXPECT_EQ(rows.rows()[1].media[1], 1.0F);
-  EXPECT_EQ(rows.rows()[3].media[0], 2.0F * kHidden);
+  EXPECT_EQ(rows.rows()[3].media[0], 2.0F * kWidth);
   EXPECT_EQ(rows.rows()[4].media, nullptr);
-  EXPECT_EQ(rows.rows()[9].media[0], 4.0F * kHidden);
+  EXPECT_EQ(rows.rows()[9].media[0], 4.0F * kWidth);
   EXPECT_EQ(rows.rows()[9].planes[0], nullptr);
 }
 
@@ -69,19 +69,19 @@ TEST(PromptRows, ImagesHavePlanesAndAudioHasNone) {
   given.prompt.spans[1].modality = Modality::kAudio;
   for (std::size_t i = 5; i < 10; ++i) given.prompt.tokens[i] = placeholder(Modality::kAudio);
   const PromptRows rows = rows_of(given, 1).value();
-  EXPECT_EQ(rows.rows()[2].planes[0][0], 1.0F * kHidden);
+  EXPECT_EQ(rows.rows()[2].planes[0][0], 1.0F * kWidth);
   EXPECT_EQ(rows.rows()[2].planes[1], nullptr);
   EXPECT_EQ(rows.rows()[6].planes[0], nullptr);
 }
 
 TEST(PromptRows, CoveredSpansNeedNoEmbeddings) {
   const auto rows = [](const Given& given, std::uint32_t covered) {
-    return PromptRows::of(given.prompt, given.views, kHidden, 0, TokenCount(covered));
+    return PromptRows::of(given.prompt, given.views, kWidth, 0, TokenCount(covered));
   };
   Given given = two_images();
   given.views[0].clear();
   EXPECT_FALSE(rows(given, 3).has_value()) << "one of its rows is still to be computed";
-  EXPECT_EQ(rows(given, 4)->rows()[8].media[0], 3.0F * kHidden);
+  EXPECT_EQ(rows(given, 4)->rows()[8].media[0], 3.0F * kWidth);
   given.views[1].clear();
   EXPECT_FALSE(rows(given, 9).has_value());
   EXPECT_TRUE(rows(given, 10).has_value());
@@ -122,7 +122,7 @@ TEST(PromptRows, EmbeddingsMayBeUnaligned) {
   std::ranges::copy(bytes, odd.begin() + 1);
   const Shape shape = given.views[0][0].shape();
   given.views[0][0] = TensorView::over(DType::kF32, shape, std::span(odd).subspan(1)).value();
-  EXPECT_EQ(rows_of(given)->rows()[3].media[0], 2.0F * kHidden);
+  EXPECT_EQ(rows_of(given)->rows()[3].media[0], 2.0F * kWidth);
 }
 
 }  // namespace

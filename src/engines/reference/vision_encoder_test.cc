@@ -12,13 +12,13 @@
 namespace afterimage {
 namespace {
 
-constexpr std::size_t kHidden = 32;
+constexpr std::size_t kVisionWidth = 32;
 
 VisionEncoder vision(std::uint32_t planes, const Kernels& kernels = *supported_kernels().front()) {
   VisionOptions options = ReferenceOptions::tiny().vision;
   options.stack.layers = 4;
   options.deepstack_planes = planes;
-  return {options, kHidden, kernels, Rng(1)};
+  return {options, kVisionWidth, kernels, Rng(1)};
 }
 
 Image noise(std::uint32_t width, std::uint32_t height) {
@@ -37,7 +37,7 @@ TEST(VisionEncoder, ReturnsOneRowPerCellAndOneMatrixPerPlane) {
     ASSERT_EQ(result.size(), 1 + planes);
     for (const Matrix& matrix : result) {
       EXPECT_EQ(matrix.rows(), 12U);
-      EXPECT_EQ(matrix.columns(), kHidden);
+      EXPECT_EQ(matrix.columns(), kVisionWidth);
     }
     for (std::size_t i = 1; i < result.size(); ++i) {
       EXPECT_FALSE(same_bits(result[0], result[i])) << i;

@@ -15,7 +15,7 @@ namespace {
 using namespace testing;
 using ::testing::HasSubstr;
 
-Result<Image> decode(FileContent file) {
+Result<Image> decode_picture(FileContent file) {
   return decode_image(media_item(Modality::kImage, std::move(file), "photo"));
 }
 
@@ -61,7 +61,7 @@ TEST(Jpeg, DecodesEveryVariantToTheSameColour) {
       {"CMYK teal at half black", content(4, {0, 200, 100, 128}), {0, 100, 50}},
   };
   for (const auto& c : kCases) {
-    const auto image = decode(make_jpeg(c.content));
+    const auto image = decode_picture(make_jpeg(c.content));
     ASSERT_TRUE(image.has_value()) << c.name << ": " << to_string(image.error());
     EXPECT_EQ(image->width, 19U) << c.name;
     EXPECT_EQ(image->height, 11U) << c.name;
@@ -71,12 +71,12 @@ TEST(Jpeg, DecodesEveryVariantToTheSameColour) {
 
 TEST(Jpeg, TheSameFileGivesTheSamePixels) {
   const FileContent file = make_jpeg(make_picture(33, 17), 75);
-  EXPECT_EQ(decode(file)->rgb, decode(file)->rgb);
+  EXPECT_EQ(decode_picture(file)->rgb, decode_picture(file)->rgb);
 }
 
 TEST(Jpeg, ABodyTooSmallForItsSizeIsCorruptionAndNotAHalfGreyPicture) {
   for (const FileContent& file : {jpeg_claiming(16, 32), jpeg_claiming(16'384, 3'900)}) {
-    const auto image = decode(file);
+    const auto image = decode_picture(file);
     ASSERT_FALSE(image.has_value());
     EXPECT_EQ(image.error().code, ErrorCode::kCorruption) << image.error().message;
     EXPECT_THAT(image.error().message, HasSubstr("photo: row "));
@@ -97,11 +97,11 @@ TEST(Jpeg, AFileThatEndsBetweenScansIsCorruptionAndNotABlurredOrGreyPicture) {
   JpegContent progressive{.width = 32, .height = 32, .samples = picture.rgb, .progressive = true};
   JpegContent separate{.width = 32, .height = 32, .samples = picture.rgb, .separate_scans = true};
   for (const FileContent& file : {make_jpeg(progressive), make_jpeg(separate)}) {
-    ASSERT_TRUE(decode(file).has_value());
+    ASSERT_TRUE(decode_picture(file).has_value());
     const std::vector<std::size_t> scans = scans_of(file);
     ASSERT_GE(scans.size(), 3U);
     for (const std::size_t scan : scans) {
-      EXPECT_EQ(decode(cut_to(file, scan)).error().code, ErrorCode::kCorruption) << scan;
+      EXPECT_EQ(decode_picture(cut_to(file, scan)).error().code, ErrorCode::kCorruption) << scan;
     }
   }
 }
@@ -113,7 +113,7 @@ TEST(Jpeg, RefusesThousandsOfScans) {
   const auto last = static_cast<std::ptrdiff_t>(scans_of(file).back());
   FileContent endless = cut_to(file, file.size() - 2);
   for (int i = 0; i < 5000; ++i) endless.insert(endless.end(), file.begin() + last, file.end() - 2);
-  const auto image = decode(endless);
+  const auto image = decode_picture(endless);
   ASSERT_FALSE(image.has_value());
   EXPECT_EQ(image.error().message, "photo: more than 200 scans");
 }
@@ -125,8 +125,8 @@ TEST(Jpeg, BytesBetweenSegmentsAreHarmless) {
   FileContent padded(file.begin(), file.begin() + tables);
   padded.insert(padded.end(), stray.begin(), stray.end());
   padded.insert(padded.end(), file.begin() + tables, file.end());
-  ASSERT_TRUE(decode(padded).has_value());
-  EXPECT_EQ(decode(padded)->rgb, decode(file)->rgb);
+  ASSERT_TRUE(decode_picture(padded).has_value());
+  EXPECT_EQ(decode_picture(padded)->rgb, decode_picture(file)->rgb);
 }
 
 }  // namespace

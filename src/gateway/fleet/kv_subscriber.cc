@@ -505,8 +505,8 @@ void KvSubscriber::run() {
     for (const auto& feed : feeds) feed->add_wanted(list, now);
     list.push_back({.fd = wake_fd_, .events = POLLIN, .revents = 0});
     // Pauses and replays have no event of their own.
-    constexpr int kTick = 100;
-    ::poll(list.data(), list.size(), feeds.empty() ? -1 : kTick);
+    constexpr int kPollMs = 100;
+    ::poll(list.data(), list.size(), feeds.empty() ? -1 : kPollMs);
     if (list.back().revents != 0) {
       std::uint64_t ignored = 0;
       [[maybe_unused]] const ssize_t taken = ::read(wake_fd_, &ignored, sizeof ignored);

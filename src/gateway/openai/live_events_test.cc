@@ -15,12 +15,12 @@ const Answer kAnswer{.text = "two words\n",
                      .model = "m",
                      .prompt_tokens = TokenCount(7),
                      .output_tokens = TokenCount(2)};
-const ResponseStamp kStamp{.id = "chatcmpl-1", .created = 5};
+const ResponseStamp kLiveStamp{.id = "chatcmpl-1", .created = 5};
 
 /// The record of a stream that was sent in `pieces`.
 Result<ApiRecord> recorded(ApiOperation operation, const std::vector<std::string>& pieces,
                            bool include_usage) {
-  LiveEvents live(operation, kStamp, "m");
+  LiveEvents live(operation, kLiveStamp, "m");
   testing::FedRecorder recorder(operation);
   for (const std::string& piece : pieces) recorder.feed(live.add({.content = piece}).text());
   recorder.feed(live.end(kAnswer, TokenCount(0), include_usage));
@@ -33,7 +33,7 @@ TEST(LiveEvents, FoldToTheCompleteResponse) {
              {"two words\n"}, {"two", " wor", "ds\n"}, {"t", "wo words", "\n"}}) {
       const auto record = recorded(operation, pieces, true);
       ASSERT_TRUE(record.has_value()) << to_string(record.error());
-      EXPECT_EQ(record->body(kStamp), testing::record_of(operation, kAnswer).body(kStamp));
+      EXPECT_EQ(record->body(kLiveStamp), testing::record_of(operation, kAnswer).body(kLiveStamp));
       EXPECT_EQ(record->finish_reason(), "length");
     }
   }
@@ -47,14 +47,14 @@ TEST(LiveEvents, RecordWhatARecorderReads) {
       Answer answer = kAnswer;
       answer.text.clear();
       for (const std::string& piece : pieces) answer.text += piece;
-      LiveEvents live(operation, kStamp, "a \"model\"");
+      LiveEvents live(operation, kLiveStamp, "a \"model\"");
       testing::FedRecorder recorder(operation);
       for (const std::string& piece : pieces) recorder.feed(live.add({.content = piece}).text());
       recorder.feed(live.end(answer, TokenCount(0), true));
       const auto read = recorder.finish();
       ASSERT_TRUE(read.has_value()) << to_string(read.error());
-      EXPECT_EQ(live.record().body(kStamp), read->body(kStamp));
-      EXPECT_EQ(live.record().events(kStamp, true), read->events(kStamp, true));
+      EXPECT_EQ(live.record().body(kLiveStamp), read->body(kLiveStamp));
+      EXPECT_EQ(live.record().events(kLiveStamp, true), read->events(kLiveStamp, true));
       EXPECT_EQ(live.record().serialize(), read->serialize());
     }
   }
@@ -72,12 +72,12 @@ void expect_the_record_of_a_reader(LiveEvents& live, const OpenEvents& events) {
   recorder.feed(events.text() + live.end(kAnswer, TokenCount(0), true));
   const auto read = recorder.finish();
   ASSERT_TRUE(read.has_value()) << to_string(read.error());
-  EXPECT_EQ(live.record().body(kStamp), read->body(kStamp));
+  EXPECT_EQ(live.record().body(kLiveStamp), read->body(kLiveStamp));
   EXPECT_EQ(live.record().serialize(), read->serialize());
 }
 
 TEST(LiveEvents, RecordChoicesReasoningAndCallsAsARecorderReads) {
-  LiveEvents live(ApiOperation::kChat, kStamp, "m");
+  LiveEvents live(ApiOperation::kChat, kLiveStamp, "m");
   OpenEvents events = live.add({.content = "one"});
   events += live.finish(0, "stop");
   events += live.add({.choice = 1, .reasoning = "hm"});
@@ -90,29 +90,29 @@ TEST(LiveEvents, RecordChoicesReasoningAndCallsAsARecorderReads) {
   expect_the_record_of_a_reader(live, events);
   EXPECT_EQ(live.record().finish_reason(), "tool_calls");
   EXPECT_TRUE(live.record().calls_tools());
-  EXPECT_NE(live.record().body(kStamp).find(R"("content":null)"), std::string::npos);
+  EXPECT_NE(live.record().body(kLiveStamp).find(R"("content":null)"), std::string::npos);
 }
 
 TEST(LiveEvents, RecordLogProbabilitiesAsARecorderReads) {
   const std::vector<TokenLogprobs> two{token_of("tw"), token_of("o")};
-  LiveEvents live(ApiOperation::kChat, kStamp, "m");
+  LiveEvents live(ApiOperation::kChat, kLiveStamp, "m");
   OpenEvents events = live.add({.content = "two", .logprobs = two});
   events += live.add({.content = " words", .logprobs = std::vector{token_of(" words")}});
   expect_the_record_of_a_reader(live, events);
-  EXPECT_NE(live.record().body(kStamp).find(R"("bytes":[255])"), std::string::npos);
+  EXPECT_NE(live.record().body(kLiveStamp).find(R"("bytes":[255])"), std::string::npos);
 }
 
 TEST(LiveEvents, RecordLogProbabilitiesOfACompletionAsARecorderReads) {
   const std::vector<TokenLogprobs> two{token_of("tw"), token_of("o")};
-  LiveEvents live(ApiOperation::kCompletion, kStamp, "m");
+  LiveEvents live(ApiOperation::kCompletion, kLiveStamp, "m");
   OpenEvents events = live.add({.content = "two", .logprobs = two});
   events += live.add({.content = "!", .logprobs = std::vector{token_of("!")}});
   testing::FedRecorder recorder(ApiOperation::kCompletion);
   recorder.feed(events.text() + live.end(kAnswer, TokenCount(0), true));
   const auto read = recorder.finish();
   ASSERT_TRUE(read.has_value()) << to_string(read.error());
-  EXPECT_EQ(live.record().body(kStamp), read->body(kStamp));
-  EXPECT_NE(read->body(kStamp).find(R"("text_offset":[0,2,3])"), std::string::npos);
+  EXPECT_EQ(live.record().body(kLiveStamp), read->body(kLiveStamp));
+  EXPECT_NE(read->body(kLiveStamp).find(R"("text_offset":[0,2,3])"), std::string::npos);
 }
 
 TEST(LiveEvents, SupportAnEmptyAnswer) {
@@ -122,7 +122,7 @@ TEST(LiveEvents, SupportAnEmptyAnswer) {
 }
 
 TEST(LiveEvents, TakeMembersInTheLastEventThatIsSent) {
-  LiveEvents live(ApiOperation::kChat, kStamp, "m");
+  LiveEvents live(ApiOperation::kChat, kLiveStamp, "m");
   const OpenEvents both = live.add({.content = "one"});  // the role, then the text
   const std::string plain = both.text();
   const std::string more = both.text(",\"timings\":{}");
@@ -131,7 +131,7 @@ TEST(LiveEvents, TakeMembersInTheLastEventThatIsSent) {
 }
 
 TEST(LiveEvents, SendUsageOnlyOnRequest) {
-  LiveEvents live(ApiOperation::kChat, kStamp, "m");
+  LiveEvents live(ApiOperation::kChat, kLiveStamp, "m");
   EXPECT_EQ(live.end(kAnswer, TokenCount(0), false).find("usage"), std::string::npos);
 }
 

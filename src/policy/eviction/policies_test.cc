@@ -68,17 +68,17 @@ namespace {
 
 constexpr EntryFacts kFacts{.bytes = 1_KiB};
 
-SlotId slot(std::uint32_t index) { return {.index = index, .generation = 0}; }
+SlotId nth_slot(std::uint32_t index) { return {.index = index, .generation = 0}; }
 
 void evict(EvictionPolicy& policy, std::uint32_t expected) {
-  ASSERT_EQ(policy.victim(), slot(expected));
-  policy.erase(slot(expected), RemovalReason::kEvicted);
+  ASSERT_EQ(policy.victim(), nth_slot(expected));
+  policy.erase(nth_slot(expected), RemovalReason::kEvicted);
 }
 
 TEST(Lru, EvictsTheLeastRecentlyUsed) {
   Lru lru;
-  for (std::uint32_t i = 0; i < 3; ++i) lru.insert(slot(i), kFacts);
-  lru.touch(slot(0));
+  for (std::uint32_t i = 0; i < 3; ++i) lru.insert(nth_slot(i), kFacts);
+  lru.touch(nth_slot(0));
   evict(lru, 1);
   evict(lru, 2);
   evict(lru, 0);
@@ -92,15 +92,15 @@ TEST(Lru, AgreesWithAnObviousModel) {
       const auto i = static_cast<std::uint32_t>(rng.below(40));
       const auto it = std::ranges::find(model, i);
       if (it == model.end()) {
-        lru.insert(slot(i), kFacts);
+        lru.insert(nth_slot(i), kFacts);
       } else {
-        lru.touch(slot(i));
+        lru.touch(nth_slot(i));
         model.erase(it);
       }
       model.push_back(i);
       if (model.size() > 20) {
-        ASSERT_EQ(lru.victim(), slot(model.front())) << "step " << step;
-        lru.erase(slot(model.front()), RemovalReason::kEvicted);
+        ASSERT_EQ(lru.victim(), nth_slot(model.front())) << "step " << step;
+        lru.erase(nth_slot(model.front()), RemovalReason::kEvicted);
         model.pop_front();
       }
     }
@@ -110,25 +110,25 @@ TEST(Lru, AgreesWithAnObviousModel) {
 // Seed 000 V1: its "LFU" was an LRU, and three one-shot entries pushed out one with 1,000 hits.
 TEST(AgedLfu, AThousandHitsSurviveAScan) {
   AgedLfu lfu;
-  lfu.insert(slot(0), kFacts);
-  for (int i = 0; i < 1000; ++i) lfu.touch(slot(0));
-  lfu.insert(slot(1), kFacts);
-  lfu.insert(slot(2), kFacts);
+  lfu.insert(nth_slot(0), kFacts);
+  for (int i = 0; i < 1000; ++i) lfu.touch(nth_slot(0));
+  lfu.insert(nth_slot(1), kFacts);
+  lfu.insert(nth_slot(2), kFacts);
   for (std::uint32_t scanned = 3; scanned < 300; ++scanned) {
     const auto victim = lfu.victim();
-    ASSERT_NE(victim, slot(0)) << "after " << scanned;
+    ASSERT_NE(victim, nth_slot(0)) << "after " << scanned;
     lfu.erase(*victim, RemovalReason::kEvicted);
-    lfu.insert(slot(scanned), kFacts);
+    lfu.insert(nth_slot(scanned), kFacts);
   }
 }
 
 TEST(AgedLfu, EvictsFewerUsesFirstAndBreaksTiesByAge) {
   AgedLfu lfu;
-  for (std::uint32_t i = 0; i < 4; ++i) lfu.insert(slot(i), kFacts);
-  lfu.touch(slot(1));
-  lfu.touch(slot(0));
-  lfu.touch(slot(3));
-  lfu.touch(slot(3));
+  for (std::uint32_t i = 0; i < 4; ++i) lfu.insert(nth_slot(i), kFacts);
+  lfu.touch(nth_slot(1));
+  lfu.touch(nth_slot(0));
+  lfu.touch(nth_slot(3));
+  lfu.touch(nth_slot(3));
   evict(lfu, 2);
   evict(lfu, 1);
   evict(lfu, 0);
@@ -137,16 +137,16 @@ TEST(AgedLfu, EvictsFewerUsesFirstAndBreaksTiesByAge) {
 
 TEST(AgedLfu, AFormerlyPopularEntryIsOvertaken) {
   AgedLfu lfu;
-  lfu.insert(slot(0), kFacts);
-  for (int i = 0; i < 20; ++i) lfu.touch(slot(0));
+  lfu.insert(nth_slot(0), kFacts);
+  for (int i = 0; i < 20; ++i) lfu.touch(nth_slot(0));
   bool left = false;
   // New entries that are each used twice raise the rank of the victims.
   for (std::uint32_t i = 1; i < 100 && !left; ++i) {
-    lfu.insert(slot(i), kFacts);
-    lfu.touch(slot(i));
+    lfu.insert(nth_slot(i), kFacts);
+    lfu.touch(nth_slot(i));
     if (i > 4) {
       const SlotId victim = lfu.victim().value();
-      left = victim == slot(0);
+      left = victim == nth_slot(0);
       lfu.erase(victim, RemovalReason::kEvicted);
     }
   }
@@ -155,29 +155,29 @@ TEST(AgedLfu, AFormerlyPopularEntryIsOvertaken) {
 
 TEST(AgedLfu, AnEntryErasedByItsOwnerDoesNotAgeTheOthers) {
   AgedLfu lfu;
-  lfu.insert(slot(0), kFacts);
-  lfu.insert(slot(1), kFacts);
-  for (int i = 0; i < 50; ++i) lfu.touch(slot(1));
-  lfu.erase(slot(1),
+  lfu.insert(nth_slot(0), kFacts);
+  lfu.insert(nth_slot(1), kFacts);
+  for (int i = 0; i < 50; ++i) lfu.touch(nth_slot(1));
+  lfu.erase(nth_slot(1),
             RemovalReason::kErased);  // not a victim: its high rank must not become the age
-  lfu.touch(slot(0));
-  lfu.insert(slot(2), kFacts);
+  lfu.touch(nth_slot(0));
+  lfu.insert(nth_slot(2), kFacts);
   evict(lfu, 2);
 }
 
 TEST(Fifo, UsesChangeNothing) {
   Fifo fifo;
-  for (std::uint32_t i = 0; i < 3; ++i) fifo.insert(slot(i), kFacts);
-  fifo.touch(slot(0));
+  for (std::uint32_t i = 0; i < 3; ++i) fifo.insert(nth_slot(i), kFacts);
+  fifo.touch(nth_slot(0));
   evict(fifo, 0);
   evict(fifo, 1);
 }
 
 TEST(Sieve, TheHandSkipsUsedEntriesOnceAndResumes) {
   Sieve sieve;
-  for (std::uint32_t i = 0; i < 4; ++i) sieve.insert(slot(i), kFacts);
-  sieve.touch(slot(0));
-  sieve.touch(slot(2));
+  for (std::uint32_t i = 0; i < 4; ++i) sieve.insert(nth_slot(i), kFacts);
+  sieve.touch(nth_slot(0));
+  sieve.touch(nth_slot(2));
   evict(sieve, 1);
   evict(sieve, 3);
   evict(sieve, 0);  // skipped once; the hand came round
@@ -186,41 +186,41 @@ TEST(Sieve, TheHandSkipsUsedEntriesOnceAndResumes) {
 
 TEST(S3Fifo, EntriesUsedTwiceOrRememberedSurviveAScan) {
   S3Fifo s3;
-  for (std::uint32_t i = 0; i < 20; ++i) s3.insert(slot(i), {.bytes = 1_KiB, .key = i + 1});
-  s3.touch(slot(0));
-  s3.touch(slot(0));
+  for (std::uint32_t i = 0; i < 20; ++i) s3.insert(nth_slot(i), {.bytes = 1_KiB, .key = i + 1});
+  s3.touch(nth_slot(0));
+  s3.touch(nth_slot(0));
   evict(s3, 1);
-  s3.insert(slot(30), {.bytes = 1_KiB, .key = 2});  // the key just evicted
+  s3.insert(nth_slot(30), {.bytes = 1_KiB, .key = 2});  // the key just evicted
   for (std::uint32_t i = 2; i < 19; ++i) evict(s3, i);
 }
 
 TEST(Arc, ReturningKeysMoveTheTarget) {
   Arc arc;
-  for (std::uint32_t i = 0; i < 4; ++i) arc.insert(slot(i), {.bytes = 1_KiB, .key = i + 1});
-  arc.touch(slot(0));
-  arc.touch(slot(1));
+  for (std::uint32_t i = 0; i < 4; ++i) arc.insert(nth_slot(i), {.bytes = 1_KiB, .key = i + 1});
+  arc.touch(nth_slot(0));
+  arc.touch(nth_slot(1));
   evict(arc, 2);  // used once, and the target for those is 0
-  arc.insert(slot(4), {.bytes = 1_KiB, .key = 3});
+  arc.insert(nth_slot(4), {.bytes = 1_KiB, .key = 3});
   evict(arc, 0);  // the returning key raised the target to 1, which slot 3 uses
 }
 
 TEST(WTinyLfu, ARareKeyDoesNotReplaceAFrequentOne) {
   WTinyLfu tiny;
-  for (std::uint32_t i = 0; i < 10; ++i) tiny.insert(slot(i), {.bytes = 1_KiB, .key = i + 1});
+  for (std::uint32_t i = 0; i < 10; ++i) tiny.insert(nth_slot(i), {.bytes = 1_KiB, .key = i + 1});
   evict(tiny, 0);
-  for (std::uint32_t i = 1; i < 9; ++i) tiny.touch(slot(i));
-  tiny.insert(slot(20), {.bytes = 1_KiB, .key = 100});
+  for (std::uint32_t i = 1; i < 9; ++i) tiny.touch(nth_slot(i));
+  tiny.insert(nth_slot(20), {.bytes = 1_KiB, .key = 100});
   evict(tiny, 9);  // the oldest of the window, seen once
-  tiny.insert(slot(21), {.bytes = 1_KiB, .key = 101});
+  tiny.insert(nth_slot(21), {.bytes = 1_KiB, .key = 101});
   evict(tiny, 20);
 }
 
 TEST(Gdsf, EvictsTheCheapestByteFirst) {
   Gdsf gdsf;
-  gdsf.insert(slot(0), {.bytes = 1_KiB, .cost = Duration(4000)});
-  gdsf.insert(slot(1), {.bytes = 1_MiB, .cost = Duration(4000)});
-  gdsf.insert(slot(2), {.bytes = 1_KiB, .cost = Duration(1000)});
-  gdsf.touch(slot(2));
+  gdsf.insert(nth_slot(0), {.bytes = 1_KiB, .cost = Duration(4000)});
+  gdsf.insert(nth_slot(1), {.bytes = 1_MiB, .cost = Duration(4000)});
+  gdsf.insert(nth_slot(2), {.bytes = 1_KiB, .cost = Duration(1000)});
+  gdsf.touch(nth_slot(2));
   evict(gdsf, 1);
   evict(gdsf, 2);
   evict(gdsf, 0);

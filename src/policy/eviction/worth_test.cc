@@ -98,19 +98,19 @@ TEST(Worth, LearnsWhichRequestsContinue) {
 TEST(Worth, LearnsHowMuchAHintIsWorth) {
   for (const bool honest : {true, false}) {
     Talk talk;
-    constexpr RequestFacts kGoesOn{.hint = ContinuationHint::kGoesOn};
-    constexpr RequestFacts kEnds{.hint = ContinuationHint::kEnds};
+    constexpr RequestFacts kTurn{.hint = ContinuationHint::kGoesOn};
+    constexpr RequestFacts kLastTurn{.hint = ContinuationHint::kEnds};
     for (int round = 0; round < 300; ++round) {
-      const std::uint32_t one = talk.begin(honest ? kGoesOn : kEnds);
-      const std::uint32_t other = talk.begin(honest ? kEnds : kGoesOn);
+      const std::uint32_t one = talk.begin(honest ? kTurn : kLastTurn);
+      const std::uint32_t other = talk.begin(honest ? kLastTurn : kTurn);
       talk.now += 10 * kSecond;
       talk.go_on(one, {});
       talk.now += 300 * kSecond;
       talk.end(one);
       talk.end(other);
     }
-    const std::uint32_t goes_on = talk.begin(kGoesOn);
-    const std::uint32_t ends = talk.begin(kEnds);
+    const std::uint32_t goes_on = talk.begin(kTurn);
+    const std::uint32_t ends = talk.begin(kLastTurn);
     talk.now += kSecond;
     talk.worth.begin_request({.now = talk.now});
     EXPECT_EQ(talk.evict(), honest ? ends : goes_on) << (honest ? "honest" : "lying");

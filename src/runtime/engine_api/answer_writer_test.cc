@@ -48,16 +48,16 @@ TEST(AnswerWriter, StopsWhenTheClientLeaves) {
 }
 
 TEST(LogprobsOf, AreThoseOfTheModelsDistribution) {
-  constexpr std::array<float, 3> kLogits{0, 1, 1};
+  constexpr std::array<float, 3> kOfThree{0, 1, 1};
   const auto spelled = [](TokenId token) { return std::string(1, "abc"[static_cast<int>(token)]); };
-  const TokenLogprobs token = logprobs_of(kLogits, TokenId(0), 2, spelled);
+  const TokenLogprobs token = logprobs_of(kOfThree, TokenId(0), 2, spelled);
   EXPECT_EQ(token.chosen.bytes, "a");
   EXPECT_NEAR(token.chosen.logprob, -std::log(1 + 2 * std::exp(1)), 1e-6);
   ASSERT_EQ(token.top.size(), 2U);
   EXPECT_EQ(token.top[0].bytes, "b");
   EXPECT_EQ(token.top[1].bytes, "c");
   EXPECT_NEAR(token.top[0].logprob, token.chosen.logprob + 1, 1e-6);
-  EXPECT_EQ(logprobs_of(kLogits, TokenId(0), 9, spelled).top.size(), 3U);
+  EXPECT_EQ(logprobs_of(kOfThree, TokenId(0), 9, spelled).top.size(), 3U);
 }
 
 }  // namespace

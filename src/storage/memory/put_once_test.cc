@@ -13,7 +13,7 @@ namespace afterimage {
 namespace {
 
 /// A tier whose puts are pending until flush(), as on a disk with writes in flight.
-class SlowTier final : public Tier {
+class PendingTier final : public Tier {
  public:
   Result<void> put(const TierKey& key, const EntryMeta& /*meta*/,
                    std::span<const std::byte> /*bytes*/) override {
@@ -56,7 +56,7 @@ class PutOnceTest : public ::testing::Test {
     return once.put(key, std::span(&view, 1), Duration(1));
   }
 
-  SlowTier tier;
+  PendingTier tier;
   PutOnce once{tier};
   const TierKey one{.bytes = {std::byte{1}}};
   const TierKey other{.bytes = {std::byte{2}}};
