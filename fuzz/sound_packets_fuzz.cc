@@ -45,6 +45,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (const auto edit = edit_of_sound(file.bytes); edit.has_value() && edit->is_simple) {
         AFI_CHECK(edit->movie_unit != 0 && edit->track_unit != 0);
       }
+      if (const auto samples = flac_length(file, file.bytes)) {
+        AFI_CHECK(*samples <= 65'536 * file.bytes.size());
+      }
   }
   (void)is_adts(file.bytes);
   return 0;

@@ -128,9 +128,15 @@ def sound(name, *options):
         return target.read_bytes()
 
 
+def piped(kind, *options):
+    return subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "sine=440:sample_rate=16000:duration=0.1", *options, "-fflags", "+bitexact", "-f", kind, "-"],
+                          check=True, capture_output=True).stdout
+
+
 def sounds():
     return {"caf": sound("a.caf"), "rf64": sound("a.wav", "-rf64", "always"), "mkv_flac": sound("a.mkv", "-c:a", "flac"),
-            "mkv_mp3": sound("a.mkv", "-c:a", "libmp3lame"), "mp4_mp3": sound("a.mp4", "-c:a", "libmp3lame")}
+            "mkv_mp3": sound("a.mkv", "-c:a", "libmp3lame"), "mp4_mp3": sound("a.mp4", "-c:a", "libmp3lame"),
+            "flac_pipe": piped("flac", "-metadata_header_padding", "0"), "rf64_pipe": piped("wav", "-rf64", "always"), "aiff_pipe": piped("aiff")}
 
 
 def seeds():

@@ -36,44 +36,78 @@ std::uint32_t rate_of(ByteCursor& cursor) {
   return exponent < kBias || exponent > kBias + 30 ? 0 : high >> (31 - (exponent - kBias));
 }
 
+/// What programs write that cannot go back to the header at the end: 0, or a little less than 2 GiB.
+bool is_of_a_pipe(std::uint32_t length) { return length == 0 || length >= 0x7F000000U; }
+
+/// What the "COMM" chunk says, into `header`; returns the bytes of one sample of every channel.
+Result<std::uint64_t> read_common(const MediaFile& file, std::span<const std::byte> body,
+                                  bool compressed, SoundHeader& header) {
+  ByteCursor common(body);
+  header.channels = common.big(2);
+  header.samples = common.big(4);
+  const std::uint32_t bits = common.big(2);
+  header.sample_rate_hz = rate_of(common);
+  const std::string_view name = compressed ? as_text(common.take(4)) : "NONE";
+  if (common.ended_early()) return corrupt(file, "an AIFF whose \"COMM\" chunk ends early");
+  const Encoding* const encoding = encoding_of(name);
+  if (encoding == nullptr) {
+    return unsupported(file, fmt::format("AIFF encoding \"{}\"; PCM, float, A-law and mu-law are "
+                                         "read",
+                                         name));
+  }
+  header.wav.format = body;
+  return std::uint64_t{header.channels} * (encoding->bytes != 0 ? encoding->bytes : (bits + 7) / 8);
+}
+
+/// Of a file that was written into a pipe: the samples reach to its end.
+Result<void> read_open_samples(const MediaFile& file, std::span<const std::byte> body,
+                               std::uint64_t each, SoundHeader& header) {
+  constexpr std::size_t kPlace = 8;  // where the first sample is, and the size of blocks: zeros
+  if (each == 0 || body.size() < kPlace || ByteCursor(body).big(4) != 0) {
+    return corrupt(file, "an AIFF without a length, whose samples cannot be found");
+  }
+  const auto data = body.subspan(kPlace);
+  if (data.size() % each > 1) {
+    return corrupt(
+        file, fmt::format("an AIFF with {} bytes of samples of {} bytes each", data.size(), each));
+  }
+  header.samples = data.size() / each;
+  header.wav.data = data.first(data.size() - data.size() % each);
+  header.wav.as_declared = false;
+  return {};
+}
+
 }  // namespace
 
 Result<SoundHeader> read_aiff_header(const MediaFile& file) {
   ByteCursor cursor(file.bytes.subspan(4));  // "FORM"
   const std::uint32_t size = cursor.big(4);
   const bool compressed = as_text(cursor.take(4)) == "AIFC";
-  if (size > file.bytes.size() - 8) {
+  const bool is_open = is_of_a_pipe(size);
+  if (size > file.bytes.size() - 8 && !is_open) {
     return corrupt(file, fmt::format("an AIFF that declares {} bytes but has {}", size,
                                      file.bytes.size() - 8));
   }
   SoundHeader header{.format = FileFormat::kAiff};
-  std::uint64_t needed = 0;
+  std::uint64_t each = 0;  // bytes of a sample of every channel
   std::uint64_t found = 0;
   while (cursor.rest().size() >= 8) {
     const std::string_view type = as_text(cursor.take(4));
     const std::uint32_t length = cursor.big(4);
+    if (type == "SSND" && is_open && is_of_a_pipe(length)) {
+      AFI_TRY_VOID(read_open_samples(file, cursor.rest(), each, header));
+      return header;
+    }
     const auto body = cursor.take(length);
     if (cursor.ended_early()) return corrupt(file, "an AIFF that ends within one of its chunks");
     if (!cursor.rest().empty()) cursor.take(length % 2);
     if (type == "SSND" && length >= 8)
       found = length - 8 - std::min(ByteCursor(body).big(4), length - 8);
-    if (type != "COMM") continue;
-    ByteCursor common(body);
-    header.channels = common.big(2);
-    header.samples = common.big(4);
-    const std::uint32_t bits = common.big(2);
-    header.sample_rate_hz = rate_of(common);
-    const std::string_view name = compressed ? as_text(common.take(4)) : "NONE";
-    if (common.ended_early()) return corrupt(file, "an AIFF whose \"COMM\" chunk ends early");
-    const Encoding* const encoding = encoding_of(name);
-    if (encoding == nullptr) {
-      return unsupported(file, fmt::format("AIFF encoding \"{}\"; PCM, float, A-law and mu-law are "
-                                           "read",
-                                           name));
+    if (type == "COMM") {
+      AFI_TRY(each, read_common(file, body, compressed, header));
     }
-    const std::uint32_t each = encoding->bytes != 0 ? encoding->bytes : (bits + 7) / 8;
-    needed = header.samples * header.channels * each;
   }
+  const std::uint64_t needed = header.samples * each;
   if (needed > found) {
     return corrupt(
         file, fmt::format("an AIFF that declares {} bytes of samples but has {}", needed, found));

@@ -86,12 +86,12 @@ struct Mp3Frames {
   std::uint64_t after = 0;
 };
 
-/// Where the samples of a WAV or CAF file lie.
+/// Where the samples of a WAV, CAF, AIFF or FLAC file lie.
 struct WavSamples {
-  std::span<const std::byte> format = {};
-  std::span<const std::byte> data = {};
-  bool as_declared = true;          // false: its header states another length
-  std::uint64_t coded_samples = 0;  // with the rest of the last block
+  std::span<const std::byte> format = {};  // WAV and AIFF: the chunk that describes them
+  std::span<const std::byte> data = {};    // FLAC: from the second block of its header on
+  bool as_declared = true;                 // false: its header states another length
+  std::uint64_t coded_samples = 0;         // with the rest of the last block
 };
 
 struct SoundHeader {
@@ -101,7 +101,7 @@ struct SoundHeader {
   std::uint64_t samples = 0;  // per channel
   std::uint64_t before = 0;   // decoded before them, and not of the sound; compressed sounds only
   Mp3Frames mp3 = {};         // MP3 only
-  WavSamples wav = {};        // WAV and CAF only
+  WavSamples wav = {};        // WAV and CAF; AIFF and FLAC of a pipe
 };
 
 Result<PictureHeader> read_jpeg_header(const MediaFile& file);
@@ -127,6 +127,8 @@ Result<SoundHeader> read_caf_header(const MediaFile& file);
 Result<SoundHeader> read_coded_header(const MediaFile& file, const MediaLimits& limits);
 /// Bytes of the ID3v2 tags at the start.
 std::size_t leading_tags(std::span<const std::byte> file);
+/// Without ID3v1 and APEv2 tags at its end.
+std::span<const std::byte> without_trailing_tags(std::span<const std::byte> file);
 /// Whether an MP4 or Matroska file has a video track; true of a damaged one.
 bool has_pictures(const MediaFile& file);
 /// Whether the file begins as MP3 files do.

@@ -98,23 +98,6 @@ std::optional<EncoderNotes> notes_in(std::span<const std::byte> frame, std::size
   return notes;
 }
 
-/// Without ID3v1 and APEv2 tags at its end.
-std::span<const std::byte> without_trailing_tags(std::span<const std::byte> file) {
-  if (file.size() >= kId3v1Bytes && as_text(file.last(kId3v1Bytes)).starts_with("TAG")) {
-    file = file.first(file.size() - kId3v1Bytes);
-  }
-  if (file.size() >= kApeFooterBytes &&
-      as_text(file.last(kApeFooterBytes)).starts_with("APETAGEX")) {
-    ByteCursor cursor(file.last(kApeFooterBytes));
-    cursor.take(12);
-    const std::uint64_t items = cursor.little(4);  // and the footer
-    cursor.take(4);
-    const std::uint64_t header = (cursor.little(4) >> 31U) * kApeFooterBytes;
-    if (items + header <= file.size()) file = file.first(file.size() - items - header);
-  }
-  return file;
-}
-
 bool is_zero(std::span<const std::byte> bytes) {
   return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
 }
@@ -171,6 +154,22 @@ std::size_t leading_tags(std::span<const std::byte> file) {
     size = file.size() - cursor.rest().size();
   }
   return size;
+}
+
+std::span<const std::byte> without_trailing_tags(std::span<const std::byte> file) {
+  if (file.size() >= kId3v1Bytes && as_text(file.last(kId3v1Bytes)).starts_with("TAG")) {
+    file = file.first(file.size() - kId3v1Bytes);
+  }
+  if (file.size() >= kApeFooterBytes &&
+      as_text(file.last(kApeFooterBytes)).starts_with("APETAGEX")) {
+    ByteCursor cursor(file.last(kApeFooterBytes));
+    cursor.take(12);
+    const std::uint64_t items = cursor.little(4);  // and the footer
+    cursor.take(4);
+    const std::uint64_t header = (cursor.little(4) >> 31U) * kApeFooterBytes;
+    if (items + header <= file.size()) file = file.first(file.size() - items - header);
+  }
+  return file;
 }
 
 bool is_mp3(std::span<const std::byte> file) {

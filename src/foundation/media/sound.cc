@@ -17,6 +17,7 @@
 
 #include "foundation/media/cursor.h"
 #include "foundation/media/formats.h"
+#include "foundation/media/sound_packets.h"
 
 namespace afterimage {
 
@@ -87,44 +88,107 @@ std::optional<std::uint64_t> data_length(std::uint32_t length, std::uint32_t rif
   return std::nullopt;
 }
 
-/// What a large WAV (RF64, BW64) says of its length in its first chunk, in place of four bytes of all ones.
-std::optional<std::uint64_t> wide_length(std::string_view type, std::span<const std::byte> body) {
-  ByteCursor cursor(body);
-  cursor.take(8);  // of the file
-  const std::uint64_t low = cursor.little(4);
-  const std::uint64_t length = std::uint64_t{cursor.little(4)} << 32U | low;
-  if (type != "ds64" || cursor.ended_early()) return std::nullopt;
-  return length;
-}
+/// What a large WAV (RF64, BW64) says of its lengths in its first chunk, in place of four bytes of all ones.
+struct WideLengths {
+  std::uint64_t file = 0;
+  std::uint64_t samples = 0;
 
-/// The header that a WAV would have if its length had been known when it was written.
-std::vector<std::byte> wav_head(const WavSamples& wav) {
-  std::vector<std::byte> head;
-  const auto text = [&head](std::string_view word) {
-    for (const char c : word) head.push_back(static_cast<std::byte>(c));
-  };
-  const auto number = [&head](std::size_t value) {
-    for (unsigned i = 0; i < 4; ++i) head.push_back(static_cast<std::byte>(value >> (8 * i)));
-  };
-  text("RIFF");
-  number(20 + wav.format.size() + wav.data.size());
-  text("WAVEfmt ");
-  number(wav.format.size());
-  head.insert(head.end(), wav.format.begin(), wav.format.end());
-  text("data");
-  number(wav.data.size());
-  return head;
-}
-
-/// The file before the samples, with the length that was not known when it was written.
-std::vector<std::byte> caf_head(const MediaFile& file, std::span<const std::byte> samples) {
-  const auto size = static_cast<std::size_t>(samples.data() - file.bytes.data());
-  std::vector<std::byte> head(file.bytes.begin(),
-                              file.bytes.begin() + static_cast<std::ptrdiff_t>(size));
-  for (unsigned i = 0; i < 8; ++i) {
-    head[size - 1 - i] = static_cast<std::byte>(std::uint64_t{samples.size()} >> (8 * i));
+  /// The bytes of the samples, of which `rest` follow. Of a pipe both are 0.
+  [[nodiscard]] std::optional<std::uint64_t> data_length(std::uint64_t rest) const {
+    if (file == 0 && samples == 0) return rest;
+    return samples <= rest ? std::optional(samples) : std::nullopt;
   }
-  return head;
+};
+
+std::optional<WideLengths> wide_lengths(std::string_view type, std::span<const std::byte> body) {
+  ByteCursor cursor(body);
+  const auto number = [&cursor] {
+    const std::uint64_t low = cursor.little(4);
+    return std::uint64_t{cursor.little(4)} << 32U | low;
+  };
+  const std::uint64_t file = number();
+  const std::uint64_t samples = number();
+  if (type != "ds64" || cursor.ended_early()) return std::nullopt;
+  return WideLengths{.file = file, .samples = samples};
+}
+
+/// Headers that files would have if their length had been known when they were written.
+class SoundHead {
+ public:
+  void text(std::string_view word) {
+    for (const char c : word) bytes_.push_back(static_cast<std::byte>(c));
+  }
+  void bytes(std::span<const std::byte> more) {
+    bytes_.insert(bytes_.end(), more.begin(), more.end());
+  }
+  void little(std::size_t value) {
+    for (unsigned i = 0; i < 4; ++i) bytes_.push_back(static_cast<std::byte>(value >> (8 * i)));
+  }
+  void big(std::uint64_t value, unsigned width = 4) {
+    while (width-- > 0) bytes_.push_back(static_cast<std::byte>(value >> (8 * width)));
+  }
+  [[nodiscard]] std::vector<std::byte> take() { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+std::vector<std::byte> wav_head(const WavSamples& wav) {
+  SoundHead head;
+  head.text("RIFF");
+  head.little(20 + wav.format.size() + wav.data.size());
+  head.text("WAVEfmt ");
+  head.little(wav.format.size());
+  head.bytes(wav.format);
+  head.text("data");
+  head.little(wav.data.size());
+  return head.take();
+}
+
+/// `file` is what is before the samples.
+std::vector<std::byte> caf_head(std::span<const std::byte> file, const WavSamples& caf) {
+  SoundHead head;
+  head.bytes(file.first(file.size() - 8));
+  head.big(caf.data.size(), 8);
+  return head.take();
+}
+
+std::vector<std::byte> aiff_head(std::span<const std::byte> file, const SoundHeader& header) {
+  const WavSamples& aiff = header.wav;
+  SoundHead head;
+  head.text("FORM");
+  head.big(28 + aiff.format.size() + aiff.data.size());
+  head.bytes(file.subspan(8, 4));  // AIFF or AIFC
+  head.text("COMM");
+  head.big(aiff.format.size());
+  head.bytes(aiff.format.first(2));  // channels
+  head.big(header.samples);
+  head.bytes(aiff.format.subspan(6));
+  head.text("SSND");
+  head.big(8 + aiff.data.size());
+  head.big(0, 8);
+  return head.take();
+}
+
+/// The number of samples is the last 36 bits before the checksum of the decoded sound, 16 bytes.
+std::vector<std::byte> flac_head(std::span<const std::byte> file, std::uint64_t samples) {
+  const auto [before, checksum] = std::pair(file.first(file.size() - 21), file.last(16));
+  SoundHead head;
+  head.bytes(before);
+  const auto shared = std::to_integer<std::uint64_t>(file[before.size()]) & 0xF0U;
+  head.big(shared << 32U | samples, 5);
+  head.bytes(checksum);
+  return head.take();
+}
+
+std::vector<std::byte> head_of(const MediaFile& file, const SoundHeader& header) {
+  if (header.format == FileFormat::kWav) return wav_head(header.wav);
+  const std::size_t tags = leading_tags(file.bytes);
+  const auto begin = static_cast<std::size_t>(header.wav.data.data() - file.bytes.data());
+  const auto before = file.bytes.subspan(tags, begin - tags);
+  if (header.format == FileFormat::kCaf) return caf_head(before, header.wav);
+  if (header.format == FileFormat::kAiff) return aiff_head(before, header);
+  return flac_head(before, header.samples);
 }
 
 struct MemoryFile {
@@ -207,7 +271,7 @@ Result<SoundHeader> read_wav_header(const MediaFile& file) {
   SoundHeader header{.format = FileFormat::kWav};
   WavFormat format{};
   std::uint32_t declared_samples = 0;
-  std::optional<std::uint64_t> wide;
+  std::optional<WideLengths> wide;
   while (true) {
     const auto type = cursor.take(4);
     const std::uint32_t length = cursor.little(4);
@@ -218,7 +282,7 @@ Result<SoundHeader> read_wav_header(const MediaFile& file) {
         format = read_wav_format(body, header);
         header.wav.format = body;
       }
-      if (is_large && !wide.has_value()) wide = wide_length(as_text(type), body);
+      if (is_large && !wide.has_value()) wide = wide_lengths(as_text(type), body);
       if (as_text(type) == "fact") declared_samples = ByteCursor(body).little(4);
       continue;
     }
@@ -233,10 +297,10 @@ Result<SoundHeader> read_wav_header(const MediaFile& file) {
     const std::size_t rest = cursor.rest().size();
     const bool is_wide = wide.has_value() && length == UINT32_MAX;
     auto bytes = data_length(length, riff, file.bytes.size() - rest - 8, rest);
-    if (is_wide) bytes = *wide <= rest ? wide : std::nullopt;
+    if (is_wide) bytes = wide->data_length(rest);
     if (!bytes.has_value()) {
       return corrupt(file, fmt::format("a WAV that declares {} bytes of samples but has {}",
-                                       is_wide ? *wide : length, rest));
+                                       is_wide ? wide->samples : length, rest));
     }
     const std::uint64_t over = *bytes % format.block_bytes;
     if (over > 1) {
@@ -261,13 +325,15 @@ Result<SoundHeader> read_flac_header(const MediaFile& file) {
   constexpr std::uint32_t kStreamInfoBytes = 34;
   ByteCursor cursor(file.bytes.subspan(leading_tags(file.bytes)));
   cursor.take(4);  // "fLaC"
-  const std::uint32_t type = cursor.big(1) & 0x7FU;
+  const std::uint32_t type = cursor.big(1);
+  const bool is_last_block = type >= 0x80U;
   const std::uint32_t length = cursor.big(3);
   ByteCursor info(cursor.take(length));
   info.take(10);  // smallest and largest block and frame
   const std::uint32_t high = info.big(4);
   const std::uint32_t low = info.big(4);
-  if (cursor.ended_early() || info.ended_early() || type != 0 || length != kStreamInfoBytes) {
+  if (cursor.ended_early() || info.ended_early() || (type & 0x7FU) != 0 ||
+      length != kStreamInfoBytes) {
     return corrupt(file, "its FLAC header (STREAMINFO) is missing or ends early");
   }
   // 20 bits rate, 3 bits channels - 1, 5 bits depth - 1, 36 bits samples.
@@ -275,9 +341,15 @@ Result<SoundHeader> read_flac_header(const MediaFile& file) {
   header.sample_rate_hz = high >> 12U;
   header.channels = ((high >> 9U) & 7U) + 1;
   header.samples = (std::uint64_t{high & 0xFU} << 32U) | low;
-  if (header.samples == 0) {
-    return unsupported(file, "a FLAC whose header does not state its length");
+  if (header.samples != 0) return header;
+  // It was written into a pipe: as long as its frames are together.
+  header.wav = {.data = without_trailing_tags(cursor.rest()), .as_declared = false};
+  ByteCursor blocks(header.wav.data);
+  for (bool is_last = is_last_block; !is_last && !blocks.ended_early();) {
+    is_last = blocks.big(1) >= 0x80U;
+    blocks.take(blocks.big(3));
   }
+  AFI_TRY(header.samples, flac_length(file, blocks.rest()));
   return header;
 }
 
@@ -288,9 +360,9 @@ Result<Samples> decode_sound(const MediaFile& file, const SoundHeader& header) {
                        .write = nullptr,
                        .tell = position_of};
   MemoryFile source{.head = {}, .bytes = file.bytes.subspan(leading_tags(file.bytes))};
+  if (header.format == FileFormat::kFlac) source.bytes = without_trailing_tags(source.bytes);
   if (!header.wav.as_declared) {
-    source.head =
-        header.format == FileFormat::kCaf ? caf_head(file, header.wav.data) : wav_head(header.wav);
+    source.head = head_of(file, header);
     source.bytes = header.wav.data;
   }
   SF_INFO info{};

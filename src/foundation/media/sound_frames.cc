@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <optional>
 #include <utility>
 
 #include "foundation/media/boxes.h"
@@ -118,7 +119,83 @@ void read_edits(std::span<const std::byte> list, Mp4Edit& edit) {
   if (cursor.ended_early()) edit.is_simple = false;
 }
 
+/// The remainders of bytes by a polynomial, as FLAC's checksums use them.
+template <typename T>
+constexpr std::array<T, 256> checksum_table(T polynomial) {
+  std::array<T, 256> table{};
+  constexpr unsigned kTop = 8 * sizeof(T) - 1;
+  for (unsigned i = 0; i < 256; ++i) {
+    unsigned rest = i << (kTop - 7);
+    for (int bit = 0; bit < 8; ++bit) {
+      rest = rest << 1U ^ ((rest >> kTop & 1U) != 0 ? polynomial : 0U);
+    }
+    table[i] = static_cast<T>(rest);
+  }
+  return table;
+}
+
+constexpr auto kHeaderSums = checksum_table<std::uint8_t>(0x07);
+constexpr auto kFrameSums = checksum_table<std::uint16_t>(0x8005);
+
+/// What the header of a frame of FLAC says.
+struct FlacFrame {
+  std::uint64_t number = 0;  // of the frame, or of its first sample
+  std::uint32_t samples = 0;
+  bool counts_samples = false;
+
+  [[nodiscard]] bool is_followed_by(const FlacFrame& next) const {
+    return next.counts_samples == counts_samples &&
+           next.number == number + (counts_samples ? samples : 1);
+  }
+};
+
+/// nullopt: no frame begins here.
+std::optional<FlacFrame> flac_frame_at(std::span<const std::byte> bytes) {
+  FlacFrame frame{.samples = flac_samples(bytes)};
+  if (frame.samples == 0) return std::nullopt;
+  ByteCursor cursor(bytes);
+  const std::uint32_t head = cursor.big(4);
+  frame.counts_samples = (head >> 16U & 1U) != 0;
+  const auto first = static_cast<std::uint8_t>(cursor.big(1));  // of the number, as in UTF-8
+  const int ones = std::countl_one(first);
+  if (ones == 1 || ones == 8) return std::nullopt;
+  frame.number = first & (0x7FU >> static_cast<unsigned>(ones));
+  for (int i = 1; i < ones; ++i) frame.number = frame.number << 6U | (cursor.big(1) & 0x3FU);
+  const std::uint32_t samples_code = head >> 12U & 15U;
+  const std::uint32_t rate_code = head >> 8U & 15U;
+  cursor.take(samples_code == 6 ? 1 : samples_code == 7 ? 2 : 0);
+  cursor.take(rate_code == 12 ? 1 : rate_code == 13 || rate_code == 14 ? 2 : 0);
+  const std::size_t size = bytes.size() - cursor.rest().size();
+  std::uint8_t sum = 0;
+  for (const std::byte b : bytes.first(size)) sum = kHeaderSums[sum ^ std::to_integer<unsigned>(b)];
+  if (sum != cursor.big(1) || cursor.ended_early()) return std::nullopt;
+  return frame;
+}
+
 }  // namespace
+
+Result<std::uint64_t> flac_length(const MediaFile& file, std::span<const std::byte> frames) {
+  std::optional<FlacFrame> frame = flac_frame_at(frames);
+  if (!frame.has_value()) return corrupt(file, "a FLAC without frames");
+  std::uint64_t samples = frame->samples;
+  std::uint16_t sum = 0;  // 0 behind a frame's own checksum
+  for (std::size_t at = 0; at < frames.size(); ++at) {
+    if (sum == 0 && at > 0) {
+      const auto next = flac_frame_at(frames.subspan(at));
+      if (next.has_value() && frame->is_followed_by(*next)) {
+        frame = next;
+        samples += frame->samples;
+      }
+    }
+    sum = static_cast<std::uint16_t>(
+        (sum << 8U) ^ kFrameSums[(sum >> 8U) ^ std::to_integer<unsigned>(frames[at])]);
+  }
+  if (sum != 0) {
+    return corrupt(file, fmt::format("it ends within a frame, or is damaged, after {} samples",
+                                     samples - frame->samples));
+  }
+  return samples;
+}
 
 Result<SoundStream> open_amr(const MediaFile& file) {
   const bool wide = as_text(file.bytes).starts_with(kWide);

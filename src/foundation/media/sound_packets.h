@@ -55,6 +55,9 @@ std::uint32_t opus_samples(std::span<const std::byte> packet);
 
 /// Samples of each channel in a frame of FLAC; 0: it is none.
 std::uint32_t flac_samples(std::span<const std::byte> frame);
+/// Samples of each channel in frames of FLAC, one behind the other, whose checksums and numbers are right.
+/// Reads every byte, and decodes none.
+Result<std::uint64_t> flac_length(const MediaFile& file, std::span<const std::byte> frames);
 
 /// Which part of the first sound track of an MP4 file is shown, as its edit list says.
 struct Mp4Edit {

@@ -101,8 +101,8 @@ TEST(Sound, RefusesForgedHeaders) {
        "288000000 samples"},
       {"FLAC of an hour in a few bytes", with_big(flac, kFlacSamples, 100'000'000, 4),
        ErrorCode::kCorruption, "purr: "},
-      {"FLAC of unknown length", with_big(flac, kFlacSamples, 0, 4), ErrorCode::kUnsupported,
-       "state its length"},
+      {"FLAC of unknown length, without frames", with_big(cut_to(flac, 50), kFlacSamples, 0, 4),
+       ErrorCode::kCorruption, "without frames"},
       {"FLAC without STREAMINFO", with_big(flac, 4, 1, 1), ErrorCode::kCorruption, "STREAMINFO"},
   };
   for (const auto& c : kCases) {
@@ -165,6 +165,93 @@ TEST(Sound, AWavThatEndsEarlyIsAnErrorAlsoIfItsLengthIsLarge) {
   const auto empty = decode(piped(cut_to(whole, 44), 0xFFFF'FFFF, 0xFFFF'FFFF, 0));
   ASSERT_FALSE(empty.has_value());
   EXPECT_EQ(empty.error().code, ErrorCode::kInvalidArgument) << "no samples at all";
+}
+
+// FFmpeg leaves zeros in the chunk of wide lengths.
+TEST(Sound, ALargeWavWrittenIntoAPipeReachesToItsEnd) {
+  const std::vector<float> wave = tone(1000);
+  FileContent file = make_rf64(wave, 16'000, 1);
+  const auto expected = decode(file)->mono;
+  const std::size_t lengths = find_text(file, "ds64") + 8;
+  for (std::size_t i = 0; i < 24; ++i) file[lengths + i] = std::byte{0};
+  const auto samples = decode(file);
+  ASSERT_TRUE(samples.has_value()) << to_string(samples.error());
+  EXPECT_EQ(samples->mono, expected);
+  EXPECT_FALSE(decode(with_little(file, lengths, 5000, 4)).has_value()) << "the file's is stated";
+}
+
+// sox leaves a little less than 2 GiB, FFmpeg 0.
+TEST(Sound, AnAiffWrittenIntoAPipeReachesToItsEnd) {
+  for (const std::uint32_t channels : {1U, 2U}) {
+    for (const AiffKind kind : {AiffKind::kPcm, AiffKind::kFloat}) {
+      const FileContent whole =
+          make_aiff(tone(std::size_t{1000} * channels), 16'000, channels, kind);
+      const auto expected = decode(whole)->mono;
+      const std::size_t data = find_text(whole, "SSND") + 4;
+      const std::size_t end =
+          data + 12 + std::size_t{1000} * channels * (kind == AiffKind::kPcm ? 2 : 4);
+      const auto with_lengths = [&](std::uint32_t file, std::uint32_t samples,
+                                    std::uint32_t bytes) {
+        return with_big(with_big(with_big(cut_to(whole, end), 4, file, 4),
+                                 find_text(whole, "COMM") + 10, samples, 4),
+                        data, bytes, 4);
+      };
+      for (const FileContent& file :
+           {with_lengths(0x7F00'0050, 0x3F80'0000, 0x7F00'0008), with_lengths(0, 0, 0)}) {
+        const auto samples = decode(file);
+        ASSERT_TRUE(samples.has_value()) << to_string(samples.error());
+        EXPECT_EQ(samples->mono, expected);
+      }
+      EXPECT_FALSE(decode(with_lengths(5000, 0, 0x7F00'0008)).has_value())
+          << "the file's is stated";
+      EXPECT_FALSE(decode(with_lengths(0, 0, 9000)).has_value()) << "the samples' is stated";
+    }
+  }
+}
+
+FileContent without_length(FileContent flac) {
+  const std::size_t info = find_text(flac, "fLaC") + 8;
+  flac[info + 13] &= std::byte{0xF0};
+  return with_big(std::move(flac), info + 14, 0, 4);
+}
+
+// What flac, FFmpeg and others write into a pipe: the header has no length.
+TEST(Sound, AFlacWrittenIntoAPipeIsAsLongAsItsFrames) {
+  for (const std::size_t count :
+       {1UL, 4095UL, 4096UL, 4097UL, 600'000UL}) {  // the last: numbers of two bytes
+    for (const std::uint32_t channels : {1U, 2U}) {
+      const FileContent whole = make_flac(tone(count * channels), 16'000, channels);
+      const auto samples = decode(without_length(whole));
+      ASSERT_TRUE(samples.has_value()) << count << ": " << to_string(samples.error());
+      EXPECT_EQ(samples->mono, decode(whole)->mono) << count;
+    }
+  }
+}
+
+TEST(Sound, AFlacWithoutALengthThatIsCutOrDamagedIsCorruption) {
+  const FileContent whole = without_length(make_flac(tone(9000), 16'000));
+  for (std::size_t size = 60; size < whole.size(); size += 101) {
+    EXPECT_FALSE(decode(cut_to(whole, size)).has_value()) << size;
+  }
+  FileContent damaged = whole;
+  damaged[whole.size() / 2] ^= std::byte{4};
+  EXPECT_FALSE(decode(damaged).has_value());
+  FileContent longer = whole;
+  longer.push_back(std::byte{9});
+  EXPECT_FALSE(decode(longer).has_value());
+}
+
+TEST(Sound, TagsBehindAFlacAreNoSound) {
+  const FileContent flac = make_flac(tone(9000), 16'000);
+  for (const FileContent& file : {flac, without_length(flac)}) {
+    FileContent tagged = file;
+    const FileContent tag = text_file("TAGtitle");
+    tagged.insert(tagged.end(), tag.begin(), tag.end());
+    tagged.resize(file.size() + 128);
+    const auto samples = decode(tagged);
+    ASSERT_TRUE(samples.has_value()) << to_string(samples.error());
+    EXPECT_EQ(samples->mono, decode(flac)->mono);
+  }
 }
 
 TEST(Sound, OneByteBehindTheLastSampleIsIgnored) {
