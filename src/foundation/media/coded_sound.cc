@@ -142,6 +142,12 @@ Result<std::unique_ptr<Track>> Track::open(const MediaFile& file) {
                           "ALAC and AMR, in WebM and Matroska also Vorbis and PCM",
                           avcodec_get_name(codec)));
   }
+  if (codec == AV_CODEC_ID_OPUS && !in_mp4) {
+    // Padding is counted at this rate; mkvmerge writes that of the sound before it was encoded, and a parser
+    // would set it again.
+    track->opened_->context().flags |= AVFMT_FLAG_NOPARSE;
+    track->stream().codecpar->sample_rate = 48'000;
+  }
   const AVRational base = track->stream().time_base;
   if (base.num <= 0 || base.den <= 0) return corrupt(file, "a sound without a unit of time");
   track->packet_.reset(av_packet_alloc());

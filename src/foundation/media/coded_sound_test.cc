@@ -62,7 +62,8 @@ std::vector<Coding> codings() {
   }
   if (has_encoder("libmp3lame")) {
     all.insert(all.end(), {{"libmp3lame", "mp4", 44'100, "", 0.016},
-                           {"libmp3lame", "mp4", 48'000, "", 0.016}});
+                           {"libmp3lame", "mp4", 48'000, "", 0.016},
+                           {"libmp3lame", "mp4", 16'000, "", 0.016}});
   }
   if (has_encoder("libvorbis")) all.push_back({"libvorbis", "ogg", 44'100, "", 0.012});
   return all;
@@ -124,6 +125,22 @@ TEST(CodedSound, Mp3InMatroskaHasTheSamplesOfTheEncoderInFront) {
   ASSERT_EQ(decoded->mono.size(), samples.size() + kOfEncoder);
   EXPECT_LT(difference({decoded->mono.begin() + kOfEncoder, decoded->mono.end()}, samples, 1),
             0.016);
+}
+
+// mkvmerge writes the rate of what was encoded, where FFmpeg's encoder of Opus writes 48 kHz.
+TEST(CodedSound, PaddingOfOpusInMatroskaIsNotCountedAtTheRateOfItsSource) {
+  if (!has_encoder("libopus")) GTEST_SKIP() << "libavcodec has no encoder for Opus";
+  FileContent file = make_coded_sound(
+      {.samples = make_sweep(30'000, 48'000), .encoder = "libopus", .container = "matroska"});
+  const auto expected = decode_audio(sound(file)).value();
+  ASSERT_EQ(expected.mono.size(), 30'000U);
+  // SamplingFrequency, a double: 48,000 becomes 8,000.
+  const std::size_t rate = find_text(file, std::string("\xB5\x88\x40\xE7\x70", 5)) + 2;
+  file = with_big(std::move(file), rate, 0x40BF'4000, 4);
+  const auto decoded = decode_audio(sound(file));
+  ASSERT_TRUE(decoded.has_value()) << to_string(decoded.error());
+  EXPECT_EQ(decoded->sample_rate_hz, 48'000U);
+  EXPECT_EQ(decoded->mono, expected.mono);
 }
 
 // What recorders of browsers write: the length is in the fragments. Without an edit list nothing says
