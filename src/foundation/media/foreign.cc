@@ -59,6 +59,7 @@ constexpr Magic kMagic[] = {
     {0, raw(".snd"), {"AU", kToSound}},
     {0, raw("MThd"), {"MIDI", "render it to WAV"}},
     {0, raw("wvpk"), {"WavPack", kToSound}},
+    {0, raw("Creative Voice File\x1A"), {"VOC", kToSound}},
     {0, raw("MAC "), {"Monkey's Audio", kToSound}},
     {0, raw("DSD "), {"DSF", kToSound}},
     {0, raw("MPCK"), {"Musepack", kToSound}},
@@ -94,6 +95,7 @@ constexpr Magic kMagic[] = {
 constexpr Magic kTextMagic[] = {
     {0, raw("#?RADIANCE"), {"Radiance HDR", kToPicture}},
     {0, raw("YUV4MPEG2"), {"Y4M", kToVideo}},
+    {0, raw("NIST_1A\n"), {"SPHERE (NIST)", kToSound}},
     {0, raw("{\\rtf"), {"RTF", kToPdf}},
     {0, raw("%!PS"), {"PostScript", "convert it to PDF"}},
     {0,
@@ -141,6 +143,20 @@ Foreign riff_of(std::span<const std::byte> file) {
   return {"RIFF of another kind", ""};
 }
 
+/// Frames that are neither AAC nor MP3 as they are read.
+Foreign mpeg_sound_of(std::span<const std::byte> file) {
+  switch (octet(file, 1) >> 1U & 3U) {  // the layer
+    case 0:
+      return (octet(file, 1) & 0xF0U) == 0xF0 ? Foreign{"AAC", kToSound} : Foreign{};
+    case 1:
+      return octet(file, 2) >> 4U == 0 ? Foreign{"MP3 of free format", kToSound} : Foreign{};
+    case 2:
+      return {"MP2", kToSound};
+    default:
+      return {};
+  }
+}
+
 Foreign archive_of(std::span<const std::byte> file) {
   const std::string_view start = as_text(file).substr(0, 4'096);
   if (start.contains("word/") || start.contains("mimetypeapplication/vnd.oasis.opendocument.text"))
@@ -186,15 +202,15 @@ Foreign foreign_format(std::span<const std::byte> file) {
   for (const Magic& magic : kMagic) {
     if (has_at(file, magic.offset, magic.bytes)) return magic.is;
   }
-  if (octet(file, 0) == 0xFF && (octet(file, 1) & 0xF6U) == 0xF0) return {"AAC", kToSound};
   if (is_transport_stream(file)) return {"MPEG-TS", kToVideo};
+  if (octet(file, 0) == 0xFF && octet(file, 1) >= 0xE0U) return mpeg_sound_of(file);
   return {};
 }
 
 std::string with_article(std::string_view name) {
   // As they are spoken: "an em-pea-four", "a HEIC", "a URL".
-  static constexpr std::string_view kAn[] = {"HTML", "MP4", "MP3", "MPEG", "MNG",
-                                             "RTF",  "SVG", "FLV", "XCF",  "RIFX"};
+  static constexpr std::string_view kAn[] = {"HTML", "MP4", "MP3", "MP2", "MPEG", "MNG",
+                                             "RTF",  "SVG", "FLV", "XCF", "RIFX"};
   const bool an =
       std::ranges::any_of(kAn, [&](std::string_view word) { return name.starts_with(word); }) ||
       (std::string_view("AEIO").contains(name.substr(0, 1)));
