@@ -19,6 +19,7 @@ struct VideoContent {
   std::string container = "mp4";  // or "matroska", "webm", "mov"
   std::uint32_t frames_per_second = 10;
   int frames_between_keys = 1;  // 12: also frames that depend on others, before and after them
+  int slices = 1;               // of a frame, where the encoder makes such
   bool with_sound_track = false;
   int quarter_turns = 0;  // clockwise, that a player has to make
 };

@@ -254,8 +254,9 @@ Result<OwnedAv<AVCodecContext>> open_decoder(const VideoFile& video, const Media
   int done = avcodec_parameters_to_context(decoder.get(), &parameters);
   decoder->thread_count = 1;
   decoder->flags |= AV_CODEC_FLAG_BITEXACT;
+  // Its concealment of errors stays on: without it every frame of several slices is marked as damaged. A
+  // frame of which it made up anything is marked, too, and refused.
   decoder->err_recognition = AV_EF_EXPLODE;
-  decoder->error_concealment = 0;
   decoder->max_pixels = static_cast<std::int64_t>(limits.max_pixels);
   decoder->pkt_timebase = video.stream().time_base;
   const std::scoped_lock lock(libav_opening());

@@ -100,6 +100,20 @@ TEST(Video, EveryCodecInEveryContainerShowsTheFramesThatWentIn) {
   }
 }
 
+// As cameras and hardware encode. FFmpeg's decoder calls each of them damaged where its concealment of errors is off.
+TEST(Video, FramesOfSeveralSlicesAreWhole) {
+  if (!has_encoder("libx264")) GTEST_SKIP() << "libavcodec has no encoder for H.264";
+  const auto film = film_frames(3, 6, 64, 96);
+  for (const int between_keys : {1, 6}) {
+    const FileContent file = make_video(
+        {.frames = film, .encoder = "libx264", .frames_between_keys = between_keys, .slices = 3});
+    const auto frames = decode_video(media_item(Modality::kVideo, file, "clip.mp4"));
+    ASSERT_TRUE(frames.has_value()) << to_string(frames.error());
+    ASSERT_EQ(frames->size(), 6U);
+    for (std::size_t i = 0; i < 6; ++i) EXPECT_LT(difference((*frames)[i].image, film[i]), 6) << i;
+  }
+}
+
 TEST(Video, DecodesTheSameBitsEachTime) {
   for (const Coding& coding : codings()) {
     const MediaItem item = video({.frames = film_frames(1, 7, 34, 46),

@@ -72,6 +72,7 @@ class Writer {
     encoder_->pix_fmt = content_.encoder == "mjpeg" ? AV_PIX_FMT_YUVJ420P : AV_PIX_FMT_YUV420P;
     encoder_->color_range = content_.encoder == "mjpeg" ? AVCOL_RANGE_JPEG : AVCOL_RANGE_MPEG;
     encoder_->gop_size = content_.frames_between_keys;
+    encoder_->slices = content_.slices;
     encoder_->max_b_frames = content_.frames_between_keys > 1 ? 2 : 0;
     encoder_->flags |= AV_CODEC_FLAG_BITEXACT | AV_CODEC_FLAG_QSCALE;
     encoder_->global_quality = 2 * FF_QP2LAMBDA;
