@@ -94,7 +94,7 @@ struct AcceptanceOptions {
   double error_budget = 0.01;  // allowed share of wrong answers among the served
   double doubt = 0.05;         // probability that a bound is wrong
   /// Evidence of all kinds of differences counts together: for matches that a verifier accepted,
-  /// which read both questions.
+  /// which read both questions, or that differ in listed words only.
   bool kinds_together = false;
 };
 

@@ -160,7 +160,7 @@ Result<std::unique_ptr<SimilarityLevel>> SimilarityLevel::create(SimilarityOptio
   if (names.empty()) {
     return fail(ErrorCode::kInvalidArgument, "layers is empty; similarity needs at least one");
   }
-  options.acceptance.kinds_together = options.verifier != nullptr;
+  options.acceptance.kinds_together = options.verifier != nullptr || !options.may_differ.empty();
   return std::unique_ptr<SimilarityLevel>(
       new SimilarityLevel(std::move(options), cache, budget, clock));
 }

@@ -58,7 +58,8 @@ struct SimilarityOptions {
   bool verifier_overrules_vetoes = false;  // it also reads neighbours with a veto
   /// The only words in which questions may differ that are similar, whatever the verifier says;
   /// empty: any. With them 64 neighbours are examined, and the nearest of those that differ in no
-  /// other words are read.
+  /// other words are read; question words are no veto but for those that may not differ. Without a
+  /// verifier the most similar of them is judged, by the evidence of all such matches together.
   WordSet may_differ;
   std::uint64_t seed = 1;  // of the exploration
   SharedBudget* shared = nullptr;
@@ -98,7 +99,8 @@ struct SimilarityLookup {
   /// kMissed: no neighbour, or all were vetoed or refused. kNotAllowed: SimilarityMode::kWatch. kInsufficientEvidence,
   /// kExplored: SimilarityMode::kLearned. Others, like kTooOld, come from the answer cache.
   Verdict verdict = Verdict::kMissed;
-  /// Those with the same words first (WordChange::kNone), then the most similar first.
+  /// Those with the same words first (WordChange::kNone) unless only some may differ; then the most
+  /// similar first.
   std::vector<Proposal> proposals;
   std::optional<std::size_t> judged;  // the first proposal without a veto, or the surest verified
   Verification verification = Verification::kNone;
@@ -207,7 +209,8 @@ class SimilarityLevel final : public AnswerObserver {
 
   [[nodiscard]] const std::vector<SimilarityLayer>& layers() const { return options_.layers; }
   /// What evidence depends on, besides the layers: the verifier, its threshold and whether it
-  /// overrules vetoes, and the words that may differ; empty: neither.
+  /// overrules vetoes, and the words that may differ, without a verifier with the layers'
+  /// thresholds; empty: neither.
   [[nodiscard]] std::string verified_by() const;
   [[nodiscard]] SimilarityStats stats() const;
   void check_invariants() const;
@@ -228,6 +231,7 @@ class SimilarityLevel final : public AnswerObserver {
   /// Says why each proposal cannot be judged, and drops those beyond `nearest`: of proposals with
   /// other words than may_differ first.
   void find_vetoes(const Question& question, std::vector<Proposal>& proposals) const;
+  static void same_words_first(const Question& question, std::vector<Proposal>& proposals);
   /// The proposal to be judged; nullopt: none.
   [[nodiscard]] std::optional<std::size_t> choose(const Question& question,
                                                   SimilarityLookup& found);

@@ -24,7 +24,13 @@ std::string SimilarityLevel::verified_by() const {
   }
   if (options_.may_differ.empty()) return name;
   const std::string words = fmt::format("{}", fmt::join(options_.may_differ, " "));
-  return name + ", differs in " + to_hex(sha256(std::as_bytes(std::span(words)))).substr(0, 16);
+  name += ", differs in " + to_hex(sha256(std::as_bytes(std::span(words)))).substr(0, 16);
+  if (options_.verifier != nullptr) return name;
+  // The evidence of all cosines counts together, so it is about those from these.
+  for (const SimilarityLayer& layer : options_.layers) {
+    name += fmt::format(" from {}", layer.threshold);
+  }
+  return name;
 }
 
 bool SimilarityLevel::forbids(const std::vector<Veto>& vetoes) const {
@@ -48,19 +54,24 @@ void SimilarityLevel::find_vetoes(const Question& question,
   for (std::size_t i = 0; i < proposals.size(); ++i) {
     Proposal& proposal = proposals[i];
     if (options_.vetoes) proposal.vetoes = vetoes(question.text(), proposal.candidate);
+    if (options_.may_differ.empty()) continue;
+    std::erase(proposal.vetoes, Veto::kQuestionWord);  // it may differ, or kWord says so
     if (i >= same) proposal.vetoes.push_back(Veto::kWord);
   }
 }
 
+/// Vectors rank another thing in the same phrase before the same thing in another phrase.
+void SimilarityLevel::same_words_first(const Question& question, std::vector<Proposal>& proposals) {
+  const auto words = content_words(question.text());
+  std::ranges::stable_partition(proposals, [&](const Proposal& proposal) {
+    return content_words(proposal.candidate) == words;
+  });
+}
+
 std::optional<std::size_t> SimilarityLevel::choose(const Question& question,
                                                    SimilarityLookup& found) {
-  // Vectors rank another thing in the same phrase before the same thing in another phrase.
-  const auto words = content_words(question.text());
-  const auto same_words = [&](const Proposal& proposal) {
-    return content_words(proposal.candidate) == words;
-  };
   find_vetoes(question, found.proposals);
-  std::ranges::stable_partition(found.proposals, same_words);
+  if (options_.may_differ.empty()) same_words_first(question, found.proposals);
   bool any = false;
   for (std::size_t i = 0; i < found.proposals.size(); ++i) {
     if (forbids(found.proposals[i].vetoes)) continue;

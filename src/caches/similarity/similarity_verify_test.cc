@@ -11,7 +11,7 @@
 #include "caches/similarity/hashed_ngrams.h"
 #include "caches/similarity/similarity.h"
 
-/// What a verifier changes in a look-up.
+/// What a verifier, and words that may differ, change in a look-up.
 namespace afterimage {
 namespace {
 
@@ -313,6 +313,69 @@ TEST_F(Verified, ItsNameAndThresholdSayWhatEvidenceIsAbout) {
   EXPECT_EQ(
       SimilarityLevel::create(std::move(without), *cache, budget, clock).value()->verified_by(),
       "");
+}
+
+/// Words that may differ, and no verifier.
+class ListedWords : public Verified {
+ protected:
+  void open_listed(SimilarityMode mode, float threshold = 0.1F,
+                   std::size_t dimensions = kDimensions) {
+    SimilarityOptions options;
+    options.layers = {{.name = "text", .dimensions = dimensions, .threshold = threshold}};
+    options.mode = mode;
+    options.acceptance.error_budget = 0.3;
+    options.explore = 0.0;
+    options.may_differ = {"a",    "big", "how",   "is",   "shape",
+                          "size", "the", "there", "what", "which"};
+    level = SimilarityLevel::create(std::move(options), *cache, budget, clock).value();
+  }
+};
+
+TEST_F(ListedWords, AQuestionWordOfTheListIsNoVeto) {
+  open_listed(SimilarityMode::kThreshold);
+  put("What size is the cup?", "big");
+  EXPECT_TRUE(find("How big is the cup?").answer.has_value());
+  EXPECT_FALSE(find("Who is the cup?").answer.has_value());
+  EXPECT_FALSE(find("How big is the cap?").answer.has_value());
+  EXPECT_FALSE(find("Isn't the size of the cup big?").answer.has_value());
+}
+
+TEST_F(ListedWords, TheMostSimilarIsJudgedWhateverItsWords) {
+  open_listed(SimilarityMode::kThreshold, 0.5F, 2);
+  const auto put_at = [&](const char* text, const char* said, const Vector& vector) {
+    Question question(scope(1), text);
+    ASSERT_TRUE(cache->insert(question, answer(said), {.cost = 1s}).has_value());
+    ASSERT_TRUE(level->insert(question, std::vector<Vector>{vector}).has_value());
+  };
+  put_at("Is there a cup?", "yes", {0.6F, 0.8F});
+  put_at("What shape is the cup?", "round", {0.8F, 0.6F});
+  const auto found =
+      level->find(Question(scope(1), "What is the cup?"), std::vector<Vector>{{1.0F, 0.0F}});
+  EXPECT_EQ(found.value().answer->text, "round")
+      << "\"what\", \"is\" and \"there\" say something here";
+}
+
+TEST_F(ListedWords, EvidenceOfAllWordingsCountsTogether) {
+  open_listed(SimilarityMode::kLearned);
+  put("What size is the cup?", "big");
+  const SimilarityLookup other_words = find("How big is the cup?");
+  const SimilarityLookup more_words = find("What is the size the cup is?");
+  ASSERT_TRUE(other_words.judged.has_value() && more_words.judged.has_value());
+  EXPECT_NE(other_words.proposals[*other_words.judged].change,
+            more_words.proposals[*more_words.judged].change);
+  for (int i = 0; i < 20; ++i) {
+    level->learn(Question(scope(1), "How big is the cup?"), other_words, true);
+  }
+  put("What size is the lamp?", "small");
+  EXPECT_EQ(find("What is the size the lamp is?").verdict, Verdict::kServed);
+}
+
+TEST_F(ListedWords, EvidenceIsAboutTheThreshold) {
+  open_listed(SimilarityMode::kWatch, 0.75F);
+  const std::string name = level->verified_by();
+  EXPECT_TRUE(name.ends_with(" from 0.75")) << name;
+  open_listed(SimilarityMode::kWatch, 0.5F);
+  EXPECT_NE(level->verified_by(), name) << "less similar ones may be wrong more often";
 }
 
 }  // namespace
