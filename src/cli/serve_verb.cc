@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -45,6 +46,7 @@ struct ServeArgs {
 /// Where the model of --demo lies, seen from the program's folder: installed, or built.
 constexpr std::array kDemoFolders{"../share/afterimage", "../../share/afterimage", "../models"};
 constexpr std::uint32_t kDemoContext = 2'048;
+constexpr Bytes kLargestProjection = 64_MiB;
 
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
 
@@ -81,12 +83,17 @@ Result<void> take_similar_folder(SimilaritySettings& similarity, const Files& fi
   const std::string file = similarity.folder + "/similarity.toml";
   AFI_TRY(const auto bytes, files.read(file, 64_KiB));
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  for (const char* model : {"embedder", "verifier"}) {
-    text += fmt::format("\n{0} = '''{1}/{0}.gguf'''", model, similarity.folder);
+  AFI_TRY(const auto there, files.list(similarity.folder));
+  for (const std::string name : {"embedder.gguf", "projection.f32", "verifier.gguf"}) {
+    const bool needed = name == "embedder.gguf";
+    if (!needed && std::ranges::find(there, name) == there.end()) continue;
+    text +=
+        fmt::format("\n{} = '''{}/{}'''", name.substr(0, name.find('.')), similarity.folder, name);
   }
   AFI_TRY(const Settings read, parse_settings(text, file));
   similarity.mode = similarity.mode == "off" ? "on" : similarity.mode;
   similarity.embedder = read.similarity.embedder;
+  similarity.projection = read.similarity.projection;
   similarity.verifier = read.similarity.verifier;
   similarity.threshold = read.similarity.threshold;
   similarity.verifier_threshold = read.similarity.verifier_threshold;
@@ -222,6 +229,13 @@ ExitCode serve_requests(ServeArgs& args, World& world) {
       return report_error("serve", verifier.error(), ExitCode::kUsageError);
     }
     options.verifier = *std::move(verifier);
+  }
+  if (similarity.mode != "off" && !similarity.projection.empty()) {
+    auto projection = world.files.read(similarity.projection, kLargestProjection);
+    if (!projection.has_value()) {
+      return report_error("serve", projection.error(), ExitCode::kUsageError);
+    }
+    options.projection = *std::move(projection);
   }
   // Before other threads start: they inherit the mask.
   const sigset_t signals = all_signals();

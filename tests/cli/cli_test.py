@@ -95,6 +95,8 @@ class MainJob(unittest.TestCase):
 class ServeSettings(Folder):
     def test_a_folder_of_similarity_brings_its_models_and_thresholds(self):
         (self.folder / "similar").mkdir()
+        verifier, projection = (self.folder / "similar" / name for name in ("verifier.gguf", "projection.f32"))
+        verifier.touch()
         file = self.folder / "similar" / "similarity.toml"
         self.write("a.toml", f'[similarity]\nfolder = "{self.folder}/similar"\n'.encode())
         shown = lambda: call("serve", "--config", self.folder / "a.toml", "--print-config")
@@ -105,10 +107,13 @@ class ServeSettings(Folder):
         done = shown()
         self.assertEqual(done.returncode, 0, done.stderr)
         for line in ('mode = "on"', f'embedder = "{self.folder}/similar/embedder.gguf"', f'verifier = "{self.folder}/similar/verifier.gguf"',
-                     "threshold = 0.6", "verifier_threshold = 4.5", "verifier_overrules_vetoes = true", 'may_differ = ["what", "which"]'):  # fmt: skip
+                     'projection = ""', "threshold = 0.6", "verifier_threshold = 4.5", "verifier_overrules_vetoes = true", 'may_differ = ["what", "which"]'):  # fmt: skip
             self.assertIn(f"\n{line}\n", done.stdout)
         self.write("printed.toml", done.stdout.encode())
         self.assertEqual(call("serve", "--config", self.folder / "printed.toml", "--print-config").stdout, done.stdout, "what is printed says the same")
+        verifier.rename(projection)
+        for line in ('verifier = ""', f'projection = "{projection}"'):
+            self.assertIn(f"\n{line}\n", shown().stdout, "it has what is there")
         self.write("a.toml", f'[similarity]\nmode = "shadow"\nfolder = "{self.folder}/similar"\n'.encode())
         self.assertIn('\nmode = "shadow"\n', shown().stdout)
         file.write_text("[similarity]\nthreshold = 7\n")

@@ -9,6 +9,7 @@
 
 #include "caches/similarity/endpoint_embedder.h"
 #include "caches/similarity/hashed_ngrams.h"
+#include "caches/similarity/projected_embedder.h"
 #include "testing/embedder_conformance.h"
 #include "testing/local_server.h"
 
@@ -52,10 +53,20 @@ class ServedEmbedder final : public Embedder {
   std::unique_ptr<EndpointEmbedder> asking_;
 };
 
+std::unique_ptr<Embedder> projected_ngrams() {
+  HashedNgrams of = HashedNgrams::create(16).value();
+  std::vector<float> matrix(3 * (of.dimensions() + 1));
+  for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<float>(i % 7) - 2.5F;
+  return ProjectedEmbedder::create(std::make_unique<HashedNgrams>(std::move(of)),
+                                   std::as_bytes(std::span(matrix)))
+      .value();
+}
+
 std::vector<EmbedderFactory> embedders() {
   return {{"hashed_ngrams",
            [] { return std::make_unique<HashedNgrams>(HashedNgrams::create().value()); },
            {"a red car", "two brown dogs", "猫はどこ"}},
+          {"projected", projected_ngrams, {"a red car", "two dogs", "where is the cup"}},
           {"endpoint", [] { return std::make_unique<ServedEmbedder>(); }, {"red", "a red car"}}};
 }
 

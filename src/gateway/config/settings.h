@@ -195,6 +195,7 @@ struct SimilaritySettings {
   std::string embedder = std::string(kBuiltInEmbedder);
   std::string model;        // that the server expects
   std::string key_env;      // environment variable with the server's API key
+  std::string projection;   // absolute path of a matrix: ProjectedEmbedder; empty: none
   double threshold = 0.85;  // least cosine of two similar questions
   /// What reads both questions: the URL of a server's /v1/rerank, or the absolute path of a GGUF
   /// file; empty: nothing. Its score of a pair must reach the threshold.

@@ -430,7 +430,7 @@ void add_similarity(std::vector<Setting<Settings>>& table) {
        "Answers to similar questions: off; shadow: compare them with the model's, serve none; on."},
       similarity(&SimilaritySettings::mode), one_of({"off", "shadow", "on"}));
   add({"similarity.folder",
-       "Folder of bench/train_verifier.py: turns similarity on, with its models and thresholds."},
+       "Folder of bench/train_similar.py: turns similarity on, with its models and thresholds."},
       similarity(&SimilaritySettings::folder), or_empty(check_absolute));
   add({"similarity.embedder",
        "Makes vectors of questions: built-in, the URL of a /v1/embeddings, or the path of a GGUF "
@@ -440,6 +440,9 @@ void add_similarity(std::vector<Setting<Settings>>& table) {
       similarity(&SimilaritySettings::model), AnyValue());
   add({"similarity.key_env", "Environment variable with that server's API key."},
       similarity(&SimilaritySettings::key_env), or_empty(check_variable));
+  add({"similarity.projection",
+       "Path of a matrix that vectors are multiplied with, of bench/train_similar.py; \"\": none."},
+      similarity(&SimilaritySettings::projection), or_empty(check_absolute));
   add({"similarity.threshold", "Least cosine, 0 to 1, of the vectors of two similar questions."},
       similarity(&SimilaritySettings::threshold), kFraction);
   add({"similarity.verifier",

@@ -448,8 +448,8 @@ TEST(SettingsTable, HasExactlyOneKeyPerMember) {
     count("answers", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
   }
   {
-    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] = s.similarity;
-    count("similarity", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o);
+    const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = s.similarity;
+    count("similarity", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
   }
   {
     const auto& [a, b, c, d, e, f, g, h] = s.media;
@@ -589,6 +589,7 @@ const std::map<std::string_view, std::string>& other_values() {
       {"answers.coalesce_timeout", R"("0 s")"},
       {"similarity.mode", R"("shadow")"},
       {"similarity.folder", R"("/similar")"},
+      {"similarity.projection", R"("/similar/projection.f32")"},
       {"similarity.embedder", R"("http://a.org/v1/embeddings")"},
       {"similarity.model", R"("m")"},
       {"similarity.key_env", R"("EMBEDDER_KEY")"},

@@ -7,6 +7,7 @@
 #include "caches/similarity/endpoint_embedder.h"
 #include "caches/similarity/endpoint_verifier.h"
 #include "caches/similarity/hashed_ngrams.h"
+#include "caches/similarity/projected_embedder.h"
 #include "gateway/openai/record.h"
 
 namespace afterimage {
@@ -66,6 +67,10 @@ Result<std::unique_ptr<SimilarAnswers>> make_similar_answers(const SimilaritySet
       .shared = &reuse.shared_memory()};
   if (options.embedder == nullptr) {
     AFI_TRY(options.embedder, make_embedder(settings, keys.embedder, clock));
+  }
+  if (!models.projection.empty()) {
+    AFI_TRY(options.embedder,
+            ProjectedEmbedder::create(std::move(options.embedder), models.projection));
   }
   if (options.verifier == nullptr) {
     AFI_TRY(options.verifier, make_verifier(settings, keys.verifier, clock));

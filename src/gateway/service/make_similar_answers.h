@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "afterimage/reuse.h"
 #include "caches/similarity/similar_answers.h"
@@ -16,6 +17,7 @@ namespace afterimage {
 struct SimilarityModels {
   std::unique_ptr<Embedder> embedder;
   std::unique_ptr<Verifier> verifier;
+  std::vector<std::byte> projection;  // of the embedder's vectors: ProjectedEmbedder; empty: none
 };
 
 /// API keys of the servers that the settings name; empty: none.

@@ -112,7 +112,8 @@ Result<void> Service::State::open_similar() {
   AFI_TRY(const std::string verifier_key,
           key_in("similarity.verifier_key_env", settings.verifier_key_env));
   auto by_meaning = make_similar_answers(
-      settings, {std::move(options.embedder), std::move(options.verifier)},
+      settings,
+      {std::move(options.embedder), std::move(options.verifier), std::move(options.projection)},
       {.embedder = similarity_key, .verifier = verifier_key}, similar_storage(), *reuse, clock);
   if (by_meaning.has_value()) {
     similar = *std::move(by_meaning);

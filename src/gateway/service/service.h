@@ -27,6 +27,8 @@ struct ServiceOptions {
   std::unique_ptr<Embedder> embedder = nullptr;
   /// Of similarity.verifier, if that is a file.
   std::unique_ptr<Verifier> verifier = nullptr;
+  /// The content of similarity.projection.
+  std::vector<std::byte> projection = {};
   /// Called when the admin port was asked to drain; returns at once.
   std::function<void()> wants_to_end = [] {};
   std::string version;
