@@ -3,23 +3,22 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Similar questions about pictures, behind `serve`: how many of those that ask the same in other words are answered from the cache, and how many wrongly.
 
-    bench/train_verifier.py build/similar
-    bench/similar_pictures.py build/release/afterimage build/similar
+    bench/similar_pictures.py build/release/afterimage
 
-The small model that sees (build/models/seer.gguf) answers questions about pictures that it never saw, none twice: only other words ask the same
-again. One setting, `similarity.folder`, turns similarity on. Counted is what comes after --comparisons comparisons with the model. A hit is wrong if the model
-itself, asked by a gateway without a cache, answers otherwise. Beside it, on the same questions: vectors alone, with thresholds, about the same
-picture; and GPTCache's way, vectors of the text alone, whatever the picture (`afterimage-lab experiment`, judged by the data set).
+For each seed bench/train_similar.py writes a folder, from examples/questions/pictures.json, with this seed; none of the wordings that are asked here is in that file. Then the small model
+that sees (build/models/seer.gguf) answers questions about pictures that it never saw, none twice: only other words ask the same again. One setting, `similarity.folder`, turns similarity
+on. Counted is what comes after --comparisons comparisons with the model. A hit is wrong if the model itself, asked by a gateway without a cache, answers otherwise.
 
-Nothing is served while the verifier is wrong too often: then train it longer (--pairs). While vectors and scores take longer than this small model, the gateway leaves
-questions out: run it on a machine with nothing else to do.
+Beside it, on the same questions and judged by the same answers, but from the first question on: vectors alone, the most similar question about the same picture from a threshold; and
+GPTCache's way, which keeps a question that it did not find, and compares the text alone, whatever the picture, by default from 0.8.
 
 Goals, of all seeds together: at least 30 % of the paraphrases served, at most 1 % of the similarity hits wrong, at most 1.5 % at 95 % (Wilson). Exit code 1: one is
-missed. Needs numpy and Pillow, and afterimage-lab beside the program; an hour on two cores.
+missed. Needs numpy and Pillow. While vectors take longer than this small model, the gateway leaves questions out: run it on a machine with nothing else to do.
 """
 import argparse
 import base64
 import collections
+import concurrent.futures
 import http.client
 import json
 import os
@@ -31,23 +30,38 @@ import sys
 import tempfile
 import time
 
+import numpy
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
+import train_similar  # noqa: E402
 from unsafe_served import interval  # noqa: E402
 
 SERVED, WRONG, WRONG_UPPER = 0.3, 0.01, 0.015
-MEANINGS = {
-    "colour": r"(?:What colour is|Which colour does|Tell me the colour of) the (.+?)(?: have)?[?.]$",
-    "shape": r"(?:What shape is|Which shape is|What is the) (\w+)(?: shape)?\?$",
-    "size": r"(?:Is the|What size is the|How big is the) (.+?)(?: big or small)?\?$",
-    "count": r"(?:How many|Count the) (.+?)(?: are there| do you see)?[?.]$",
-    "place": r"(?:Where is the|In which corner is the|Where do you see the) (.+)\?$",
+ASKED = {  # as models/seer/questions.py has them
+    "colour": ("What colour is the {}?", "Which colour does the {} have?", "Tell me the colour of the {}."),
+    "shape": ("What shape is {}?", "Which shape is {}?", "What is the {} shape?"),
+    "size": ("Is the {} big or small?", "What size is the {}?", "How big is the {}?"),
+    "count": ("How many {} are there?", "Count the {}.", "How many {} do you see?"),
+    "place": ("Where is the {}?", "In which corner is the {}?", "Where do you see the {}?"),
 }
+PATTERNS = [(what, re.compile(re.escape(form).replace(r"\{\}", "(.+)"))) for what, forms in ASKED.items() for form in forms]
+
+
+def say(text):
+    print(f"  {text}", file=sys.stderr, flush=True)
 
 
 def meaning(question):
     """What is asked, whatever the words."""
-    return next(((name, found[1]) for name, form in MEANINGS.items() if (found := re.match(form, question))), ("", question))
+    return next((what, found[1]) for what, pattern in PATTERNS if (found := pattern.fullmatch(question)))
+
+
+def check_wordings(forms):
+    """None that is asked may have been learnt."""
+    learnt = {train_similar.SLOT.sub("{}", form) for group in json.loads(forms.read_text())["forms"] for form in group}
+    if both := learnt & {form for wordings in ASKED.values() for form in wordings}:
+        sys.exit(f"{forms} has wordings that are asked here: {', '.join(sorted(both))}")
 
 
 class Gateway:
@@ -107,55 +121,64 @@ def write_questions(arguments, seed, folder):
                     str(arguments.questions), "--once", "--skills", "attribute", "position", "count"], check=True, stdout=subprocess.DEVNULL)
 
 
-def live(arguments, seed, folder):
-    """Counts of what came after the comparisons, and the comparisons themselves."""
-    pictures = {path.stem: base64.b64encode(path.read_bytes()).decode() for path in (folder / "images").iterdir()}
-    model = arguments.models / "seer.gguf"
-    counts, seen, settled = collections.Counter(), set(), None
-    similar = f'[similarity]\nfolder = "{arguments.similar.resolve()}"\ndeadline = "5 s"\n'
-    with Gateway(arguments.program, similar, model) as cache, Gateway(arguments.program, "[answers]\nenabled = false\n", model) as truth:
-        for number, (picture, question) in enumerate(questions_of(folder, seed)):
-            again = (picture, *meaning(question)) in seen
-            seen.add((picture, *meaning(question)))
+def paraphrases(asked):
+    """For each question, whether an earlier one asked the same about the same picture."""
+    keys, seen = [(picture, *meaning(question)) for picture, question in asked], set()
+    return [key in seen or bool(seen.add(key)) for key in keys]
+
+
+def live(arguments, seed, similar, asked, pictures):
+    """Counts of what came after the comparisons, the comparisons themselves, and what the model says to each question."""
+    counts, settled, truth = collections.Counter(), None, []
+    model, settings = arguments.models / "seer.gguf", f'[similarity]\nfolder = "{similar.resolve()}"\n'
+    with Gateway(arguments.program, settings, model) as cache, Gateway(arguments.program, "[answers]\nenabled = false\n", model) as without:
+        for number, ((picture, question), again) in enumerate(zip(asked, paraphrases(asked))):
             said, level = cache.ask(pictures[picture], question)
-            by_text = level.startswith("text:")
+            truth.append(without.ask(pictures[picture], question)[0] if level else said)
             if settled is None and number % 20 == 0 and sum(cache.comparisons()) >= arguments.comparisons:
                 settled = number
-                print(f"  seed {seed}: {arguments.comparisons} comparisons after {number} questions", file=sys.stderr, flush=True)
-            if settled is None or by_text:
+                say(f"seed {seed}: {arguments.comparisons} comparisons after {number} questions")
+            if settled is None or level.startswith("text:"):
                 continue
-            counts["asked"] += 1
-            counts["paraphrases"] += again
-            if level:
-                counts["hits"] += 1
-                counts["served"] += again
-                counts["wrong"] += said != truth.ask(pictures[picture], question)[0]
+            hit, wrong = level != "", said != truth[-1]
+            counts += collections.Counter(asked=1, paraphrases=again, hits=hit, served=hit and again, wrong=wrong)
+            if wrong:
+                say(f"seed {seed}: {question!r} was answered {said!r}, the model says {truth[-1]!r}")
+            if number % 500 == 499:
+                say(f"seed {seed}: {number + 1} of {len(asked)} questions, {counts['hits']} hits")
         if settled is None:
-            print(f"  seed {seed}: fewer than {arguments.comparisons} comparisons after {number + 1} questions, so nothing counts", file=sys.stderr, flush=True)
-        return counts, cache.comparisons()
+            say(f"seed {seed}: fewer than {arguments.comparisons} comparisons after {len(asked)} questions, so nothing counts")
+        return counts, cache.comparisons(), truth
 
 
-def beside(arguments, folder, options):
-    """The same counts for a threshold of vectors, by `afterimage-lab experiment`."""
-    with tempfile.TemporaryDirectory() as scratch:
-        lines = pathlib.Path(scratch, "samples.jsonl")
-        done = subprocess.run([f"{arguments.program}-lab", "experiment", "--dataset", "gqa", "--data", folder, "--max-samples", "-1", "--chunk-source", "question",
-                               "--prompt-template", "{question}", "--index-encoder", arguments.similar / "embedder.gguf", "--no-vetoes", "--samples-jsonl", lines,
-                               "--report-limit", "0", *options], capture_output=True, text=True, check=False)
-        if not lines.exists():
-            sys.exit(done.stderr)
-        samples = [json.loads(line) for line in lines.read_text().splitlines()]
-    counts, seen = collections.Counter(), set()
-    for sample in samples:
-        key = (sample["image_id"], *meaning(sample["question"]))
-        matched = sample["decision"] == "matched"
-        counts["asked"] += 1
-        counts["paraphrases"] += key in seen
-        counts["hits"] += matched
-        counts["served"] += matched and key in seen
-        counts["wrong"] += matched and sample["is_wrong"]
-        seen.add(key)
+def by_vectors(asked, truth, vectors, threshold, same_picture):
+    """The same counts for a cache that serves the most similar earlier question from a threshold."""
+    counts, kept = collections.Counter(), collections.defaultdict(list)
+    for number, ((picture, question), again) in enumerate(zip(asked, paraphrases(asked))):
+        earlier, hit = kept[picture if same_picture else ""], False
+        if earlier:
+            cosines = vectors[earlier] @ vectors[number]
+            hit, said = bool(cosines.max() >= threshold), truth[earlier[int(cosines.argmax())]]
+        if not hit:
+            earlier.append(number)
+        counts += collections.Counter(asked=1, paraphrases=again, hits=hit, served=hit and again, wrong=hit and said != truth[number])
     return counts
+
+
+def one_seed(arguments, seed, folder):
+    """The seed's own row, and the counts of the others by name."""
+    write_questions(arguments, seed, folder)
+    asked = questions_of(folder, seed)
+    pictures = {path.stem: base64.b64encode(path.read_bytes()).decode() for path in (folder / "images").iterdir()}
+    similar = folder / "similar"
+    threshold, positives, accepted, negatives = train_similar.train(arguments.program, similar, train_similar.FORMS, seed)
+    say(f"seed {seed}: threshold {threshold}: of pairs that were not seen {accepted:,} of {positives:,} of the same meaning, and none of {negatives:,} others")
+    counts, (right, wrong), truth = live(arguments, seed, similar, asked, pictures)
+    with train_similar.Vectors(arguments.program, similar / "embedder.gguf") as embedder:
+        vectors = embedder.of([question for _, question in asked])
+    others = {f"{name}, from {threshold}": by_vectors(asked, truth, vectors, threshold, same_picture)
+              for threshold in arguments.thresholds for name, same_picture in (("vectors alone", True), ("GPTCache's way", False))}  # fmt: skip
+    return f"seed {seed}, {right + wrong:,} comparisons, {wrong} wrong", counts, others
 
 
 def row(name, counts):
@@ -168,26 +191,24 @@ def row(name, counts):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=pathlib.Path)
-    parser.add_argument("similar", type=pathlib.Path, help="the folder that bench/train_verifier.py wrote")
     parser.add_argument("--models", type=pathlib.Path, default=ROOT / "build" / "models", help="default: build/models")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--at-once", type=int, default=1, help="seeds that run concurrently (default: %(default)s)")
     parser.add_argument("--pictures", type=int, default=60, help="of each seed (default: %(default)s)")
     parser.add_argument("--questions", type=int, default=60, help="about each picture, if so many can be asked (default: %(default)s)")
     parser.add_argument("--comparisons", type=int, default=500, help="before anything counts (default: %(default)s)")
-    parser.add_argument("--thresholds", type=float, nargs="+", default=[0.7, 0.8, 0.9, 0.95], help="of vectors alone")
+    parser.add_argument("--thresholds", type=float, nargs="+", default=[0.8, 0.9, 0.95, 0.98], help="of vectors alone (default: %(default)s)")
     arguments = parser.parse_args()
     print(f"{'':<40}{'asked':>9}{'paraphrases':>13}{'served':>9}{'share':>10}{'hits':>9}{'wrong':>7}   wrong of the hits (95 %)")
-    total, others, began = collections.Counter(), {}, time.monotonic()
-    with tempfile.TemporaryDirectory() as scratch:
-        for seed in range(1, arguments.seeds + 1):
-            folder = pathlib.Path(scratch, str(seed))
-            write_questions(arguments, seed, folder)
-            counts, (right, wrong) = live(arguments, seed, folder)
+    check_wordings(train_similar.FORMS)
+    total, others, began = collections.Counter(), collections.defaultdict(collections.Counter), time.monotonic()
+    seeds = range(1, arguments.seeds + 1)
+    with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
+        for name, counts, of_others in pool.map(lambda seed: one_seed(arguments, seed, pathlib.Path(scratch, str(seed))), seeds):
+            row(name, counts)
             total += counts
-            row(f"seed {seed}, {right + wrong} comparisons, {wrong} wrong", counts)
-            for threshold in arguments.thresholds:
-                for name, options in ((f"vectors alone, from {threshold}", ()), (f"GPTCache's way, from {threshold}", ("--images", "similar"))):
-                    others.setdefault(name, collections.Counter()).update(beside(arguments, folder, ("--similarity-threshold", str(threshold), *options)))
+            for other, others_counts in of_others.items():
+                others[other] += others_counts
     row("all seeds", total)
     for name in sorted(others, reverse=True):
         row(name, others[name])
