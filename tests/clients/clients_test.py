@@ -58,6 +58,8 @@ def python_clients(folder, is_wanted):
 
 
 def javascript_clients(folder, is_wanted):
+    if not any(is_wanted(script.stem) for script in (HERE / "javascript").glob("*.mjs")):
+        return
     place = folder / "javascript"
     place.mkdir(exist_ok=True)
     for file in (HERE / "javascript").iterdir():  # imports are looked up beside a script
@@ -70,14 +72,18 @@ def javascript_clients(folder, is_wanted):
             yield Client(script.stem, version, ["node", str(script)])
 
 
-def go_clients(folder, _is_wanted):
+def go_clients(folder, is_wanted):
+    if not is_wanted("openai_go"):
+        return
     program = folder / "openai_go"
     quietly(["go", "build", "-o", program, "."], cwd=HERE / "go")
     version = re.search(r"openai-go/v\d+ v(\S+)", (HERE / "go/go.mod").read_text())[1]
     yield Client("openai_go", version, [str(program)])
 
 
-def rust_clients(folder, _is_wanted):
+def rust_clients(folder, is_wanted):
+    if not is_wanted("async_openai"):
+        return
     place = folder / "rust"
     shutil.copytree(HERE / "rust", place, dirs_exist_ok=True)  # cargo writes beside the sources
     quietly(["cargo", "build", "-q"], cwd=place)
@@ -85,7 +91,9 @@ def rust_clients(folder, _is_wanted):
     yield Client("async_openai", version, [str(place / "target/debug/async_openai_client")])
 
 
-def java_clients(folder, _is_wanted):
+def java_clients(folder, is_wanted):
+    if not is_wanted("openai_java"):
+        return
     place, libraries = HERE / "java", folder / "java"
     quietly(["mvn", "-q", "-B", "-f", place / "pom.xml", "dependency:copy-dependencies", f"-DoutputDirectory={libraries}"])
     version = re.search(r"<artifactId>openai-java</artifactId>\s*<version>(.+)</version>", (place / "pom.xml").read_text())[1]
