@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "gateway/prompts/keyed_print.h"
 
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -75,7 +76,18 @@ class SipState {
 PrintKey::PrintKey(const Secret& secret)
     : low_(word_at(secret.data())),
       high_(word_at(secret.data() + 8)),
-      pad_(word_at(secret.data() + 16)) {}
+      pad_(word_at(secret.data() + 16)),
+      words_(factors('w')),
+      pairs_(factors('p')) {}
+
+PrintKey::Factors PrintKey::factors(char name) const {
+  Factors made{};
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const std::array<char, 2> text{name, static_cast<char>('0' + i)};
+    made.at(i) = print(std::string_view(text.data(), text.size()));
+  }
+  return made;
+}
 
 std::uint64_t PrintKey::print(std::string_view text) const {
   SipState state(low_, high_);
@@ -86,26 +98,11 @@ std::uint64_t PrintKey::print(std::string_view text) const {
   return state.finish();
 }
 
-std::uint64_t PrintKey::print_short(std::uint64_t begin, std::uint64_t rest,
-                                    std::size_t size) const {
-  SipState state(low_, high_);
-  state.add(begin);
-  state.add(rest | (static_cast<std::uint64_t>(size) << 56U));
-  return state.finish();
-}
-
 std::uint64_t PrintKey::print_word(std::string_view word) const {
   const std::size_t size = word.size();
   if (size > kShortWord) return print(word);
   if (size < 8) return print_short(tail_of(word), 0, size);
   return print_short(word_at(word.data()), tail_of(word), size);
-}
-
-std::uint64_t PrintKey::print(std::uint64_t one, std::uint64_t other) const {
-  SipState state(low_, ~high_);
-  state.add(one);
-  state.add(other);
-  return state.finish();
 }
 
 }  // namespace afterimage

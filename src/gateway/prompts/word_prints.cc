@@ -10,6 +10,10 @@
 
 #include "foundation/text/ascii.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace afterimage {
 namespace {
 
@@ -305,46 +309,62 @@ std::uint64_t load_bytes(const char* from) {
   return bytes;
 }
 
-/// The highest bit of each byte that is an ASCII letter.
-constexpr std::uint64_t letters_in(std::uint64_t bytes) {
-  const std::uint64_t lower = (bytes | (0x20U * kEachByte)) & (0x7FU * kEachByte);
-  const std::uint64_t from_a = lower + ((0x80U - 'a') * kEachByte);
-  const std::uint64_t behind_z = lower + ((0x7FU - 'z') * kEachByte);
-  return from_a & ~behind_z & ~bytes & (0x80U * kEachByte);
+constexpr std::size_t kLookedAt = 16;
+
+/// A bit for each of kLookedAt bytes, the first one lowest: whether it is an ASCII letter.
+unsigned letters_at(const char* text) {
+#if defined(__SSE2__)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text));
+  const __m128i lower = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
+  const __m128i from_a = _mm_sub_epi8(lower, _mm_set1_epi8('a'));
+  const __m128i up_to_z = _mm_min_epu8(from_a, _mm_set1_epi8('z' - 'a'));
+  return static_cast<unsigned>(_mm_movemask_epi8(_mm_cmpeq_epi8(from_a, up_to_z)));
+#else
+  unsigned letters = 0;
+  for (std::size_t i = 0; i < kLookedAt; ++i) letters |= (is_letter(text[i]) ? 1U : 0U) << i;
+  return letters;
+#endif
 }
 
-/// The first `count` of eight bytes; at most 8.
-constexpr std::uint64_t first_bytes(std::uint64_t bytes, std::size_t count) {
-  return count >= 8 ? bytes : bytes & ((std::uint64_t{1} << (8 * count)) - 1);
-}
+/// What leaves the first bytes of two numbers of eight, for each count of them.
+struct FirstBytes {
+  std::uint64_t begin = 0;
+  std::uint64_t rest = 0;
+};
+constexpr auto kFirstBytes = [] {
+  std::array<FirstBytes, kLookedAt + 1> masks{};
+  for (std::size_t count = 1; count < masks.size(); ++count) {
+    masks[count] = masks[count - 1];
+    std::uint64_t& half = count <= 8 ? masks[count].begin : masks[count].rest;
+    half |= std::uint64_t{0xFF} << (8 * ((count - 1) % 8));
+  }
+  return masks;
+}();
 
 /// A word of up to 15 letters before one space and another word, as most are.
 class PlainWord {
  public:
   /// Of a text that has kRead bytes.
   explicit PlainWord(const char* text) : begin_(load_bytes(text)), rest_(load_bytes(text + 8)) {
-    const auto in_begin = static_cast<std::size_t>(std::countr_one(letters_in(begin_) | kLow)) / 8;
-    const auto in_rest = static_cast<std::size_t>(std::countr_one(letters_in(rest_) | kLow)) / 8;
-    size_ = in_begin + (in_begin == 8 ? in_rest : 0);
+    size_ = static_cast<std::size_t>(std::countr_one(letters_at(text)));
     is_plain_ = size_ - 1 < kShortWord && text[size_] == ' ' &&
                 (class_of(text[size_ + 1]) & (kWord | kForeign)) != 0;
+    begin_ &= kFirstBytes[size_].begin;
+    rest_ &= kFirstBytes[size_].rest;
   }
   static constexpr std::size_t kRead = kShortWord + 2;
 
   explicit operator bool() const { return is_plain_; }
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::uint64_t print(const PrintKey& key) const {
-    return key.print_short(first_bytes(begin_, size_),
-                           first_bytes(rest_, size_ < 8 ? 0 : size_ - 8), size_);
+    return key.print_short(begin_, rest_, size_);
   }
   [[nodiscard]] bool may_be_a_name() const {
     static constexpr NamesBegin kNames;
-    return kNames.may_contain(first_bytes(begin_ | (0x20U * kEachByte), size_));
+    return kNames.may_contain(begin_ | (kFirstBytes[size_].begin & (0x20U * kEachByte)));
   }
 
  private:
-  static constexpr std::uint64_t kLow = 0x7FU * kEachByte;
-
   std::uint64_t begin_;
   std::uint64_t rest_;
   std::size_t size_ = 0;
@@ -368,34 +388,48 @@ std::uint16_t hidden_word(std::string_view word, const ScannedWord& read, std::u
   return number.ec == std::errc() ? key.hide(value) : hidden;
 }
 
+/// The plain words that a text begins with. Returns their bytes.
+std::size_t append_plain_words(std::vector<WordPrint>& out, std::string_view text,
+                               const PrintKey& key) {
+  std::size_t at = 0;
+  while (text.size() - at >= PlainWord::kRead) {
+    const PlainWord plain(text.data() + at);
+    if (!plain || plain.may_be_a_name()) break;
+    const std::uint64_t print = plain.print(key);
+    out.push_back({.digest = static_cast<std::uint32_t>(print >> 32U),
+                   .word = static_cast<std::uint16_t>(print),
+                   .length = static_cast<std::uint8_t>(plain.size() + 1)});
+    at += plain.size() + 1;
+  }
+  return at;
+}
+
+/// The word that a text begins with, whatever it is. Returns its bytes.
+[[gnu::noinline]] std::size_t append_word(std::vector<WordPrint>& out, std::string_view text,
+                                          const PrintKey& key) {
+  const ScannedWord read = scan_word(text);
+  const std::string_view word = text.substr(0, read.size);
+  const std::size_t gap = gap_length(text.substr(read.size), kLongestPrint - read.size);
+  const std::uint64_t print = key.print_word(word);
+  // Most words stand before one space.
+  const bool is_spaced = gap == 1 && text[read.size] == ' ';
+  const std::uint64_t all =
+      is_spaced ? print >> 32U : key.print(print, key.print(text.substr(read.size, gap)));
+  out.push_back({.digest = static_cast<std::uint32_t>(all),
+                 .word = hidden_word(word, read, print, key),
+                 .length = static_cast<std::uint8_t>(read.size + gap),
+                 .shape = shape_of(word, read)});
+  return read.size + gap;
+}
+
 }  // namespace
 
 void append_words(std::vector<WordPrint>& out, std::string_view text, const PrintKey& key) {
   text = text.substr(0, kPrintedBytes);
-  while (!text.empty()) {
-    if (text.size() >= PlainWord::kRead) {
-      if (const PlainWord plain(text.data()); plain && !plain.may_be_a_name()) {
-        const std::uint64_t print = plain.print(key);
-        out.push_back({.digest = static_cast<std::uint32_t>(print >> 32U),
-                       .word = static_cast<std::uint16_t>(print),
-                       .length = static_cast<std::uint8_t>(plain.size() + 1)});
-        text.remove_prefix(plain.size() + 1);
-        continue;
-      }
-    }
-    const ScannedWord read = scan_word(text);
-    const std::string_view word = text.substr(0, read.size);
-    const std::size_t gap = gap_length(text.substr(read.size), kLongestPrint - read.size);
-    const std::uint64_t print = key.print_word(word);
-    // Most words stand before one space.
-    const bool is_spaced = gap == 1 && text[read.size] == ' ';
-    const std::uint64_t all =
-        is_spaced ? print >> 32U : key.print(print, key.print(text.substr(read.size, gap)));
-    out.push_back({.digest = static_cast<std::uint32_t>(all),
-                   .word = hidden_word(word, read, print, key),
-                   .length = static_cast<std::uint8_t>(read.size + gap),
-                   .shape = shape_of(word, read)});
-    text.remove_prefix(read.size + gap);
+  while (true) {
+    text.remove_prefix(append_plain_words(out, text, key));
+    if (text.empty()) return;
+    text.remove_prefix(append_word(out, text, key));
   }
 }
 

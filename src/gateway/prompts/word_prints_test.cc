@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -99,6 +100,26 @@ TEST(WordPrints, ShortWordsOfEverySizeDiffer) {
   }
   std::ranges::sort(prints);
   EXPECT_EQ(std::ranges::adjacent_find(prints), prints.end());
+}
+
+/// Only some bits of a print are kept: a word that differs a little has to differ in any of them.
+TEST(WordPrints, OneLetterChangesEachBitOfAPrintInHalfOfTheWords) {
+  std::array<int, 64> changed{};
+  int words = 0;
+  for (std::size_t size = 1; size <= kShortWord; ++size) {
+    for (std::size_t place = 0; place < size; ++place) {
+      for (char letter = 'b'; letter <= 'z'; ++letter, ++words) {
+        std::string word(size, 'a');
+        const std::uint64_t before = kKey.print_word(word);
+        word[place] = letter;
+        const std::uint64_t flipped = before ^ kKey.print_word(word);
+        for (std::size_t bit = 0; bit < 64; ++bit) changed[bit] += (flipped >> bit) & 1U;
+      }
+    }
+  }
+  for (std::size_t bit = 0; bit < 64; ++bit) {
+    EXPECT_NEAR(static_cast<double>(changed[bit]) / words, 0.5, 0.035) << "bit " << bit;
+  }
 }
 
 }  // namespace
