@@ -8,7 +8,7 @@
 
 BEFORE and AFTER are release builds with benchmarks, such as build/release of two checkouts. The builds are measured in
 turn, each turn in the other order; a ratio is the median of the turns' ratios, above 1 where AFTER is faster. The range is
-that of the middle half of the turns. --instructions counts a hit's instructions under valgrind instead: they do not
+that of the middle half of the turns. --instructions counts those of a hit and of a miss under valgrind instead: they do not
 depend on what else the machine does.
 """
 import argparse
@@ -53,30 +53,37 @@ def hits(builds, turns):
     return {f"exact hits, {connections} connections": found for connections, found in ratios.items()}
 
 
-def instructions(build, folder, requests):
-    """Of a gateway's whole life with this many hits over one connection."""
-    body, counts = gateway.chat_body("hits"), folder / "counts"
+# What is asked, what the cache says, and settings: of limits first, where polling would count instructions of waiting.
+KINDS = {"an exact hit": (lambda number: gateway.chat_body("hits"), "HIT", "busy_poll = '0 s'"),
+         "a miss": (gateway.chat_body, "MISS", "busy_poll = '0 s'"),
+         "a miss, prompts not compared": (gateway.chat_body, "MISS", "busy_poll = '0 s'\n[explain]\nmemory = '0 B'")}
+
+
+def instructions(build, folder, kind, requests):
+    """Of a gateway's whole life with this many requests over one connection."""
+    body_of, expected, settings = KINDS[kind]
+    counts = folder / "counts"
     under = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}"]
-    with gateway.model(build) as upstream, gateway.gateway(build, folder, upstream, 1, under) as server:
+    with gateway.model(build) as upstream, gateway.gateway(build, folder, upstream, 1, under, more=settings) as server:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-        for _ in range(requests + 1):
-            connection.request("POST", "/v1/chat/completions", body=body, headers={"Content-Type": "application/json"})
+        for number in range(requests + 1):
+            connection.request("POST", "/v1/chat/completions", body=body_of(number), headers={"Content-Type": "application/json"})
             answer = connection.getresponse()
             answer.read()
-        if not answer.headers.get("X-Cache", "").startswith("HIT"):
-            raise RuntimeError("the last of many identical requests was not a hit")
+        if not answer.headers.get("X-Cache", "").startswith(expected):
+            raise RuntimeError(f"the last request was not {kind}")
     return int(re.search(r"^(?:totals|summary): (\d+)", counts.read_text(), re.M).group(1))
 
 
-def instructions_of_a_hit(builds):
-    few, many = 500, 2500
+def instructions_of(kind, builds):
+    few, many = 1200, 2700  # a thousand decisions are kept: from then on each request frees an old one
     found = []
     for build in builds:
-        gateway.progress(f"instructions, {build}")
+        gateway.progress(f"instructions of {kind}, {build}")
         with tempfile.TemporaryDirectory() as folder:
-            found.append((instructions(build, pathlib.Path(folder), many) - instructions(build, pathlib.Path(folder), few)) / (many - few))
+            found.append((instructions(build, pathlib.Path(folder), kind, many) - instructions(build, pathlib.Path(folder), kind, few)) / (many - few))
     gateway.progress("")
-    print(f"instructions of an exact hit: {found[0]:,.0f} before, {found[1]:,.0f} after; after/before {found[1] / found[0]:.3f}")
+    print(f"instructions of {kind}: {found[0]:,.0f} before, {found[1]:,.0f} after; after/before {found[1] / found[0]:.3f}", flush=True)
 
 
 def match_times(build):
@@ -102,11 +109,12 @@ def main():
     parser.add_argument("before", type=pathlib.Path)
     parser.add_argument("after", type=pathlib.Path)
     parser.add_argument("--turns", type=int, default=9)
-    parser.add_argument("--instructions", action="store_true", help="count a hit's instructions; needs valgrind")
+    parser.add_argument("--instructions", action="store_true", help="count instructions of a hit and of a miss; needs valgrind")
     args = parser.parse_args()
     builds = [args.before.resolve(), args.after.resolve()]
     if args.instructions:
-        instructions_of_a_hit(builds)
+        for kind in KINDS:
+            instructions_of(kind, builds)
         return
     print(f"{'':<40}{'after/before':>14}  middle half of {args.turns} turns")
     for measure in (hits, matches):
