@@ -37,7 +37,7 @@ std::uint32_t rate_of(ByteCursor& cursor) {
 }
 
 /// What programs write that cannot go back to the header at the end: 0, or a little less than 2 GiB.
-bool is_of_a_pipe(std::uint32_t length) { return length == 0 || length >= 0x7F000000U; }
+bool aiff_is_of_a_pipe(std::uint32_t length) { return length == 0 || length >= 0x7F000000U; }
 
 /// What the "COMM" chunk says, into `header`; returns the bytes of one sample of every channel.
 Result<std::uint64_t> read_common(const MediaFile& file, std::span<const std::byte> body,
@@ -83,7 +83,7 @@ Result<SoundHeader> read_aiff_header(const MediaFile& file) {
   ByteCursor cursor(file.bytes.subspan(4));  // "FORM"
   const std::uint32_t size = cursor.big(4);
   const bool compressed = as_text(cursor.take(4)) == "AIFC";
-  const bool is_open = is_of_a_pipe(size);
+  const bool is_open = aiff_is_of_a_pipe(size);
   if (size > file.bytes.size() - 8 && !is_open) {
     return corrupt(file, fmt::format("an AIFF that declares {} bytes but has {}", size,
                                      file.bytes.size() - 8));
@@ -94,7 +94,7 @@ Result<SoundHeader> read_aiff_header(const MediaFile& file) {
   while (cursor.rest().size() >= 8) {
     const std::string_view type = as_text(cursor.take(4));
     const std::uint32_t length = cursor.big(4);
-    if (type == "SSND" && is_open && is_of_a_pipe(length)) {
+    if (type == "SSND" && is_open && aiff_is_of_a_pipe(length)) {
       AFI_TRY_VOID(read_open_samples(file, cursor.rest(), each, header));
       return header;
     }

@@ -13,7 +13,7 @@ using namespace testing;
 using namespace std::chrono_literals;
 
 // 0 black, 1 red, 2 green, 3 blue; frames below are spelled in these, '.' is white.
-const std::vector<std::uint8_t> kColours = {0, 0, 0, 255, 0, 0, 0, 255, 0, 0, 0, 255};
+const std::vector<std::uint8_t> kFourColours = {0, 0, 0, 255, 0, 0, 0, 255, 0, 0, 0, 255};
 
 std::string spell(const Image& image) {
   std::string text;
@@ -31,7 +31,7 @@ std::string spell(const Image& image) {
 
 Result<std::vector<Frame>> play(const std::vector<GifFrame>& frames, std::uint32_t width = 4,
                                 std::uint32_t height = 2) {
-  return decode_video(media_item(Modality::kVideo, make_gif(width, height, kColours, frames)));
+  return decode_video(media_item(Modality::kVideo, make_gif(width, height, kFourColours, frames)));
 }
 
 std::vector<std::string> spell(const Result<std::vector<Frame>>& frames) {
@@ -134,7 +134,7 @@ TEST(Gif, AFirstFrameBeyondTheScreenEnlargesIt) {
       {"no width", 0, 2, 0, 4, 2, "11111111"},
   };
   for (const auto& c : kCases) {
-    FileContent file = make_gif(4, 2, kColours, {kWholeRed});
+    FileContent file = make_gif(4, 2, kFourColours, {kWholeRed});
     file = with_little(std::move(file), 6, c.screen_width, 2);
     file = with_little(std::move(file), 8, c.screen_height, 2);
     const std::size_t frame = find_text(file, std::string_view(",\0\0\0\0", 5));
@@ -152,7 +152,7 @@ TEST(Gif, AFirstFrameBeyondTheScreenEnlargesIt) {
 
 // Players clip it, Pillow enlarges the picture from there on.
 TEST(Gif, ALaterFrameBeyondTheScreenIsNoAnimation) {
-  FileContent file = make_gif(4, 2, kColours, {small(2, 0), kWholeRed});
+  FileContent file = make_gif(4, 2, kFourColours, {small(2, 0), kWholeRed});
   file = with_little(std::move(file), 6, 3, 2);
   const auto image = decode_image(media_item(Modality::kImage, file));
   ASSERT_TRUE(image.has_value()) << to_string(image.error());
@@ -164,7 +164,7 @@ TEST(Gif, ALaterFrameBeyondTheScreenIsNoAnimation) {
 
 TEST(Gif, AColourOutsideThePaletteIsCorruption) {
   // Four colours need two bits; the header is then changed to promise only two colours.
-  FileContent file = make_gif(4, 2, kColours, {small(3, 0)});
+  FileContent file = make_gif(4, 2, kFourColours, {small(3, 0)});
   constexpr std::size_t kFlags = 10;
   constexpr std::size_t kColours = 13;
   file = with_little(std::move(file), kFlags, 0x80, 1);

@@ -75,16 +75,16 @@ bool is_read(std::uint32_t tag) {
 
 /// What programs write that cannot go back to the header at the end: all ones, or a little less than
 /// 2 GiB.
-bool is_of_a_pipe(std::uint32_t length) { return length >= 0x7FFF0000U; }
+bool wave_is_of_a_pipe(std::uint32_t length) { return length >= 0x7FFF0000U; }
 
 /// The bytes of the samples, of which `length` are declared and `rest` follow. nullopt: it ends early.
 /// `riff` is the length of the file by its first header, `at` what of that is before the samples.
 std::optional<std::uint64_t> data_length(std::uint32_t length, std::uint32_t riff, std::uint64_t at,
                                          std::uint64_t rest) {
-  const bool open_end = riff == 0 || is_of_a_pipe(riff);
+  const bool open_end = riff == 0 || wave_is_of_a_pipe(riff);
   if (length == 0 && rest > 0 && (open_end || riff == at)) return rest;
   if (length <= rest) return length;
-  if (is_of_a_pipe(length) && open_end) return rest;
+  if (wave_is_of_a_pipe(length) && open_end) return rest;
   return std::nullopt;
 }
 
