@@ -27,6 +27,7 @@ constexpr std::uint32_t kTiffStripRows = 278;
 constexpr std::uint32_t kTiffTileWidth = 322;
 constexpr std::uint32_t kTiffTileHeight = 323;
 constexpr std::uint32_t kTiffTiles = 324;
+constexpr std::uint32_t kTiffSampleFormat = 339;
 constexpr std::uint32_t kTiffTileBytes = 325;
 constexpr std::uint32_t kTiffJpegTables = 347;
 constexpr std::uint32_t kJpegInTiff = 7;
@@ -155,6 +156,8 @@ JpegColours colours_of_jpeg(TiffDirectory& directory) {
 Result<void> check_tiff_kind(TiffDirectory& directory, const MediaFile& file) {
   static constexpr std::uint32_t kCompressions[] = {1, 2, 3, 4, 5, 8, 32'773, 32'946};
   constexpr std::uint32_t kYCbCr = 6;
+  constexpr std::uint32_t kLab = 8;
+  constexpr std::uint32_t kItuLab = 10;
   if (directory.field(50'706).count != 0) {  // the version of DNG
     return unsupported(file, "a raw picture of a camera (DNG): convert it to PNG or JPEG");
   }
@@ -175,10 +178,15 @@ Result<void> check_tiff_kind(TiffDirectory& directory, const MediaFile& file) {
                     : compression == 50'000 ? " (Zstandard)"
                                             : ""));
   }
-  if (directory.field(kTiffColours).at(0) == kYCbCr) {
-    return unsupported(file, "a TIFF of YCbCr colours: convert it to PNG or JPEG");
-  }
-  return {};
+  const std::uint32_t colours = directory.field(kTiffColours).at(0);
+  const std::string_view unread = colours == kYCbCr                               ? "YCbCr colours"
+                                  : colours >= kLab && colours <= kItuLab         ? "Lab colours"
+                                  : directory.field(kTiffSampleFormat).at(0) == 3 ? "floats"
+                                  : directory.field(kTiffTiles).count != 0
+                                      ? "tiles that are not JPEG"
+                                      : "";
+  if (unread.empty()) return {};
+  return unsupported(file, fmt::format("a TIFF of {}: convert it to PNG or JPEG", unread));
 }
 
 }  // namespace

@@ -156,6 +156,28 @@ TEST(Stills, JpegWithinATiffIsReadAsTheTiffSays) {
   EXPECT_EQ(decoded(seed("tiff_jpeg_ycbcr")).value().width, 21U);
 }
 
+// FFmpeg's decoder reads none of them, and says of Lab that patches are welcome.
+TEST(Stills, TiffsThatAreNotReadSayWhatTheyAre) {
+  const FileContent jpeg = seed("tiff_jpeg_tiles");
+  const FileContent tiles = with_little(jpeg, value_of_field(jpeg, 262), 2, 2);  // RGB
+  const FileContent colours = seed("tiff_lzw");
+  const struct {
+    FileContent file;
+    const char* message;
+  } kCases[] = {
+      {with_little(tiles, value_of_field(tiles, 259), 5, 2), "tiles that are not JPEG"},
+      {with_little(colours, value_of_field(colours, 262), 8, 2), "Lab colours"},
+      {with_little(colours, value_of_field(colours, 262), 10, 2), "Lab colours"},
+      {with_little(colours, value_of_field(colours, 262), 6, 2), "YCbCr colours"},
+  };
+  for (const auto& c : kCases) {
+    const auto image = decoded(c.file);
+    ASSERT_FALSE(image.has_value()) << c.message;
+    EXPECT_EQ(image.error().code, ErrorCode::kUnsupported) << c.message;
+    EXPECT_NE(image.error().message.find(c.message), std::string::npos) << image.error().message;
+  }
+}
+
 TEST(Stills, ForgedTiffsOfJpegAreRefused) {
   const FileContent strips = seed("tiff_jpeg_strips");
   const FileContent tiles = seed("tiff_jpeg_tiles");
