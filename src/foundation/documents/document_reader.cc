@@ -140,7 +140,6 @@ struct Raster {
   }
   /// The rows (columns) from `begin` to `end`.
   [[nodiscard]] Raster piece(std::uint32_t begin, std::uint32_t end) const {
-    if (begin == 0 && end == length()) return *this;
     Raster cut{.width = is_wide() ? end - begin : width,
                .height = is_wide() ? height : end - begin};
     cut.rgbx.reserve(std::size_t{4} * cut.width * cut.height);
@@ -258,7 +257,8 @@ void append_pieces(const Raster& raster, const PageNames& names, std::uint32_t l
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const std::string which =
         ends.size() == 1 ? "" : fmt::format(", part {} of {}", i + 1, ends.size());
-    const Raster piece = raster.piece(begin, ends[i]);
+    const Raster cut = ends.size() == 1 ? Raster() : raster.piece(begin, ends[i]);
+    const Raster& piece = ends.size() == 1 ? raster : cut;
     begin = ends[i];
     pages.push_back({.modality = Modality::kImage,
                      .files = {std::make_shared<const std::vector<std::byte>>(
@@ -293,12 +293,13 @@ Result<std::vector<MediaItem>> DocumentReader::pages(const MediaItem& document) 
   Duration spent{0};  // without the time for which other documents had the library
   const std::string digest = to_hex(sha256(*document.files.front()));
   std::vector<MediaItem> pages;
+  Raster raster;  // of one page after the other
   for (int page = 0; std::cmp_less(page, checked.pages.size()); ++page) {
     AFI_TRY_VOID(check_pictures(checked, page, name, options.limits));
     const auto [width, height] = checked.pages[static_cast<std::size_t>(page)];
-    Raster raster{.rgbx = std::vector<std::uint8_t>(std::size_t{4} * width * height),
-                  .width = width,
-                  .height = height};
+    raster.rgbx.resize(std::size_t{4} * width * height);
+    raster.width = width;
+    raster.height = height;
     std::optional<Duration> began;
     const auto is_over = [&] {
       const Duration now = clock.now();
