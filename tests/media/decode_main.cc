@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// afterimage_decode FILE [image|audio|video]: on the standard output the image in the file, or the first frame of the
-// video, as a PPM file; of a sound "F32", its rate and its number of samples in a line, and the samples. Or exit code 1 and
-// the error on the standard error.
+// afterimage_decode FILE [image|audio|video]: on the standard output the image in the file, or the frames of the
+// video one behind the other, as PPM files; of a sound "F32", its rate and its number of samples in a line, and the samples.
+// Or exit code 1 and the error on the standard error.
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "foundation/media/decode.h"
+#include "foundation/media/probe.h"
 
 namespace {
 
@@ -33,9 +34,15 @@ Result<void> decode(MediaItem item, const std::string& kind) {
     std::fwrite(samples.mono.data(), sizeof(float), samples.mono.size(), stdout);
   } else if (kind == "video") {
     item.modality = Modality::kVideo;
-    constexpr std::array<std::uint32_t, 1> kFirst{0};
-    AFI_TRY(const std::vector<Frame> frames, decode_frames(item, kFirst));
-    print(frames.front().image);
+    AFI_TRY(const MediaInfo info, probe(item));
+    std::vector<std::uint32_t> all(info.frames);
+    std::iota(all.begin(), all.end(), 0U);
+    AFI_TRY(FrameReader reader, FrameReader::open(item, all));
+    for (;;) {
+      AFI_TRY(const auto frame, reader.next());
+      if (!frame.has_value()) break;
+      print(frame->image);
+    }
   } else {
     AFI_TRY(const Image image, decode_image(item));
     print(image);

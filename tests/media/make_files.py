@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Media files as people send them, made with public tools: Pillow, pillow-heif, pikepdf, numpy and the program ffmpeg.
+"""Media files as people send them, made with public tools: Pillow, pillow-heif, pikepdf, numpy, the program ffmpeg, and those of other_tools.py that are there.
 
-`files()` yields (kind, name, content). Kinds: "image", "audio", "video", "document". One scene is in all pictures.
+`files()` yields (kind, name, content). Kinds: "image", "audio", "video", "document". One scene is in all pictures, one second in all sounds.
 """
 import io
 import pathlib
@@ -17,6 +17,7 @@ import pillow_heif
 from PIL import Image, ImageDraw
 
 import make_seeds
+import other_tools
 
 pillow_heif.register_heif_opener()
 
@@ -199,16 +200,18 @@ def by_ffmpeg(*arguments):
         return target.read_bytes() if done.returncode == 0 and target.exists() else None
 
 
-def sounds_and_videos():
-    for layout, rate in (("mono", 16000), ("stereo", 48000), ("5.1", 44100)):
-        yield from sounds(layout, rate)
-    yield from videos()
+def foreign_pictures():
     for name in ("jxl", "tga", "sgi", "exr", "hdr", "qoi"):
         if (content := by_ffmpeg("-f", "lavfi", "-i", "testsrc=size=32x32", "-frames:v", "1", name)) is not None:
             yield "image", name.upper(), content
 
 
-def sounds(layout, rate):
+def sounds():
+    for layout, rate in (("mono", 16000), ("stereo", 48000), ("5.1", 44100)):
+        yield from sounds_of(layout, rate)
+
+
+def sounds_of(layout, rate):
     tone = ("-f", "lavfi", "-i", f"aevalsrc=0.4*sin(2*PI*(200+300*t)*t)+0.02*random(0):duration=1:sample_rate={rate}",
             "-af", f"aformat=channel_layouts={layout}")
     for name, *arguments in (("WAV", "wav"), ("WAV of 24 bits", "-c:a", "pcm_s24le", "wav"), ("WAV of floats", "-c:a", "pcm_f32le", "wav"), ("FLAC", "flac"),
@@ -244,6 +247,11 @@ def videos():
             yield "video", name, content
 
 
-def files():
-    for made in (pictures, odd_pictures, documents, sounds_and_videos):
-        yield from made()
+def files(only=None):
+    """Of this kind; None: of all."""
+    makers = {"image": (pictures, odd_pictures, foreign_pictures), "document": (documents,), "audio": (sounds,), "video": (videos,)}
+    for kind in makers:
+        if only in (None, kind):
+            for made in makers[kind]:
+                yield from made()
+            yield from other_tools.files(WHOLE, kind)
