@@ -2,7 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
 // How long does decoding take? media_bench TIMES FILE…: one line of JSON a file, with the least processor time
-// of TIMES. Of a video the two frames a second that models see. bench/media_decode.py runs it beside peers.
+// of TIMES. Of a video the two frames a second that models see, of a PDF its pages. bench/media_decode.py runs
+// it beside peers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "afterimage/result.h"
+#include "foundation/documents/document_reader.h"
 #include "foundation/media/decode.h"
 #include "foundation/media/probe.h"
 
@@ -32,8 +34,16 @@ FileBytes read_file(const std::string& path) {
   return std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
 }
 
-/// Samples, or frames that were seen.
+/// Samples, pixels, pages, or frames that were seen.
 Result<std::size_t> decode(const MediaItem& item) {
+  if (is_document(item)) {
+    AFI_TRY(const std::vector<MediaItem> pages, DocumentReader().pages(item));
+    return pages.size();
+  }
+  if (item.modality == Modality::kImage) {
+    AFI_TRY(const Image image, decode_image(item));
+    return std::size_t{image.width} * image.height;
+  }
   if (item.modality == Modality::kAudio) {
     AFI_TRY(const Samples samples, decode_audio(item));
     return samples.mono.size();
@@ -60,6 +70,7 @@ int main(int argc, char** argv) {
   for (const std::string path : std::span(argv, static_cast<std::size_t>(argc)).subspan(2)) {
     MediaItem item{.modality = Modality::kImage, .files = {read_file(path)}, .name = path};
     item.modality = modality_of(*item.files[0]);
+    if (path.ends_with(".gif") || path.ends_with(".webp")) item.modality = Modality::kImage;
     double least = 1e9;
     std::size_t found = 0;
     for (int i = 0; i < times; ++i) {
