@@ -499,11 +499,12 @@ Result<void> measure_matroska(const MediaFile& file, const Decoder& decoder, std
     padding += track->padding();
   }
   sound.before = static_cast<std::uint64_t>(std::max(parameters.initial_padding, 0));
-  if (sound.before == 0 && parameters.codec_id == AV_CODEC_ID_OPUS &&
-      parameters.extradata_size >= 12) {  // as the encoder says, if the container does not
+  if (parameters.codec_id == AV_CODEC_ID_OPUS && parameters.extradata_size >= 12) {
+    // As the encoder says, if the container says nothing, or less: FFmpeg counts at the rate of the
+    // encoder's input.
     ByteCursor head(std::as_bytes(std::span(parameters.extradata, 12)));
     head.take(10);
-    sound.before = head.little(2);
+    sound.before = std::max<std::uint64_t>(sound.before, head.little(2));
   }
   if (sound.before + padding > coded) return corrupt(file, "a sound that is all padding");
   sound.samples = coded - sound.before - padding;
@@ -587,6 +588,8 @@ bool has_pictures(const MediaFile& file) {
   });
 }
 
-std::string coded_sound_decoder() { return fmt::format("lavc {}, plain", avcodec_version()); }
+std::string coded_sound_decoder() {
+  return fmt::format("lavc {}, plain, Opus at 48 kHz", avcodec_version());
+}
 
 }  // namespace afterimage

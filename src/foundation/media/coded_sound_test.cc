@@ -143,6 +143,19 @@ TEST(CodedSound, PaddingOfOpusInMatroskaIsNotCountedAtTheRateOfItsSource) {
   EXPECT_EQ(decoded->mono, expected.mono);
 }
 
+// FFmpeg writes 2.2 ms of padding into the container and 6.5 ms into the header of the sound, which is right: it counts
+// samples of the encoder's input as if there were 48,000 a second.
+TEST(CodedSound, OpusOfSpeechInMatroskaBeginsWhereItsOwnHeaderSays) {
+  if (!has_encoder("libopus")) GTEST_SKIP() << "libavcodec has no encoder for Opus";
+  const auto decoded = decode_audio(sound(make_coded_sound({.samples = make_sweep(16'000, 16'000),
+                                                            .rate_hz = 16'000,
+                                                            .encoder = "libopus",
+                                                            .container = "matroska"})));
+  ASSERT_TRUE(decoded.has_value()) << to_string(decoded.error());
+  EXPECT_EQ(decoded->sample_rate_hz, 48'000U);
+  EXPECT_EQ(decoded->mono.size(), 48'000U);
+}
+
 // What recorders of browsers write: the length is in the fragments. Without an edit list nothing says
 // which samples are the encoder's.
 TEST(CodedSound, OfFragmentsIsReadToTheEnd) {
