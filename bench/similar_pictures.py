@@ -7,7 +7,7 @@
 
 For each seed bench/train_similar.py writes a folder, from examples/questions/pictures.json, with this seed; none of the wordings that are asked here is in that file. Then the small model
 that sees (build/models/seer.gguf) answers questions about pictures that it never saw, none twice: only other words ask the same again. One setting, `similarity.folder`, turns similarity
-on. Counted is what comes after --comparisons comparisons with the model. A hit is wrong if the model itself, asked by a gateway without a cache, answers otherwise.
+on. Counted is what comes after --comparisons similar questions, each compared with the model or served (evidence suffices after 416 comparisons without a wrong one). A hit is wrong if the model itself, asked by a gateway without a cache, answers otherwise.
 
 Beside it, on the same questions and judged by the same answers, but from the first question on: vectors alone, the most similar question about the same picture from a threshold; and
 GPTCache's way, which keeps a question that it did not find, and compares the text alone, whatever the picture, by default from 0.8.
@@ -129,25 +129,26 @@ def paraphrases(asked):
 
 def live(arguments, seed, similar, asked, pictures):
     """Counts of what came after the comparisons, the comparisons themselves, and what the model says to each question."""
-    counts, settled, truth = collections.Counter(), None, []
+    counts, settled, served, truth = collections.Counter(), None, 0, []
     model, settings = arguments.models / "seer.gguf", f'[similarity]\nfolder = "{similar.resolve()}"\n'
     with Gateway(arguments.program, settings, model) as cache, Gateway(arguments.program, "[answers]\nenabled = false\n", model) as without:
         for number, ((picture, question), again) in enumerate(zip(asked, paraphrases(asked))):
             said, level = cache.ask(pictures[picture], question)
             truth.append(without.ask(pictures[picture], question)[0] if level else said)
-            if settled is None and number % 20 == 0 and sum(cache.comparisons()) >= arguments.comparisons:
+            hit, wrong = level != "" and not level.startswith("text:"), said != truth[-1]
+            served += hit
+            if settled is None and number % 20 == 0 and sum(cache.comparisons()) + served >= arguments.comparisons:
                 settled = number
-                say(f"seed {seed}: {arguments.comparisons} comparisons after {number} questions")
+                say(f"seed {seed}: {arguments.comparisons} similar questions compared or served after {number} questions")
             if settled is None or level.startswith("text:"):
                 continue
-            hit, wrong = level != "", said != truth[-1]
             counts += collections.Counter(asked=1, paraphrases=again, hits=hit, served=hit and again, wrong=wrong)
             if wrong:
                 say(f"seed {seed}: {question!r} was answered {said!r}, the model says {truth[-1]!r}")
             if number % 500 == 499:
                 say(f"seed {seed}: {number + 1} of {len(asked)} questions, {counts['hits']} hits")
         if settled is None:
-            say(f"seed {seed}: fewer than {arguments.comparisons} comparisons after {len(asked)} questions, so nothing counts")
+            say(f"seed {seed}: fewer than {arguments.comparisons} similar questions among {len(asked)}, so nothing counts")
         return counts, cache.comparisons(), truth
 
 
@@ -196,7 +197,7 @@ def main():
     parser.add_argument("--at-once", type=int, default=1, help="seeds that run concurrently (default: %(default)s)")
     parser.add_argument("--pictures", type=int, default=60, help="of each seed (default: %(default)s)")
     parser.add_argument("--questions", type=int, default=60, help="about each picture, if so many can be asked (default: %(default)s)")
-    parser.add_argument("--comparisons", type=int, default=500, help="before anything counts (default: %(default)s)")
+    parser.add_argument("--comparisons", type=int, default=500, help="similar questions, compared or served, before anything counts (default: %(default)s)")
     parser.add_argument("--thresholds", type=float, nargs="+", default=[0.8, 0.9, 0.95, 0.98], help="of vectors alone (default: %(default)s)")
     arguments = parser.parse_args()
     print(f"{'':<40}{'asked':>9}{'paraphrases':>13}{'served':>9}{'share':>10}{'hits':>9}{'wrong':>7}   wrong of the hits (95 %)")
