@@ -379,10 +379,17 @@ GatewayRequest::Next GatewayRequest::forward() {
 GatewayRequest::Next GatewayRequest::on_done() {
   charge_joined();
   if (subscriber_ != nullptr && response().has_failed()) uncount();
+  if (leads_ && subscriber_ != nullptr) settle_behind_reply();
   unsubscribe();
   record_decision();
   spans_.end(asked_, decision_);
   return std::nullopt;
+}
+
+/// This thread writes the reply before it comes to this.
+void GatewayRequest::settle_behind_reply() {
+  IoThreads& threads = gateway_.parts().threads;
+  threads.post(threads.here_or_next(), [&gateway = gateway_] { gateway.prompts().settle(); });
 }
 
 void GatewayRequest::decide(Outcome outcome, Reason reason) {

@@ -70,6 +70,7 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   Next on_reading();
   Next on_fetching_media();
   Next on_done();
+  void settle_behind_reply();
   /// Who asks, and what the request says of caching.
   [[nodiscard]] std::optional<Refusal> admit(Counting counting);
   /// What the body says: nullopt: it may be looked up, once its media are here.
