@@ -112,6 +112,7 @@ class ServeSettings(Folder):
         self.write("printed.toml", done.stdout.encode())
         self.assertEqual(call("serve", "--config", self.folder / "printed.toml", "--print-config").stdout, done.stdout, "what is printed says the same")
         verifier.rename(projection)
+        file.write_text("[similarity]\nthreshold = 0.6\nmay_differ = ['what', 'which']\n")
         for line in ('verifier = ""', f'projection = "{projection}"'):
             self.assertIn(f"\n{line}\n", shown().stdout, "it has what is there")
         self.write("a.toml", f'[similarity]\nmode = "shadow"\nfolder = "{self.folder}/similar"\n'.encode())
