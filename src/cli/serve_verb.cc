@@ -186,6 +186,22 @@ ExitCode wait_for_signals(Service& service, const sigset_t& signals) {
   }
 }
 
+/// What of similarity is in files.
+Result<void> open_similarity_models(const SimilaritySettings& similarity, const Files& files,
+                                    ServiceOptions& options) {
+  if (similarity.mode == "off") return {};
+  if (is_model_file(similarity.embedder)) {
+    AFI_TRY(options.embedder, make_llama_embedder(similarity.embedder));
+  }
+  if (is_model_file(similarity.verifier)) {
+    AFI_TRY(options.verifier, make_llama_verifier(similarity.verifier));
+  }
+  if (!similarity.projection.empty()) {
+    AFI_TRY(options.projection, files.read(similarity.projection, kLargestProjection));
+  }
+  return {};
+}
+
 ExitCode serve_requests(ServeArgs& args, World& world) {
   if (args.demo) {
     const auto chosen = choose_demo_model(args.engine);
@@ -215,28 +231,8 @@ ExitCode serve_requests(ServeArgs& args, World& world) {
     prefixes = settings->prefix.enabled ? prefix_words(*options.engine)
                                         : "KV prefixes are not cached: prefix.enabled is false";
   }
-  const SimilaritySettings& similarity = settings->similarity;
-  if (similarity.mode != "off" && is_model_file(similarity.embedder)) {
-    auto embedder = make_llama_embedder(similarity.embedder);
-    if (!embedder.has_value()) {
-      return report_error("serve", embedder.error(), ExitCode::kUsageError);
-    }
-    options.embedder = *std::move(embedder);
-  }
-  if (similarity.mode != "off" && is_model_file(similarity.verifier)) {
-    auto verifier = make_llama_verifier(similarity.verifier);
-    if (!verifier.has_value()) {
-      return report_error("serve", verifier.error(), ExitCode::kUsageError);
-    }
-    options.verifier = *std::move(verifier);
-  }
-  if (similarity.mode != "off" && !similarity.projection.empty()) {
-    auto projection = world.files.read(similarity.projection, kLargestProjection);
-    if (!projection.has_value()) {
-      return report_error("serve", projection.error(), ExitCode::kUsageError);
-    }
-    options.projection = *std::move(projection);
-  }
+  const auto models = open_similarity_models(settings->similarity, world.files, options);
+  if (!models.has_value()) return report_error("serve", models.error(), ExitCode::kUsageError);
   // Before other threads start: they inherit the mask.
   const sigset_t signals = all_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
