@@ -117,15 +117,16 @@ def frames_of(path, content):
     if content[:4] in (b"GIF8", b"RIFF"):
         image = Image.open(io.BytesIO(content))
         return [over_white(frame) for frame in ImageSequence.Iterator(image)]
-    size = subprocess.run(["ffprobe", "-v", "error", "-select_streams", "V:0", "-show_entries", "stream=width", "-of", "csv=p=0", path],
+    # Frames of odd size get a row or column more: ffmpeg would stretch their colours.
+    size = subprocess.run(["ffprobe", "-v", "error", "-select_streams", "V:0", "-show_entries", "stream=width,height", "-of", "csv=p=0", path],
                           capture_output=True, text=True).stdout.strip()
-    rounded = "" if size[-1:] in "13579" else "accurate_rnd+"  # which stretches the colours of frames of odd width
-    ppms = by_ffmpeg(path, "-map", "0:V:0", "-fps_mode", "passthrough", "-sws_flags", f"bilinear+{rounded}bitexact+full_chroma_int+full_chroma_inp",
-                     "-f", "image2pipe", "-c:v", "ppm", "-pix_fmt", "rgb24", before=["-noautorotate"])
+    width, height = map(int, size.split(",")[:2])
+    ppms = by_ffmpeg(path, "-map", "0:V:0", "-fps_mode", "passthrough", "-vf", f"pad={width + width % 2}:{height + height % 2}", "-sws_flags",
+                     "bilinear+accurate_rnd+bitexact+full_chroma_int+full_chroma_inp", "-f", "image2pipe", "-c:v", "ppm", "-pix_fmt", "rgb24", before=["-noautorotate"])
     turn = subprocess.run(["ffprobe", "-v", "error", "-select_streams", "V:0", "-show_entries", "stream_side_data=rotation", "-of", "csv=p=0", path],
                           capture_output=True, text=True).stdout.strip()
     quarters = round(float(turn or 0) / 90)
-    return None if ppms is None else [numpy.rot90(frame, quarters) for frame in pictures_of(ppms)]
+    return None if ppms is None else [numpy.rot90(frame[:height, :width], quarters) for frame in pictures_of(ppms)]
 
 
 def by_ffmpeg(path, *options, before=()):
