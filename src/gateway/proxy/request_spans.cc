@@ -85,8 +85,11 @@ void add_decision(SpanAttributes& attributes, const Decision& decision) {
   }
   attributes.emplace_back("afterimage.time_to_first_byte", seconds(decision.first_byte));
   if (!decision.level.empty()) attributes.emplace_back("afterimage.match_level", decision.level);
-  if (decision.saved <= Duration(0)) return;
-  attributes.emplace_back("afterimage.saved_seconds", seconds(decision.saved));
+  if (decision.saved > Duration(0)) {
+    attributes.emplace_back("afterimage.saved_seconds", seconds(decision.saved));
+  }
+  // A quick model's tokens are saved, too, even by a hit that took longer.
+  if (decision.saved_prompt_tokens + decision.saved_output_tokens == 0) return;
   attributes.emplace_back("afterimage.saved_input_tokens", signed_of(decision.saved_prompt_tokens));
   attributes.emplace_back("afterimage.saved_output_tokens",
                           signed_of(decision.saved_output_tokens));
