@@ -33,7 +33,7 @@ def with_hits(folder: Path) -> Engine:
     engine.settle()
     engine.step({Y: None})
     forget_host_memory(folder)
-    assert not finds(engine.scheduler, X)
+    finds(engine.scheduler, X)  # begins to load it, and on a busy machine may see it loaded
     engine.settle()
     engine.step({X: None})
     return engine
