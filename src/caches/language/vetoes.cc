@@ -478,6 +478,24 @@ std::vector<Veto> vetoes(std::string_view a, std::string_view b) {
   return fired;
 }
 
+bool differ_by_a_question_word(std::string_view a, std::string_view b) {
+  const auto asks = [](const Cut& text) {
+    Features words = question_words(text);
+    words.erase("what");
+    return words;
+  };
+  const auto others = [](Terms terms) {
+    std::erase_if(terms, [](const std::string& term) {
+      return english::kFillers.contains(term) ||
+             std::ranges::find(kQuestionWords, term, &Pair::first) != kQuestionWords.end();
+    });
+    return terms;
+  };
+  const Cut one = cut(a);
+  const Cut other = cut(b);
+  return asks(one) != asks(other) && others(one.lower) == others(other.lower);
+}
+
 bool differ_only_in(const WordSet& words, std::string_view a, std::string_view b) {
   const auto others = [&](std::string_view text) {
     Terms terms = cut(text).lower;

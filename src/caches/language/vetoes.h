@@ -47,5 +47,8 @@ using WordSet = std::set<std::string, std::less<>>;
 /// Whether the two texts have the same words in the same order, but for words of this set. Any
 /// language that separates words by spaces; ignores the case of ASCII letters.
 [[nodiscard]] bool differ_only_in(const WordSet& words, std::string_view a, std::string_view b);
+/// Whether a question word says all that tells two English texts apart, but for articles and their
+/// like: "Where is the cup?", "Tell me what the cup is." "What" and "which" say nothing alone.
+[[nodiscard]] bool differ_by_a_question_word(std::string_view a, std::string_view b);
 
 }  // namespace afterimage

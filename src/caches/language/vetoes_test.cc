@@ -167,5 +167,29 @@ TEST(DifferOnlyIn, WordsOfTheSet) {
   }
 }
 
+TEST(DifferByAQuestionWord, AndArticles) {
+  const struct {
+    const char* a;
+    const char* b;
+    bool expected;
+  } kCases[] = {{"Where is the cup?", "What is the cup?", true},
+                {"Tell me where you see the cup.", "What is a cup?", true},
+                {"Where is the cup?", "Is there a cup?", true},
+                {"How many cups do you see?", "What cups do you see?", false},  // and in "many"
+                {"How old is the cup?", "What is the old cup?", true},
+                {"How big is the cup?", "Is the cup big?", false},
+                {"How big is the cup?", "What size is the cup?", false},
+                {"In which corner is the cup?", "Where is the cup?", false},
+                {"What is the colour of the cup?", "Tell me the colour of the cup.", false},
+                {"Which cup is it?", "What is the cup?", false},
+                {"Where is the cup?", "Where is the cap?", false},
+                {"", "Where?", true},
+                {"", "", false}};
+  for (const auto& c : kCases) {
+    EXPECT_EQ(differ_by_a_question_word(c.a, c.b), c.expected) << c.a << " | " << c.b;
+    EXPECT_EQ(differ_by_a_question_word(c.b, c.a), c.expected) << c.b << " | " << c.a;
+  }
+}
+
 }  // namespace
 }  // namespace afterimage

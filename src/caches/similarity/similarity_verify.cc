@@ -55,7 +55,10 @@ void SimilarityLevel::find_vetoes(const Question& question,
     Proposal& proposal = proposals[i];
     if (options_.vetoes) proposal.vetoes = vetoes(question.text(), proposal.candidate);
     if (options_.may_differ.empty()) continue;
-    std::erase(proposal.vetoes, Veto::kQuestionWord);  // it may differ, or kWord says so
+    // It may differ, or kWord says so; but not alone, because it is what is asked then.
+    if (!differ_by_a_question_word(question.text(), proposal.candidate)) {
+      std::erase(proposal.vetoes, Veto::kQuestionWord);
+    }
     if (i >= same) proposal.vetoes.push_back(Veto::kWord);
   }
 }

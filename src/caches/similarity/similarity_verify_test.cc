@@ -340,6 +340,15 @@ TEST_F(ListedWords, AQuestionWordOfTheListIsNoVeto) {
   EXPECT_FALSE(find("Isn't the size of the cup big?").answer.has_value());
 }
 
+TEST_F(ListedWords, AQuestionWordAloneIsWhatIsAsked) {
+  open_listed(SimilarityMode::kThreshold);
+  put("How is the shape?", "fine");
+  EXPECT_FALSE(find("What is the shape?").answer.has_value());
+  EXPECT_FALSE(find("Is there a shape?").answer.has_value());
+  put("Which shape is there?", "a ring");
+  EXPECT_EQ(find("What is the shape?").answer->text, "a ring");
+}
+
 TEST_F(ListedWords, TheMostSimilarIsJudgedWhateverItsWords) {
   open_listed(SimilarityMode::kThreshold, 0.5F, 2);
   const auto put_at = [&](const char* text, const char* said, const Vector& vector) {
