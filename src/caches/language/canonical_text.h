@@ -23,9 +23,9 @@ namespace afterimage {
 ///            negation, pronouns and every other word stay.
 /// Unchanged  Byte for byte: everything not made of ASCII letters (numbers, operators, names with
 ///            dots or slashes, other scripts), text in "quotation marks", and every capital but the
-///            first. Not folded at all: texts of several lines or fewer than three words, with
-///            other quotation or code marks, with a colon, or about text itself (spelling, grammar,
-///            translation, patterns).
+///            first. Not folded at all: texts of several lines, of fewer than three words or of
+///            more than 16 KiB, with other quotation or code marks, with a colon, or about text
+///            itself (spelling, grammar, translation, patterns).
 /// nullopt    The match level does not apply: invalid UTF-8 or text with control characters has only the
 ///            exact form; text not recognised as English has no near form.
 /// Cost       Linear in the length of the question.

@@ -315,6 +315,17 @@ TEST(CanonicalText, InvalidUtf8HasOnlyTheExactForm) {
   }
 }
 
+TEST(CanonicalText, ADocumentIsNotFolded) {
+  std::string question = "What  is in this ";
+  while (question.size() + 5 < 16'384) question += "cups ";
+  question.resize(16'384, 's');
+  EXPECT_LT(fold_text(question, MatchLevel::kCanonical)->size(), question.size());
+  EXPECT_TRUE(fold_text(question, MatchLevel::kNear).has_value());
+  question += "s";
+  EXPECT_EQ(fold_text(question, MatchLevel::kCanonical), question);
+  EXPECT_EQ(fold_text(question, MatchLevel::kNear), std::nullopt);
+}
+
 TEST(CanonicalText, NearAppliesToEnglishOnly) {
   for (const char* text : {"Was liegt an der Ecke?", "Où est la gare?", "Что это такое?",
                            "define a casa de luz", "Il a bu a la fin", "Name an der Wand"}) {

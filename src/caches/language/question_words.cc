@@ -173,6 +173,7 @@ bool is_text(std::string_view text) {
 }
 
 std::optional<Words> words_of(std::string_view text) {
+  if (text.size() > kMaxFolded) return std::nullopt;
   const std::size_t end = text.find_last_not_of(kSpaces) + 1;
   const std::size_t begin = std::min(text.find_first_not_of(kSpaces), end);
   // Leading spaces are stored separately, not dropped: they may be an indentation.

@@ -17,7 +17,8 @@
 
 namespace afterimage {
 
-inline constexpr std::size_t kMinWords = 3;  // shorter texts are names or fragments
+inline constexpr std::size_t kMinWords = 3;        // shorter texts are names or fragments
+inline constexpr std::size_t kMaxFolded = 16'384;  // bytes; longer texts are documents
 
 /// A token between spaces.
 struct Word {
