@@ -116,11 +116,11 @@ traces: ## replay the traces in TRACES=../shared/traces through every eviction p
 findings: ## run the scripts in findings/: does other software still behave as each says? A table (downloads of gigabytes)
 	scripts/run-findings.py
 
-test: ## run all tests under AddressSanitizer and UndefinedBehaviorSanitizer (FUZZ=0, SLOW=0: without corpora of fuzz targets, without the slowest; BATCH=24: from nothing sooner, after a change later)
+test: ## run all tests under AddressSanitizer and UndefinedBehaviorSanitizer (FUZZ=0, SLOW=0: without corpora of fuzz targets, without the slowest; BATCH=24: from nothing sooner, after a change later, reports without lines)
 	$(call install,test)
 	$(pdfium)
 	$(llama)
-	cmake --preset dev -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO) -DAFTERIMAGE_FUZZ=$(if $(filter 0,$(FUZZ)),OFF,ON) $(BATCH:%=-DAFTERIMAGE_BATCH=%)
+	cmake --preset dev -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO) -DAFTERIMAGE_FUZZ=$(if $(filter 0,$(FUZZ)),OFF,ON) $(BATCH:%=-DAFTERIMAGE_BATCH=% -DCMAKE_CXX_FLAGS_DEBUG=-O0)
 	cmake --build --preset dev -j $(JOBS)
 	$(CTEST) --test-dir build/dev -E 'gemma3$(if $(filter 0,$(SLOW)),|$(SLOW_TESTS))'
 	@scripts/test-counts.py build/dev
@@ -243,10 +243,11 @@ lint: ## check the formatting
 	$(call install,clang)
 	$(SOURCES) | xargs clang-format-19 --dry-run --Werror
 
-gcc: ## compile everything but the benchmarks with g++: warnings are errors (TESTS=0: only what is installed, the lab and the examples)
+gcc: ## compile everything but the benchmarks with g++: warnings are errors (TESTS=0: only what is installed, the lab and the examples; OBJECTS=0: only check the sources, in half the time)
 	$(call install,test)
-	cmake --preset gcc -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO) $(foreach part,TESTS FUZZ FIRE,-DAFTERIMAGE_$(part)=$(if $(filter 0,$(TESTS)),OFF,ON))
-	cmake --build --preset gcc -j $(JOBS)
+	cmake --preset gcc -DAFTERIMAGE_LLAMA=$(if $(filter 0,$(LLAMA)),OFF,AUTO) $(foreach part,TESTS FUZZ FIRE,-DAFTERIMAGE_$(part)=$(if $(filter 0,$(TESTS)),OFF,ON)) \
+	  $(if $(filter 0,$(OBJECTS)),-B build/gcc-check -DCMAKE_CXX_COMPILER_LAUNCHER=$(CURDIR)/scripts/check-only.sh)
+	$(if $(filter 0,$(OBJECTS)),ninja -C build/gcc-check -t targets all | sed -n 's/: CXX_COMPILER.*//p' | xargs ninja -C build/gcc-check -j $(JOBS),cmake --build --preset gcc -j $(JOBS))
 
 all-checks: ## run what continuous integration leaves out, several hours, and print a table (CHECKS="tsan fire": these)
 	scripts/all-checks.py $(CHECKS)

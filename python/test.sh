@@ -32,8 +32,8 @@ else
   "$env/bin/pip" install -q --upgrade pip
 fi
 
-# The package is tested as python/build.sh builds it, because another build type hid what every wheel got wrong. The frameworks'
-# tests, after it, use a quick build.
+# The package is tested in the build type of python/build.sh, because another one hid what every wheel got wrong; for benchmarks also
+# as optimised as there. The frameworks' tests, after it, use a quick build.
 if [ -n "${SANITIZE:-}" ]; then
   set -- -C cmake.define.AFTERIMAGE_SANITIZE=address,undefined -C cmake.define.CMAKE_CXX_COMPILER=clang++-19
 else
@@ -41,6 +41,7 @@ else
 fi
 if [ -z "${SANITIZE:-}" ] && { [ "$what" = package ] || [ "$what" = bench ]; }; then
   out=$out-release
+  [ "$what" = bench ] || set -- -C cmake.define.CMAKE_CXX_FLAGS_RELEASE='-O1 -DNDEBUG'
 else
   set -- "$@" -C cmake.build-type=Debug -C cmake.define.CMAKE_CXX_FLAGS_DEBUG='-O0' \
     -C cmake.define.AFTERIMAGE_QUICK_BUILD=ON
