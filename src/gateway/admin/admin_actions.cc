@@ -132,7 +132,7 @@ Result<json> invalidate(Gateway& gateway, const json& asked) {
   }
   json examples = json::array();
   for (const AnswerEntry& entry : cache->entries(filter, kExamples)) {
-    examples.push_back(shown_question(entry.question));
+    examples.push_back(beginning_of(entry.question));
   }
   AnswerCount count;
   if (dry.get<bool>()) {

@@ -19,7 +19,6 @@ namespace {
 using nlohmann::json;
 
 constexpr double kUnsafeBudget = 0.01;
-constexpr std::size_t kShownQuestion = 200;
 constexpr std::string_view kTenantTag = "tenant:";
 constexpr std::string_view kModelTag = "model:";
 constexpr std::size_t kListedSteps = 50;
@@ -167,7 +166,7 @@ json entry_json(const AnswerEntry& entry) {
   return {{"id", std::to_string(entry.id.value)},
           {"tenant", tagged(entry, kTenantTag)},
           {"model", tagged(entry, kModelTag)},
-          {"question", shown_question(entry.question)},
+          {"question", beginning_of(entry.question)},
           {"age_s", seconds(entry.age)},
           {"ttl_s", optional_seconds(entry.left)},
           {"bytes", entry.bytes.value()},
@@ -230,13 +229,6 @@ std::optional<double> upper95(std::uint64_t wrong, std::uint64_t checked) {
 }
 
 double unsafe_budget() { return kUnsafeBudget; }
-
-std::string shown_question(const std::string& text) {
-  if (text.size() <= kShownQuestion) return text;
-  std::size_t end = kShownQuestion;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  return text.substr(0, end) + "…";
-}
 
 /// The value of the tag that the gateway itself added under this prefix.
 Result<AnswerCache*> answer_cache_of(Gateway& gateway) {
@@ -425,13 +417,13 @@ json similar_json(const SimilarStep& step) {
   return {
       {"match_level", "similarity"},
       {"verdict", to_string(step.verdict)},
-      {"candidate", shown_question(step.candidate)},
+      {"candidate", beginning_of(step.candidate)},
       {"age_s", found ? json(seconds(step.age)) : json()},
       {"took_us", seconds(step.took) * 1e6},
       {"similarity", found ? json(step.similarity) : json()},
       {"vetoes", step.vetoes},
       {"verification", step.verification},
-      {"verifier_error", shown_question(step.verifier_error)},
+      {"verifier_error", beginning_of(step.verifier_error)},
       {"verifier_score", step.score.has_value() ? json(*step.score) : json()},
       {"right_at_least", step.right_at_least.has_value() ? json(*step.right_at_least) : json()}};
 }
@@ -442,7 +434,7 @@ void add_explanation(json& into, const Decision& decision) {
     levels.push_back(
         {{"match_level", to_string(step.level)},
          {"verdict", to_string(step.verdict)},
-         {"candidate", shown_question(step.candidate)},
+         {"candidate", beginning_of(step.candidate)},
          {"age_s", step.verdict == Verdict::kMissed ? json() : json(seconds(step.age))},
          {"took_us", seconds(step.took) * 1e6}});
   }

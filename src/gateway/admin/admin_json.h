@@ -41,8 +41,6 @@ void add_explanation(nlohmann::json& json, const Decision& decision);
 
 /// kNotFound: no answers are stored.
 [[nodiscard]] Result<AnswerCache*> answer_cache_of(Gateway& gateway);
-/// The beginning of a question, whole characters.
-[[nodiscard]] std::string shown_question(const std::string& question);
 
 /// With 95 % confidence, at most this share is wrong if `wrong` of `checked` were; nullopt: nothing
 /// was checked.

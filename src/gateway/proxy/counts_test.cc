@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "gateway/proxy/decisions.h"
 #include "gateway/proxy/durations.h"
 
 namespace afterimage {
@@ -47,6 +48,35 @@ TEST(Decisions, KeepsTheNewestAndFindsThemById) {
   EXPECT_EQ(decisions.find(3)->question, "2");
   EXPECT_EQ(decisions.find(5)->question, "4");
   EXPECT_EQ(decisions.find(6), std::nullopt);
+}
+
+TEST(Decisions, TextsOfWhatWasAnsweredAreBounded) {
+  Decisions decisions(4, 100);
+  const auto add = [&](std::size_t bytes, std::optional<std::string> stored_as = std::nullopt) {
+    Answered answered{.asked = Question(ScopeId(), std::string(bytes, 'x')),
+                      .stored_as = std::move(stored_as)};
+    decisions.add({.answered = std::make_shared<const Answered>(std::move(answered))});
+  };
+  const auto kept = [&] {
+    std::vector<std::uint64_t> ids;
+    for (const Decision& decision : decisions.list(0, 10)) {
+      if (decision.answered != nullptr) ids.push_back(decision.id);
+    }
+    return ids;
+  };
+  add(40);
+  add(30, std::string(30, 'y'));
+  EXPECT_EQ(kept(), (std::vector<std::uint64_t>{1, 2})) << "100 bytes";
+  add(1);
+  EXPECT_EQ(kept(), (std::vector<std::uint64_t>{2, 3}));
+  EXPECT_FALSE(decisions.take_answered(1));
+  EXPECT_TRUE(decisions.take_answered(2));
+  add(99);
+  EXPECT_EQ(kept(), (std::vector<std::uint64_t>{3, 4})) << "what was reported does not count";
+  add(101);
+  EXPECT_TRUE(kept().empty()) << "too long alone";
+  for (int i = 0; i < 5; ++i) add(25);
+  EXPECT_EQ(kept(), (std::vector<std::uint64_t>{7, 8, 9, 10})) << "one left with its decision";
 }
 
 TEST(Decisions, AListEndsWithTheNewest) {

@@ -9,9 +9,20 @@
 namespace afterimage {
 namespace {
 
+constexpr std::size_t kShown = 200;
+
+std::size_t bytes_of(const Answered* answered) {
+  if (answered == nullptr) return 0;
+  std::size_t bytes = answered->asked.text().size() + answered->stored_as.value_or("").size();
+  for (const Question& input : answered->inputs) bytes += input.text().size();
+  if (answered->similar.has_value()) {
+    for (const Proposal& one : answered->similar->found.proposals) bytes += one.candidate.size();
+  }
+  return bytes;
+}
+
 void forget_texts_of(Decision& decision) {
   decision.question = {};
-  decision.answered = nullptr;
   for (MatchStep& step : decision.match_levels) step.candidate = {};
   if (decision.similar.has_value()) {
     decision.similar->candidate = {};
@@ -23,6 +34,28 @@ void forget_texts_of(Decision& decision) {
 
 }  // namespace
 
+std::string beginning_of(std::string_view text) {
+  if (text.size() <= kShown) return std::string(text);
+  std::size_t end = kShown;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return std::string(text.substr(0, end)) + "…";
+}
+
+MatchStep shown(const MatchStep& step) {
+  return {.level = step.level,
+          .verdict = step.verdict,
+          .candidate = beginning_of(step.candidate),
+          .entry = step.entry,
+          .age = step.age,
+          .took = step.took};
+}
+
+std::vector<MatchStep> shown(std::span<const MatchStep> steps) {
+  std::vector<MatchStep> all;
+  for (const MatchStep& step : steps) all.push_back(shown(step));
+  return all;
+}
+
 std::string_view to_string(Outcome outcome) {
   constexpr std::array<std::string_view, kOutcomes> kNames{"hit",    "joined",  "miss",
                                                            "bypass", "refresh", "error"};
@@ -32,9 +65,22 @@ std::string_view to_string(Outcome outcome) {
 std::uint64_t Decisions::add(Decision decision) {
   const MutexLock lock(mutex_);
   decision.id = ++last_;
-  if (kept_.size() >= keep_) kept_.pop_front();
+  if (kept_.size() >= keep_) {
+    forget_answered(kept_.front());
+    kept_.pop_front();
+  }
+  answered_bytes_ += bytes_of(decision.answered.get());
   kept_.push_back(std::move(decision));
+  // A prompt may have a megabyte, and nobody gave these texts a budget.
+  for (; answered_bytes_ > max_answered_; ++answered_from_) {
+    if (Decision* const oldest = find_kept(answered_from_)) forget_answered(*oldest);
+  }
   return last_;
+}
+
+void Decisions::forget_answered(Decision& decision) {
+  answered_bytes_ -= bytes_of(decision.answered.get());
+  decision.answered = nullptr;
 }
 
 Decision* Decisions::find_kept(std::uint64_t id) {
@@ -56,7 +102,9 @@ void Decisions::set_prompt(std::uint64_t id, const PromptReport& prompt) {
 void Decisions::forget_texts(const std::function<bool(const Decision&)>& chosen) {
   const MutexLock lock(mutex_);
   for (Decision& kept : kept_) {
-    if (chosen(kept)) forget_texts_of(kept);
+    if (!chosen(kept)) continue;
+    forget_texts_of(kept);
+    forget_answered(kept);
   }
 }
 
@@ -94,10 +142,10 @@ std::optional<Decision> Decisions::find(std::string_view request_id,
 
 bool Decisions::take_answered(std::uint64_t id) {
   const MutexLock lock(mutex_);
-  const std::uint64_t first = last_ - kept_.size();
-  if (id <= first || id > last_) return false;
-  return std::exchange(kept_[static_cast<std::size_t>(id - first - 1)].answered, nullptr) !=
-         nullptr;
+  Decision* const kept = find_kept(id);
+  if (kept == nullptr || kept->answered == nullptr) return false;
+  forget_answered(*kept);
+  return true;
 }
 
 std::uint64_t Decisions::last() const {

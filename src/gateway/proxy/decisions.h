@@ -2,11 +2,13 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,7 +58,8 @@ struct SimilarStep {
 /// was wrong.
 struct Answered {
   Question asked;
-  std::string stored_as;                                // the question whose answer it got
+  std::optional<std::string> stored_as =
+      std::nullopt;  // the question whose answer it got, if another
   std::optional<SimilarLookup> similar = std::nullopt;  // by which it was found
   std::vector<Question> inputs = {};                    // of a batch: entries of their own
 };
@@ -100,11 +103,19 @@ struct Decision {
       nullptr;  // nullptr: no stored answer has to do with it
 };
 
-/// The last thousand decisions.
+/// The beginning of a text, as decisions keep it and pages show it, without half a character at the end.
+[[nodiscard]] std::string beginning_of(std::string_view text);
+/// Steps with the beginnings of their candidates.
+[[nodiscard]] MatchStep shown(const MatchStep& step);
+[[nodiscard]] std::vector<MatchStep> shown(std::span<const MatchStep> steps);
+
+/// The last thousand decisions, and the newest 16 MiB of what they answered.
 /// Threads  Any.
 class Decisions {
  public:
-  explicit Decisions(std::size_t keep = 1000) : keep_(keep) {}
+  static constexpr std::size_t kMaxAnswered = 16UL * 1024 * 1024;
+  explicit Decisions(std::size_t keep = 1000, std::size_t max_answered = kMaxAnswered)
+      : keep_(keep), max_answered_(max_answered) {}
 
   /// Gives it its id, and returns it: 1, 2, ….
   std::uint64_t add(Decision decision);
@@ -130,11 +141,15 @@ class Decisions {
 
  private:
   [[nodiscard]] Decision* find_kept(std::uint64_t id) AFI_REQUIRES(mutex_);
+  void forget_answered(Decision& decision) AFI_REQUIRES(mutex_);
 
   const std::size_t keep_;
+  const std::size_t max_answered_;  // bytes
   mutable Mutex mutex_;
   std::uint64_t last_ AFI_GUARDED_BY(mutex_) = 0;
   std::deque<Decision> kept_ AFI_GUARDED_BY(mutex_);
+  std::size_t answered_bytes_ AFI_GUARDED_BY(mutex_) = 0;
+  std::uint64_t answered_from_ AFI_GUARDED_BY(mutex_) = 1;  // earlier ones have none
 };
 
 }  // namespace afterimage

@@ -194,12 +194,14 @@ Result<std::string> Gateway::report_wrong(std::string_view request_id, std::stri
   if (!decision.has_value() || decision->answered == nullptr) {
     return fail(ErrorCode::kNotFound,
                 decision.has_value()
-                    ? "no answer is stored for this request, or it was reported before"
+                    ? "no answer is stored for this request, or it was reported before, or its "
+                      "text is not kept "
+                      "any more: the newest 16 MiB are"
                     : "this request is not among the last 1,000; send its X-Request-Id");
   }
   const Answered& answered = *decision->answered;
   std::vector<Question> stored = answered.inputs;
-  stored.emplace_back(answered.asked.scope(), answered.stored_as);
+  stored.emplace_back(answered.asked.scope(), answered.stored_as.value_or(answered.asked.text()));
   if (parts_.archive == nullptr) {
     for (Question& question : stored) parts_.reuse.answer_cache()->erase(question);
   } else {

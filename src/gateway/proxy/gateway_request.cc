@@ -24,7 +24,6 @@ namespace {
 
 /// Larger bodies are read on threads of their own: a picture takes milliseconds.
 constexpr std::size_t kReadHere = 64 * 1024;
-constexpr std::size_t kShown = 200;
 
 /// Whether a body may become a large one: it names files, or a conversation.
 bool names_stored_content(std::string_view body) {
@@ -37,14 +36,6 @@ std::optional<std::string> given_id(const HttpHeaders& headers) {
   if (!id.has_value() || id->empty() || id->size() > 128) return std::nullopt;
   const bool visible = std::ranges::all_of(*id, [](char c) { return c > ' ' && c < 0x7F; });
   return visible ? std::optional(std::string(*id)) : std::nullopt;
-}
-
-/// The beginning, without half a character at the end.
-std::string shown(std::string_view text) {
-  if (text.size() <= kShown) return std::string(text);
-  std::size_t end = kShown;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  return std::string(text.substr(0, end)) + "…";
 }
 
 /// Once for both who need the digests: the answer's identity and the built-in engine.
@@ -313,7 +304,7 @@ Result<std::optional<Refusal>> GatewayRequest::read_body() {
   asked_.chain = std::make_shared<SharedChain>(asked_.api);
   asked_.attached = attached_tags(asked_);
   decision_.model = asked_.api->model;
-  decision_.question = shown(asked_.api->question);
+  decision_.question = beginning_of(asked_.api->question);
   if (!asked_.api->cache.has_value()) return std::nullopt;
   const std::string before = asked_.directives.name_space;
   auto directives = cache_directives(request_.headers, asked_.api->cache);
@@ -498,9 +489,12 @@ void GatewayRequest::record_decision() {
   // Of a request that forbids storing its answer there is none to be reported, and its text is not kept.
   const bool is_unstored = asked_.directives.no_store && leads_ && !found_.has_value();
   if (terms_.has_value() && !is_unstored) {
-    Answered answered{.asked = stored_question(), .stored_as = asked_.question->text()};
+    Answered answered{.asked = stored_question()};
     answered.inputs = batch_ != nullptr ? batch_->inputs : asked_.inputs;
-    if (found_.has_value()) answered.stored_as = found_->lookup.steps.back().candidate;
+    if (found_.has_value()) {
+      const std::string& candidate = found_->lookup.steps.back().candidate;
+      if (candidate != answered.asked.text()) answered.stored_as = candidate;
+    }
     if (found_.has_value() && found_->lookup.by_similarity) answered.similar = similar_;
     decision_.answered = std::make_shared<const Answered>(std::move(answered));
   }

@@ -161,7 +161,7 @@ GatewayRequest::Next GatewayRequest::respond_with_inputs() {
   }
   batch_->oldest->saved = batch_->saved;
   batch_->oldest->answer->prompt_tokens = TokenCount(batch_->prompt_tokens);
-  decision_.match_levels = batch_->oldest->steps;
+  decision_.match_levels = shown(batch_->oldest->steps);
   found_ = Found{.lookup = *std::move(batch_->oldest), .record = *std::move(record)};
   return RequestStage::kResponding;
 }

@@ -82,7 +82,7 @@ void GatewayRequest::claim_lease() {
     if (status == LeaseStatus::kUnavailable && has_just_looked) return LeaseLoop::Found::kNothing;
     auto found = archive.restore_claimed(*asked_.question, rules, quota_of(asked_.tenant), before);
     if (!found.has_value()) return LeaseLoop::Found::kNothing;
-    const MatchStep step = found->steps.back();
+    const MatchStep step = shown(found->steps.back());
     if (!take_found(*found)) return LeaseLoop::Found::kNothing;
     decision_.match_levels.push_back(step);
     return LeaseLoop::Found::kAll;

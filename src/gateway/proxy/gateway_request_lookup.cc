@@ -30,11 +30,11 @@ SimilarStep step_of(const SimilarityLookup& found) {
                    .age = found.age,
                    .took = found.took};
   if (found.proposals.empty()) return step;
-  const Proposal& shown = shown_of(found);
-  step.score = shown.score;
-  step.candidate = shown.candidate;
-  step.similarity = shown.similarity[shown.layer];
-  for (const Veto veto : shown.vetoes) step.vetoes.emplace_back(to_string(veto));
+  const Proposal& closest = shown_of(found);
+  step.score = closest.score;
+  step.candidate = beginning_of(closest.candidate);
+  step.similarity = closest.similarity[closest.layer];
+  for (const Veto veto : closest.vetoes) step.vetoes.emplace_back(to_string(veto));
   if (found.judgement.has_value()) step.right_at_least = found.judgement->right_at_least;
   return step;
 }
@@ -60,7 +60,7 @@ GatewayRequest::Next GatewayRequest::on_looking_up() {
   LookupRules sharing = terms_->rules;
   sharing.share = true;
   AnswerLookup found = cache.find(*asked_.question, sharing);
-  decision_.match_levels = found.steps;
+  decision_.match_levels = shown(found.steps);
   if (!found.answer.has_value()) {
     if (archive == nullptr) return look_up_failed();
     return looks_up_with_lease() ? nothing_to_serve() : RequestStage::kLookingUpArchive;
@@ -117,7 +117,7 @@ GatewayRequest::Next GatewayRequest::serve_draw() {
   LookupRules sharing = terms_->rules;
   sharing.share = true;
   AnswerLookup found = cache.find(question, sharing);
-  decision_.match_levels = found.steps;
+  decision_.match_levels = shown(found.steps);
   if (!found.answer.has_value()) return std::nullopt;
   const bool may_serve = archive == nullptr || archive->may_serve(before);
   if (may_serve && take_found(found)) return RequestStage::kResponding;
@@ -146,7 +146,7 @@ GatewayRequest::Next GatewayRequest::on_looking_up_archive() {
   const auto look_up = [this, archive] {
     auto found = archive->restore(*asked_.question, terms_->rules, quota_of(asked_.tenant));
     if (!found.has_value()) return resume(*look_up_failed());
-    const MatchStep step = found->steps.back();
+    const MatchStep step = shown(found->steps.back());
     if (!take_found(*found)) {
       missed(MissReason::kIncomplete);
       return resume(*look_up_failed());
@@ -396,7 +396,7 @@ void GatewayRequest::explain_draw() {
     if (!claim.is_stored) return decide(Outcome::kJoined, Reason::kJoined);
     Question question = stored_question();
     const AnswerLookup found = gateway_.parts().reuse.answer_cache()->peek(question, terms_->rules);
-    decision_.match_levels = found.steps;
+    decision_.match_levels = shown(found.steps);
     decision_.saved = found.saved;
     if (found.answer.has_value()) {
       decide(Outcome::kHit, Reason::kServed);
@@ -412,7 +412,7 @@ void GatewayRequest::explain_lookup() {
   if (terms_->draws) return explain_draw();
   const AnswerLookup found =
       gateway_.parts().reuse.answer_cache()->peek(*asked_.question, terms_->rules);
-  decision_.match_levels = found.steps;
+  decision_.match_levels = shown(found.steps);
   AnswerArchive* const archive = gateway_.parts().archive;
   const bool known = archive == nullptr || archive->stats().may_serve;
   const bool hit = known && found.answer.has_value();

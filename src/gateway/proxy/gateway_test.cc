@@ -607,6 +607,20 @@ TEST(Gateway, AReportedAnswerIsErased) {
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
 }
 
+TEST(Gateway, ADecisionKeepsTheBeginningOfALongQuestion) {
+  Running running;
+  const std::string text(100'000, 'q');
+  running.chat(question(text));
+  const Said hit = running.chat(question(text));
+  ASSERT_EQ(hit.header("X-Cache"), "HIT");
+  const auto decided = running.service->gateway().decisions().list(0, 10);
+  ASSERT_EQ(decided.size(), 2U);
+  EXPECT_EQ(decided[1].match_levels.back().candidate, text.substr(0, 200) + "…");
+  EXPECT_EQ(decided[1].answered->stored_as, std::nullopt) << "the question itself";
+  EXPECT_EQ(report_wrong(running, hit.header("X-Request-Id")).status, 200U);
+  EXPECT_EQ(running.chat(question(text)).header("X-Cache"), "MISS");
+}
+
 TEST(Gateway, AReportNamesARequestOfItsOwnTenant) {
   Running running;
   const Said mine = running.chat(question("Q"), "Authorization: Bearer mine\r\n");
