@@ -101,9 +101,10 @@ class Question {
   [[nodiscard]] std::optional<std::string_view> form(MatchLevel level);
 
  private:
+  enum class FormState : unsigned char { kNotMade, kNone, kSame, kOwn };
   struct Form {
-    bool made = false;
-    std::optional<std::string> text;
+    FormState state = FormState::kNotMade;
+    std::string text;  // of kOwn
   };
   ScopeId scope_;
   std::string text_;

@@ -38,11 +38,15 @@ Result<AnswerDraft> AnswerDraft::of(Question& question, const Answer& answer,
   }
   AnswerDraft draft;
   draft.exact_only = !is_whole(answer);
-  draft.add(AnswerParts::kRecord, to_record(answer));
+  const auto record = to_record(answer);
+  draft.bytes.reserve(record.size() + question.text().size());
+  draft.add(AnswerParts::kRecord, record);
   for (const MatchLevel level : kMatchLevels) {
     const bool listed = level == MatchLevel::kExact || !draft.exact_only;
     const auto form = listed ? question.form(level) : std::nullopt;
-    draft.add(AnswerParts::form(level), std::as_bytes(std::span(form.value_or(""))));
+    const bool is_again = level != MatchLevel::kExact && form == question.text();
+    draft.add(AnswerParts::form(level),
+              std::as_bytes(std::span(is_again ? "" : form.value_or(""))));
   }
   std::string joined;
   for (const std::string& tag : facts.tags) {

@@ -22,7 +22,8 @@
 
 namespace afterimage {
 
-/// The parts of an entry's bytes, in order: its record, its forms, its tags.
+/// The parts of an entry's bytes, in order: its record, its forms, its tags. A looser form that is the
+/// question itself has no bytes of its own.
 struct AnswerParts {
   static constexpr std::size_t kRecord = 0;
   static constexpr std::size_t kForms = 1;
@@ -81,10 +82,14 @@ struct AnswerSlot {
   AnswerOwners::value_type* owner = nullptr;
 
   [[nodiscard]] std::string_view part(std::size_t which) const;
+  /// Of a level that lists it.
   [[nodiscard]] std::string_view form(MatchLevel level) const {
-    return part(AnswerParts::form(level));
+    const std::string_view own = part(AnswerParts::form(level));
+    return own.empty() ? question() : own;
   }
-  [[nodiscard]] std::string_view question() const { return form(MatchLevel::kExact); }
+  [[nodiscard]] std::string_view question() const {
+    return part(AnswerParts::form(MatchLevel::kExact));
+  }
   [[nodiscard]] std::optional<Duration> left(Duration now) const;
   [[nodiscard]] bool has_tag(std::string_view tag) const;
   [[nodiscard]] std::vector<std::string> tags() const;

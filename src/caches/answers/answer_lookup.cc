@@ -8,8 +8,15 @@ namespace afterimage {
 std::optional<std::string_view> Question::form(MatchLevel level) {
   if (level == MatchLevel::kExact) return text_;
   Form& form = forms_[static_cast<std::size_t>(level)];
-  if (!form.made) form = {.made = true, .text = fold_text(text_, level)};
-  return form.text;
+  if (form.state == FormState::kNotMade) {
+    const auto folded = fold_text(text_, level, form.text);
+    const bool is_same = folded.has_value() && folded->data() == text_.data();
+    form.state = !folded.has_value() ? FormState::kNone
+                 : is_same           ? FormState::kSame
+                                     : FormState::kOwn;
+  }
+  if (form.state == FormState::kNone) return std::nullopt;
+  return form.state == FormState::kSame ? text_ : form.text;
 }
 
 std::string_view to_string(Verdict verdict) {

@@ -375,12 +375,23 @@ std::string_view to_string(MatchLevel level) {
 }
 
 std::optional<std::string> fold_text(std::string_view question, MatchLevel level) {
-  if (level == MatchLevel::kExact) return std::string(question);
+  std::string place;
+  const auto form = fold_text(question, level, place);
+  return form.has_value() ? std::optional(std::string(*form)) : std::nullopt;
+}
+
+std::optional<std::string_view> fold_text(std::string_view question, MatchLevel level,
+                                          std::string& place) {
+  if (level == MatchLevel::kExact) return question;
   if (!is_text(question)) return std::nullopt;
   auto words = words_of(question);
+  const auto unless_same = [&](std::string form) -> std::string_view {
+    if (form == question) return question;
+    return place = std::move(form);
+  };
   if (level == MatchLevel::kCanonical) {
-    return words.has_value() ? folded(question, *std::move(words), fold_typing)
-                             : std::string(question);
+    if (!words.has_value()) return question;
+    return unless_same(folded(question, *std::move(words), fold_typing));
   }
   if (!words.has_value() || is_surely_not_english(*words)) return std::nullopt;
   std::string near = folded(question, *std::move(words), [](Words& w) {
@@ -391,7 +402,7 @@ std::optional<std::string> fold_text(std::string_view question, MatchLevel level
   // one.
   const auto still = words_of(near);
   if (!still.has_value() || !is_english(*still)) return std::nullopt;
-  return near;
+  return unless_same(std::move(near));
 }
 
 }  // namespace afterimage

@@ -32,5 +32,8 @@ namespace afterimage {
 /// Threads    Any.
 /// Source     src/caches/language/DESIGN.md.
 [[nodiscard]] std::optional<std::string> fold_text(std::string_view question, MatchLevel level);
+/// The same without a copy: `question` itself where folding changes nothing, else `place`, which gets the form.
+[[nodiscard]] std::optional<std::string_view> fold_text(std::string_view question, MatchLevel level,
+                                                        std::string& place);
 
 }  // namespace afterimage
