@@ -178,9 +178,9 @@ class GatewayRequest final : public std::enable_shared_from_this<GatewayRequest>
   Next on_joining();
   Next on_waiting_for_backend();
   Next on_responding();
-  [[nodiscard]] std::string joining_key() const;
+  [[nodiscard]] JoiningKey joining_key() const;
   void start_forwarding();
-  [[nodiscard]] std::shared_ptr<SharedResponse> start_response(const std::string& key);
+  [[nodiscard]] std::shared_ptr<SharedResponse> start_response(JoiningKey key);
   [[nodiscard]] bool counts_tokens() const {
     return usage().is_counted() || spans_.is_traced() || prompt_.applies();
   }

@@ -48,10 +48,10 @@ constexpr std::size_t kComparedHere = 64UL * 1024;
 }  // namespace
 
 GatewayRequest::Next GatewayRequest::on_joining() {
-  const std::string key = joining_key();
-  if (restarts_ >= kMaxRestarts || key.empty()) {  // of its own: not interrupted by others
+  const JoiningKey key = joining_key();
+  if (restarts_ >= kMaxRestarts || key.is_empty()) {  // of its own: not interrupted by others
     if (draw_.has_value()) gateway_.draws().drop(*std::exchange(draw_, std::nullopt));
-    subscribe(start_response("")->join(), /*leads=*/true);
+    subscribe(start_response({})->join(), /*leads=*/true);
     return RequestStage::kWaitingForBackend;
   }
   // A refresh wants a new answer, whatever has completed meanwhile.
@@ -66,13 +66,13 @@ GatewayRequest::Next GatewayRequest::on_joining() {
 /// Requests with this key share one response; empty: it has one of its own. Of a sampled request those
 /// that have claimed the same draw. One that will not be kept is not shared: who comes while it is on its
 /// way would get a long one more often than a short one.
-std::string GatewayRequest::joining_key() const {
+JoiningKey GatewayRequest::joining_key() const {
   if (!terms_->draws) return coalescing_key(asked_, config_->settings.answers);
-  return draw_.has_value() ? "draw " + std::to_string(draw_->serial) : "";
+  return draw_.has_value() ? JoiningKey("draw " + std::to_string(draw_->serial)) : JoiningKey();
 }
 
 /// `key` is where other requests find it; empty: no other request joins.
-std::shared_ptr<SharedResponse> GatewayRequest::start_response(const std::string& key) {
+std::shared_ptr<SharedResponse> GatewayRequest::start_response(JoiningKey key) {
   const AnswerSettings& settings = config_->settings.answers;
   return std::make_shared<SharedResponse>(SharedResponse::Options{
       .record = asked_.operation,
@@ -81,10 +81,10 @@ std::shared_ptr<SharedResponse> GatewayRequest::start_response(const std::string
       .counts_tokens = counts_tokens(),
       .has_end = generates_text(*asked_.operation),
       .completed =
-          [self = shared_from_this(), key](const SharedResponse& response,
-                                           Result<ApiRecord> record) {
+          [self = shared_from_this(), key = std::move(key)](const SharedResponse& response,
+                                                            Result<ApiRecord> record) {
             self->end_call(response, std::move(record), std::exchange(self->lease_, nullptr));
-            if (!key.empty()) self->gateway_.responses().remove(key, &response);
+            if (!key.is_empty()) self->gateway_.responses().remove(key, &response);
           },
       // Clients leave long answers sooner than short ones: a draw that ended with them would leave the
       // short ones to others.

@@ -261,7 +261,7 @@ std::string_view form_of(const ApiRequest& api) {
   return api.include_usage ? "stream-usage" : "stream";
 }
 
-std::string coalescing_key(const RequestSubject& asked, const AnswerSettings& settings) {
+JoiningKey coalescing_key(const RequestSubject& asked, const AnswerSettings& settings) {
   const ScopeId& scope = asked.question->scope();
   std::string key;
   key.reserve(asked.question->text().size() + 68);
@@ -280,7 +280,7 @@ std::string coalescing_key(const RequestSubject& asked, const AnswerSettings& se
   if (hides_hits(asked, settings)) {
     key.append(std::to_string(tenant.size())).append(":" + tenant);
   }
-  return key + asked.question->text();
+  return JoiningKey(std::move(key += asked.question->text()));
 }
 
 std::vector<std::string> attached_tags(const RequestSubject& asked) {

@@ -21,6 +21,7 @@
 #include "gateway/prompts/content_chain.h"
 #include "gateway/proxy/backend.h"
 #include "gateway/proxy/reasons.h"
+#include "gateway/proxy/shared_responses.h"
 #include "gateway/proxy/tenant_spaces.h"
 
 namespace afterimage {
@@ -102,8 +103,8 @@ struct Bypass {
 [[nodiscard]] std::string_view form_of(const ApiRequest& api);
 
 /// Requests with the same key may share one response.
-[[nodiscard]] std::string coalescing_key(const RequestSubject& asked,
-                                         const AnswerSettings& settings);
+[[nodiscard]] JoiningKey coalescing_key(const RequestSubject& asked,
+                                        const AnswerSettings& settings);
 
 /// Of the bytes that it carries besides its media, and of files that became text.
 [[nodiscard]] std::vector<std::string> attached_tags(const RequestSubject& asked);

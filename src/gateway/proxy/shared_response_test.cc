@@ -355,9 +355,9 @@ TEST(SharedResponses, TheSameKeyJoinsTheSameResponse) {
     ++started;
     return shared_response();
   };
-  const auto one = responses.join_or_start("a", 0, start);
-  const auto two = responses.join_or_start("a", 0, start);
-  const auto other = responses.join_or_start("b", 0, start);
+  const auto one = responses.join_or_start(JoiningKey("a"), 0, start);
+  const auto two = responses.join_or_start(JoiningKey("a"), 0, start);
+  const auto other = responses.join_or_start(JoiningKey("b"), 0, start);
   EXPECT_TRUE(one.leads);
   EXPECT_FALSE(two.leads);
   EXPECT_EQ(&one.subscriber->response(), &two.subscriber->response());
@@ -368,20 +368,25 @@ TEST(SharedResponses, TheSameKeyJoinsTheSameResponse) {
 TEST(SharedResponses, NothingIsStartedIfAResponseHasJustCompleted) {
   SharedResponses responses;
   const std::uint64_t before = responses.completed();
-  const auto first = responses.join_or_start("a", before, [] { return shared_response(); });
-  responses.remove("a", &first.subscriber->response());  // it has completed, and its answer is kept
-  const auto late = responses.join_or_start("a", before, [] { return shared_response(); });
+  const auto first =
+      responses.join_or_start(JoiningKey("a"), before, [] { return shared_response(); });
+  responses.remove(JoiningKey("a"),
+                   &first.subscriber->response());  // it has completed, and its answer is kept
+  const auto late =
+      responses.join_or_start(JoiningKey("a"), before, [] { return shared_response(); });
   EXPECT_EQ(late.subscriber, nullptr);
   EXPECT_TRUE(
-      responses.join_or_start("a", responses.completed(), [] { return shared_response(); }).leads);
+      responses
+          .join_or_start(JoiningKey("a"), responses.completed(), [] { return shared_response(); })
+          .leads);
 }
 
 TEST(SharedResponses, RemovesOnlyTheResponseItself) {
   SharedResponses responses;
-  const auto old = responses.join_or_start("a", 0, [] { return shared_response(); });
-  responses.remove("a", &old.subscriber->response());
-  const auto young = responses.join_or_start("a", 1, [] { return shared_response(); });
-  responses.remove("a", &old.subscriber->response());
+  const auto old = responses.join_or_start(JoiningKey("a"), 0, [] { return shared_response(); });
+  responses.remove(JoiningKey("a"), &old.subscriber->response());
+  const auto young = responses.join_or_start(JoiningKey("a"), 1, [] { return shared_response(); });
+  responses.remove(JoiningKey("a"), &old.subscriber->response());
   EXPECT_EQ(responses.size(), 1U);
 }
 

@@ -12,7 +12,7 @@ std::uint64_t SharedResponses::completed() const {
 }
 
 SharedResponses::Joined SharedResponses::join_or_start(
-    const std::string& key, std::optional<std::uint64_t> before,
+    const JoiningKey& key, std::optional<std::uint64_t> before,
     const std::function<std::shared_ptr<SharedResponse>()>& start) {
   const MutexLock lock(mutex_);
   const auto there = responses_.find(key);
@@ -23,7 +23,7 @@ SharedResponses::Joined SharedResponses::join_or_start(
   return {.subscriber = response->join(), .leads = true};
 }
 
-void SharedResponses::remove(const std::string& key, const SharedResponse* response) {
+void SharedResponses::remove(const JoiningKey& key, const SharedResponse* response) {
   std::shared_ptr<SharedResponse> gone;  // ends after the lock
   const MutexLock lock(mutex_);
   const auto there = responses_.find(key);
