@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -84,15 +85,16 @@ struct ScopeId {
 [[nodiscard]] ScopeId identify(const Scope& scope, const Namespace& space);
 
 /// A question to look up: its text and its scope. Forms are computed when a match level first needs them,
-/// and stored.
+/// and stored. Copies share the text, which may be a megabyte.
 ///
-/// Threads  Not thread-safe, form() included.
+/// Threads  Not thread-safe, form() included; a copy is another object.
 class Question {
  public:
-  Question(const ScopeId& scope, std::string text) : scope_(scope), text_(std::move(text)) {}
+  Question(const ScopeId& scope, std::string text)
+      : scope_(scope), text_(std::make_shared<const std::string>(std::move(text))) {}
 
   [[nodiscard]] const ScopeId& scope() const { return scope_; }
-  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] const std::string& text() const { return *text_; }
   /// The loosest match level that may be served: the stricter of the rules' and the scope's limit.
   [[nodiscard]] MatchLevel ceiling(MatchLevel serve) const {
     return std::min(serve, scope_.loosest);
@@ -107,7 +109,7 @@ class Question {
     std::string text;  // of kOwn
   };
   ScopeId scope_;
-  std::string text_;
+  std::shared_ptr<const std::string> text_;
   std::array<Form, kMatchLevels.size()> forms_;  // kExact is unused: that form is text_
 };
 

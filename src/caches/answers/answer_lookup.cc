@@ -6,17 +6,17 @@
 namespace afterimage {
 
 std::optional<std::string_view> Question::form(MatchLevel level) {
-  if (level == MatchLevel::kExact) return text_;
+  if (level == MatchLevel::kExact) return text();
   Form& form = forms_[static_cast<std::size_t>(level)];
   if (form.state == FormState::kNotMade) {
-    const auto folded = fold_text(text_, level, form.text);
-    const bool is_same = folded.has_value() && folded->data() == text_.data();
+    const auto folded = fold_text(text(), level, form.text);
+    const bool is_same = folded.has_value() && folded->data() == text().data();
     form.state = !folded.has_value() ? FormState::kNone
                  : is_same           ? FormState::kSame
                                      : FormState::kOwn;
   }
   if (form.state == FormState::kNone) return std::nullopt;
-  return form.state == FormState::kSame ? text_ : form.text;
+  return form.state == FormState::kSame ? std::string_view(text()) : form.text;
 }
 
 std::string_view to_string(Verdict verdict) {
