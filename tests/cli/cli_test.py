@@ -317,15 +317,18 @@ class GpuMemory(Folder):
         (self.folder / "libcuda.so.1").symlink_to(os.environ["AFTERIMAGE_FAKE_CUDA"])
         (self.folder / "libnvidia-ml.so.1").symlink_to(os.environ["AFTERIMAGE_FAKE_NVML"])
 
-    def run_on(self, libraries, *more):
+    def run_on(self, libraries, workload, *more):
         out = self.folder / "out.json"
-        done = subprocess.run([PROGRAM, "run", "--size", "tiny", "--max-tokens", "2", "--workload", first_turns(self.folder),
-                               "--json", out, "--gpu-memory", "64MiB", *more],
+        done = subprocess.run([PROGRAM, "run", "--size", "tiny", "--max-tokens", "2", "--workload", workload, "--json", out,
+                               "--gpu-memory", "64MiB", *more],
                               env=os.environ | {"LD_LIBRARY_PATH": str(libraries)}, capture_output=True, text=True, timeout=240)
         return done, json.loads(out.read_text())
 
+    def one_request(self):
+        return self.workload(request("r", image("good.png"), TEXT))
+
     def test_entries_that_do_not_fit_in_memory_come_back_from_the_gpu(self):
-        done, report = self.run_on(self.folder, "--budget", "256KiB")
+        done, report = self.run_on(self.folder, first_turns(self.folder), "--budget", "256KiB")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"GPU memory: \d+ entr(y|ies) hit, \d+ missed; \d+ put, 0 evicted; [\d.]+ MiB of 64.0 MiB taken")
         self.assertIs(report["outputs_identical"], True)
@@ -334,7 +337,7 @@ class GpuMemory(Folder):
         self.assertEqual(report["gpu"]["damaged"], 0)
 
     def test_a_gpu_is_governed_by_nvml_too(self):
-        done, report = self.run_on(self.folder, "--budget", "1MiB", "--governor", "host,nvml:1")
+        done, report = self.run_on(self.folder, self.one_request(), "--budget", "1MiB", "--governor", "host,nvml:1")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIs(report["outputs_identical"], True)
         self.assertIn("governor: proc of", done.stdout)
@@ -351,11 +354,11 @@ class GpuMemory(Folder):
         self.assertIn("'vram' is no gauge", refused("--governor", "auto,vram"))
 
     def test_without_a_gpu_the_run_says_so_and_goes_on(self):
-        done, report = self.run_on(self.folder / "nothing")
+        done, report = self.run_on(self.folder / "nothing", self.one_request())
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("continuing without --gpu-memory: 'libcuda.so.1' cannot be loaded", done.stderr)
         self.assertIsNone(report["gpu"])
-        done, _ = self.run_on(self.folder, "--gpu", "7")
+        done, _ = self.run_on(self.folder, self.one_request(), "--gpu", "7")
         self.assertIn("there is no device 7", done.stderr)
 
 
