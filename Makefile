@@ -15,8 +15,8 @@ MMPROJ ?= $(MODEL:.gguf=.mmproj.gguf)
 TRACES ?= ../shared/traces
 # One more than cores: some tests wait for servers and browsers most of the time.
 CTEST = ctest --output-on-failure --no-tests=error -j $$(($(JOBS) + 1))
-# Together they take a tenth of the time, and seldom find what others do not: SLOW=0 leaves them out.
-SLOW_TESTS = ^(fire|lab-long|draws:DrawsDistribution|gateway-page-fake|gateway-metrics-fake|gateway-demo|gateway-fleet-llama|gateway-moved-media-llama|gateway-hostile-fleet|gateway-hostile-routes|certify:CertifyMutations|seer:.*|fleet:FleetSimulation|simulation:Simulation|experiment:AnswerTrial|answers:SharedAnswersStory|llama:LlamaRestore|llama:Llama/Conversation/(sliding|hybrid|shortconv)|reference:ReferenceHybrid/EngineConformance/all_twice|llama:SelfCheck|llama:.*/EngineConformance/(sliding|hybrid|shortconv|dense_restored))$$
+# Together they take a fifth of the time, and seldom find what others do not: SLOW=0 leaves them out.
+SLOW_TESTS = ^(fire|lab-long|draws:DrawsDistribution|gateway-page|gateway-page-fake|gateway-documents|gateway-lost-prefixes|gateway-llama-billing|remote-sharing|llama_kernels:LibraryKernels|gateway-metrics-fake|gateway-demo|gateway-fleet-llama|gateway-moved-media-llama|gateway-hostile-fleet|gateway-hostile-routes|certify:CertifyMutations|seer:.*|fleet:FleetSimulation|simulation:Simulation|experiment:AnswerTrial|answers:SharedAnswersStory|llama:LlamaRestore|llama:Llama/Conversation/(sliding|hybrid|shortconv)|reference:ReferenceHybrid/EngineConformance/all_twice|llama:SelfCheck|llama:.*/EngineConformance/(sliding|hybrid|shortconv|dense_restored))$$
 install = @$(if $(NO_INSTALL),true,scripts/install-deps.sh) $(1)
 llama_engine = --engine llama --model $(MODEL) $(MMPROJ:%=--mmproj %) --max-tokens 32
 engine = $(if $(filter llama,$(ENGINE)),$(llama_engine) --report build/report.html,$(if $(ENGINE),--engine $(ENGINE)))

@@ -166,11 +166,11 @@ class GqaExperiment(Folder):
 
     def test_a_run_that_was_killed_continues(self):
         lines = self.folder / "s.jsonl"
-        command = ["experiment", "--dataset", "gqa", "--data", self.data, "--max-samples", "20", "--engine", "reference",
+        command = ["experiment", "--dataset", "gqa", "--data", self.data, "--max-samples", "8", "--engine", "reference",
                    "--max-tokens", "2", "--samples-jsonl", lines, "--log-csv", self.folder / "t.csv"]  # fmt: skip
         whole = call(*command)
         expected = [json.loads(line) for line in lines.read_text().splitlines()]
-        self.assertEqual(len(expected), 20, whole.stderr)
+        self.assertEqual(len(expected), 8, whole.stderr)
         self.assertIn('"model": "reference"', json.dumps(json.loads(call(*command, "--json").stdout)), "not a model that did not answer")
         lines.unlink()
         running = subprocess.Popen([PROGRAM, *map(str, command)], stdout=subprocess.DEVNULL)
@@ -181,15 +181,15 @@ class GqaExperiment(Folder):
         running.wait()
         kept = lines.read_text().count("\n")
         done = call(*command, "--resume")
-        self.assertIn(f"[info] {kept} of 20 samples were recorded by the run that was stopped", done.stdout)
-        self.assertNotIn(f"| {kept}/20 |", done.stdout, "not asked again")
-        self.assertIn(f"| {kept + 1}/20 |", done.stdout)
+        self.assertIn(f"[info] {kept} of 8 samples were recorded by the run that was stopped", done.stdout)
+        self.assertNotIn(f"| {kept}/8 |", done.stdout, "not asked again")
+        self.assertIn(f"| {kept + 1}/8 |", done.stdout)
         again = [json.loads(line) for line in lines.read_text().splitlines()]
         for line in [*expected, *again]:
             line.pop("latency")
             line["techniques"].pop("kv_cache")  # the engine's own cache starts empty again
         self.assertEqual(expected, again)
-        self.assertEqual(len(list(csv.DictReader((self.folder / "t.csv").open(newline="")))), 20)
+        self.assertEqual(len(list(csv.DictReader((self.folder / "t.csv").open(newline="")))), 8)
         other = call(*command, "--resume", "--temperature", "0.5")
         self.assertEqual(other.returncode, 2)
         self.assertIn("other settings", other.stderr)

@@ -17,8 +17,8 @@
 
 namespace afterimage {
 
-/// What requests that share a response have in common, as long as their prompt: kept once, whoever has
-/// it, and hashed once.
+/// Requests with the same key share a response. It is as long as their prompt: kept once, however many have it,
+/// and hashed once.
 class JoiningKey {
  public:
   JoiningKey() = default;  // empty: no other request joins
