@@ -124,7 +124,7 @@ test: ## run all tests under AddressSanitizer and UndefinedBehaviorSanitizer (FU
 	cmake --build --preset dev -j $(JOBS)
 	$(CTEST) --test-dir build/dev -E 'gemma3$(if $(filter 0,$(SLOW)),|$(SLOW_TESTS))'
 	@scripts/test-counts.py build/dev
-	@$(MAKE) --no-print-directory test-python NO_INSTALL=1
+	@$(MAKE) --no-print-directory test-python NO_INSTALL=1 $(if $(BATCH),CXX=clang++-19)
 
 test-agents: build ## five coding agents, unmodified, each twice against `serve` and a scripted model: a table
 	@mkdir -p build/agents && cp tests/agents/package.json build/agents
@@ -211,7 +211,7 @@ test-wheel: ## install the wheels of make python, with each Python here and in a
 	@ls build/python/afterimage-*.whl >/dev/null || $(MAKE) --no-print-directory python
 	python/test-wheel.sh build/python $(WHERE)
 
-test-python: ## test the Python package in a fresh virtual environment (SANITIZE=1: with ASan and UBSan)
+test-python: ## test the Python package in a fresh virtual environment (SANITIZE=1: with ASan and UBSan; CXX=clang++-19: built in two thirds of the time)
 	$(call install,test)
 	python/test.sh
 
