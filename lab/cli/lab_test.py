@@ -293,28 +293,6 @@ class SweepFolder(Folder):
 
 
 class Sweep(SweepFolder):
-    def test_the_32_runs_of_the_ablation(self):
-        done = call(*self.arguments("--purge-cache-between-runs", "--report", "page.html"), cwd=self.folder)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stderr, "", "no progress in a pipe")
-        self.assertIn("=== Running experiment: qwen-exact-only ===", done.stdout)
-        self.assertRegex(done.stdout, r"\[done\] internvl-embed-p0.9-v0.9: prompts=\d+ hits=0 \(0.0%\) accuracy=1.000")
-        self.assertIn("fusion serves nothing", done.stdout)
-        rows = {row["experiment"]: row for row in self.rows()}
-        self.assertEqual(list(rows), self.names)
-        self.assertEqual(rows["qwen-exact-only"]["match_rate"], rows["qwen-fusion-only"]["match_rate"])
-        self.assertGreater(float(rows["qwen-semantic-0.5"]["match_rate"]), float(rows["qwen-exact-only"]["match_rate"]))
-        for name in self.names:
-            lines = (self.folder / "samples" / f"{name}.jsonl").read_text().splitlines()
-            self.assertEqual(len(lines), int(rows[name]["total_prompts"]), name)
-        page = (self.folder / "page.html").read_text()
-        self.assertIn("qwen-semantic-0.5", page)
-        self.assertNotIn("<script", page)
-        self.assertEqual(os.listdir(self.folder / "kv_chunks_ablation"), [".afterimage-cache"])
-        again = call(*self.arguments("--resume"), cwd=self.folder)
-        self.assertIn("[skip] Experiment 'qwen-exact-only' already logged.", again.stdout)
-        self.assertIn("0 experiments run, 32 skipped, 0 failed", again.stdout)
-
     def test_a_python_hook_makes_the_layers(self):
         (self.folder / "hooks").mkdir()
         self.write("hooks/mine.py", b"""
