@@ -241,6 +241,7 @@ Result<Samples> decode_mp3(const MediaFile& file, const SoundHeader& header) {
   }
   const std::uint64_t all = frames.count * frames.samples_each;
   Samples samples{.sample_rate_hz = header.sample_rate_hz, .mono = {}};
+  samples.mono.reserve(all);
   std::vector<float> block(std::size_t{frames.samples_each} * header.channels * 4);
   while (samples.mono.size() <= all) {
     std::size_t filled = 0;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <optional>
 
 #include "afterimage/result.h"
@@ -83,12 +84,10 @@ std::vector<std::byte> ppm_of_rgbx(std::span<const std::uint8_t> rgbx, std::uint
   const std::string header = fmt::format("P6\n{}{} {}\n255\n", line, width, height);
   std::vector<std::byte> file(header.size() + 3 * pixels);
   std::ranges::transform(header, file.begin(), [](char c) { return static_cast<std::byte>(c); });
-  std::byte* to = file.data() + header.size();
-  for (std::size_t i = 0; i < pixels; ++i) {
-    *to++ = static_cast<std::byte>(rgbx[4 * i]);
-    *to++ = static_cast<std::byte>(rgbx[4 * i + 1]);
-    *to++ = static_cast<std::byte>(rgbx[4 * i + 2]);
-  }
+  std::byte* const to = file.data() + header.size();
+  // Four bytes of each pixel but the last: the next pixel is written over the fourth.
+  for (std::size_t i = 0; i + 1 < pixels; ++i) std::memcpy(to + 3 * i, rgbx.data() + 4 * i, 4);
+  std::memcpy(to + 3 * (pixels - 1), rgbx.data() + 4 * (pixels - 1), 3);
   return file;
 }
 

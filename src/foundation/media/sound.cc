@@ -252,15 +252,24 @@ bool promises(const SF_INFO& info, const SoundHeader& header) {
 
 bool append_mono(std::span<const float> interleaved, std::size_t channels,
                  std::vector<float>& mono) {
-  for (std::size_t i = 0; i < interleaved.size(); i += channels) {
+  bool finite = true;
+  const auto level = [&finite](float sample) {
+    finite = finite && std::isfinite(sample);
+    return static_cast<double>(std::clamp(sample, -1.0F, 1.0F));
+  };
+  std::size_t at = mono.size();
+  mono.resize(at + interleaved.size() / channels);
+  const float* frame = interleaved.data();
+  for (; at < mono.size(); ++at, frame += channels) {
     double sum = 0;
-    for (const float sample : interleaved.subspan(i, channels)) {
-      if (!std::isfinite(sample)) return false;
-      sum += static_cast<double>(std::clamp(sample, -1.0F, 1.0F));
+    if (channels == 2) {  // most sounds: without a loop
+      sum = 0.0 + level(frame[0]) + level(frame[1]);
+    } else {
+      for (const float sample : std::span(frame, channels)) sum += level(sample);
     }
-    mono.push_back(static_cast<float>(sum / static_cast<double>(channels)));
+    mono[at] = static_cast<float>(sum / static_cast<double>(channels));
   }
-  return true;
+  return finite;
 }
 
 Result<SoundHeader> read_wav_header(const MediaFile& file) {

@@ -157,11 +157,27 @@ Result<StillPixels> wide_samples(const AVFrame& frame, AVPixelFormat format) {
   return pixels;
 }
 
+/// The frame's own bytes: it is RGB or RGBA already.
+std::vector<std::uint8_t> rows_of(const AVFrame& frame, std::size_t channels) {
+  const std::size_t row = channels * static_cast<std::size_t>(frame.width);
+  std::vector<std::uint8_t> bytes;
+  bytes.reserve(row * static_cast<std::size_t>(frame.height));
+  for (int y = 0; y < frame.height; ++y) {
+    const std::uint8_t* const from = frame.data[0] + std::ptrdiff_t{y} * frame.linesize[0];
+    bytes.insert(bytes.end(), from, from + row);
+  }
+  return bytes;
+}
+
 Result<StillPixels> rgb_of_still(const AVFrame& frame, const std::optional<HeifColour>& colour,
                                  const MediaFile& file) {
   auto format = static_cast<AVPixelFormat>(frame.format);
   if (format == AV_PIX_FMT_RGB48 || format == AV_PIX_FMT_RGBA64 || format == AV_PIX_FMT_GRAY16) {
     return wide_samples(frame, format);
+  }
+  if (format == AV_PIX_FMT_RGB24 || format == AV_PIX_FMT_RGBA) {
+    const std::size_t channels = format == AV_PIX_FMT_RGB24 ? 3 : 4;
+    return StillPixels{.bytes = rows_of(frame, channels), .channels = channels};
   }
   const std::uint32_t matrix = colour.has_value() && colour->matrix != AVCOL_SPC_UNSPECIFIED
                                    ? colour->matrix
