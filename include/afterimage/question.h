@@ -103,6 +103,8 @@ class Question {
   [[nodiscard]] std::optional<std::string_view> form(MatchLevel level);
 
  private:
+  void make_form(MatchLevel level);
+
   enum class FormState : unsigned char { kNotMade, kNone, kSame, kOwn };
   struct Form {
     FormState state = FormState::kNotMade;

@@ -366,6 +366,12 @@ bool is_surely_not_english(const Words& words) {
   return std::ranges::none_of(words, may_become_english);
 }
 
+/// The question where folding changed nothing; else its form, in `place`.
+std::string_view unless_same(std::string form, std::string_view question, std::string& place) {
+  if (form == question) return question;
+  return place = std::move(form);
+}
+
 }  // namespace
 
 std::string_view to_string(MatchLevel level) {
@@ -380,19 +386,25 @@ std::optional<std::string> fold_text(std::string_view question, MatchLevel level
   return form.has_value() ? std::optional(std::string(*form)) : std::nullopt;
 }
 
+std::optional<CanonicalForm> canonical_form(std::string_view question, std::string& place) {
+  if (!is_text(question)) return std::nullopt;
+  auto words = words_of(question);
+  if (!words.has_value()) return CanonicalForm{.text = question};
+  const bool may_have_near = !is_surely_not_english(*words);
+  return CanonicalForm{
+      .text = unless_same(folded(question, *std::move(words), fold_typing), question, place),
+      .may_have_near = may_have_near};
+}
+
 std::optional<std::string_view> fold_text(std::string_view question, MatchLevel level,
                                           std::string& place) {
   if (level == MatchLevel::kExact) return question;
+  if (level == MatchLevel::kCanonical) {
+    const auto canonical = canonical_form(question, place);
+    return canonical.has_value() ? std::optional(canonical->text) : std::nullopt;
+  }
   if (!is_text(question)) return std::nullopt;
   auto words = words_of(question);
-  const auto unless_same = [&](std::string form) -> std::string_view {
-    if (form == question) return question;
-    return place = std::move(form);
-  };
-  if (level == MatchLevel::kCanonical) {
-    if (!words.has_value()) return question;
-    return unless_same(folded(question, *std::move(words), fold_typing));
-  }
   if (!words.has_value() || is_surely_not_english(*words)) return std::nullopt;
   std::string near = folded(question, *std::move(words), [](Words& w) {
     fold_typing(w);
@@ -402,7 +414,7 @@ std::optional<std::string_view> fold_text(std::string_view question, MatchLevel 
   // one.
   const auto still = words_of(near);
   if (!still.has_value() || !is_english(*still)) return std::nullopt;
-  return unless_same(std::move(near));
+  return unless_same(std::move(near), question, place);
 }
 
 }  // namespace afterimage

@@ -36,4 +36,12 @@ namespace afterimage {
 [[nodiscard]] std::optional<std::string_view> fold_text(std::string_view question, MatchLevel level,
                                                         std::string& place);
 
+/// The canonical form, as fold_text() makes it, and what its words say of the near one.
+struct CanonicalForm {
+  std::string_view text;
+  bool may_have_near = false;  // false: there is no near form
+};
+[[nodiscard]] std::optional<CanonicalForm> canonical_form(std::string_view question,
+                                                          std::string& place);
+
 }  // namespace afterimage

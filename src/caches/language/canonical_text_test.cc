@@ -337,6 +337,16 @@ TEST(CanonicalText, NearAppliesToTextsThatFoldingMakesEnglish) {
   EXPECT_EQ(fold_text("Explain if I'm wrong", MatchLevel::kNear), "explain if I am wrong");
 }
 
+TEST(CanonicalText, TheCanonicalFormTellsTextsThatHaveNoNearOne) {
+  const auto may_have_near = [](std::string_view text) {
+    std::string place;
+    return canonical_form(text, place)->may_have_near;
+  };
+  EXPECT_TRUE(may_have_near("What is the capital of France?"));
+  EXPECT_FALSE(may_have_near("Paris is the capital of France"));
+  EXPECT_FALSE(may_have_near("def now(): return clock.time()"));
+}
+
 TEST(CanonicalText, LeavesSomeTextsUnfolded) {
   for (const char* text :
        {"What  is this\nin the picture?", "What  is\tthis there?", "What  is `this` there?",
@@ -381,6 +391,11 @@ TEST(CanonicalTextProperty, FoldingIsIdempotent) {
     for (std::uint64_t words = rng.below(12); words > 0; --words) {
       text += fragments()[rng.below(fragments().size())];
       if (rng.chance(0.9)) text += ' ';
+    }
+    std::string place;
+    const auto canonical = canonical_form(text, place);
+    if (!canonical.has_value() || !canonical->may_have_near) {
+      ASSERT_EQ(fold_text(text, MatchLevel::kNear), std::nullopt) << text;
     }
     for (const MatchLevel level : kMatchLevels) {
       const auto once = fold_text(text, level);
