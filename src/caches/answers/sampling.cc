@@ -90,6 +90,8 @@ constexpr auto kSecondsOfTimeWords = [] {
   }
   return seconds;
 }();
+constexpr std::size_t kShortestTimeWord =
+    std::ranges::min(kTimeWords, {}, &std::string_view::size).size();
 constexpr std::size_t kLongestTimeWord =
     std::ranges::max(kTimeWords, {}, &std::string_view::size).size();
 
@@ -102,6 +104,15 @@ constexpr auto kWordBytes = [] {
     if (ascii::is_upper(c)) c = static_cast<char>(c - 'A' + 'a');
     const bool part = ascii::is_letter(c) || ascii::is_digit(c) || ascii::is_beyond(c) || c == '\'';
     bytes[i] = part ? c : '\0';
+  }
+  return bytes;
+}();
+
+/// Which bytes are a part of a word whatever is beside them.
+constexpr auto kPlainWordBytes = [] {
+  std::array<bool, 256> bytes{};
+  for (unsigned i = 0; i < bytes.size(); ++i) {
+    bytes[i] = !ascii::is_beyond(static_cast<char>(i)) && kWordBytes[i] != '\0';
   }
   return bytes;
 }();
@@ -141,20 +152,29 @@ std::string_view spaced(std::string_view text, std::span<char> out) {
   return {out.data(), size};
 }
 
-/// Whether a text that begins with a word begins with one of the phrases.
+/// Whether the first two letters of a text that begins with a word are those of one of the phrases.
+bool may_begin_with_time_word(std::string_view text) {
+  const bool is_plain = text.size() > 1 && !ascii::is_beyond(text[0]) && !ascii::is_beyond(text[1]);
+  if (!is_plain) return true;
+  const auto first = static_cast<unsigned char>(kWordBytes[static_cast<unsigned char>(text[0])]);
+  const char second = kWordBytes[static_cast<unsigned char>(text[1])];
+  const auto place = static_cast<unsigned char>(second == '\0' ? ' ' : second) & 63U;
+  return (kSecondsOfTimeWords[first] >> place & 1U) != 0;
+}
+
+/// Whether a text that begins with a word, and may begin with one of the phrases, does.
 bool begins_with_time_word(std::string_view text) {
   const auto first = static_cast<unsigned char>(kWordBytes[static_cast<unsigned char>(text[0])]);
-  const bool is_plain = text.size() > 1 && !ascii::is_beyond(text[0]) && !ascii::is_beyond(text[1]);
-  if (is_plain) {
-    const char second = kWordBytes[static_cast<unsigned char>(text[1])];
-    const auto place = static_cast<unsigned char>(second == '\0' ? ' ' : second) & 63U;
-    if ((kSecondsOfTimeWords[first] >> place & 1U) == 0) return false;
-  }
   const TimeWordRange range = kTimeWordsByFirst[first];
   if (range.begin == range.end) return false;
+  // "the" and "to" begin many texts' words and phrases: the fourth letter tells most of them.
+  std::array<char, kShortestTimeWord> few{};
+  const std::string_view start = spaced(text, few);
   std::array<char, kLongestTimeWord> beginning{};
-  const std::string_view words = spaced(text, beginning);
+  std::string_view words;
   for (std::size_t i = range.begin; i < range.end; ++i) {
+    if (!kTimeWords[i].starts_with(start)) continue;
+    if (words.empty()) words = spaced(text, beginning);
     if (words.starts_with(kTimeWords[i])) return true;
   }
   return false;
@@ -168,28 +188,32 @@ std::string_view to_string(ReuseLimit limit) {
 }
 
 bool depends_on_time(std::string_view question) {
-  const auto is_plain_word = [](char c) {
-    return !ascii::is_beyond(c) && kWordBytes[static_cast<unsigned char>(c)] != '\0';
+  const auto is_plain_word = [&](std::size_t place) {
+    return kPlainWordBytes[static_cast<unsigned char>(question[place])];
   };
   // One pass, however many phrases there are.
   bool is_in_word = false;
-  while (!question.empty()) {
-    if (is_plain_word(question.front())) {
-      if (!is_in_word && begins_with_time_word(question)) return true;
+  std::size_t at = 0;
+  while (at < question.size()) {
+    const std::string_view rest = question.substr(at);
+    if (is_plain_word(at)) {
+      if (!is_in_word && may_begin_with_time_word(rest) && begins_with_time_word(rest)) return true;
       is_in_word = true;
-      const auto* const end = std::ranges::find_if_not(question, is_plain_word);
-      question.remove_prefix(static_cast<std::size_t>(end - question.begin()));
+      while (++at < question.size() && is_plain_word(at)) {
+      }
       continue;
     }
     WordByte read;
-    if (ascii::is_beyond(question.front())) {
-      if (begins_with_time_part(question)) return true;
-      read = word_byte(question);
+    if (ascii::is_beyond(rest.front())) {
+      if (begins_with_time_part(rest)) return true;
+      read = word_byte(rest);
     }
     const bool is_word = read.value != '\0';
-    if (is_word && !is_in_word && begins_with_time_word(question)) return true;
+    if (is_word && !is_in_word && may_begin_with_time_word(rest) && begins_with_time_word(rest)) {
+      return true;
+    }
     is_in_word = is_word;
-    question.remove_prefix(read.bytes);
+    at += read.bytes;
   }
   return false;
 }
