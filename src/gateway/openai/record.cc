@@ -33,6 +33,16 @@ struct Filling {
   std::string created;
 };
 
+/// By searching: there are few in a long text.
+std::size_t count_of(std::string_view text, char placeholder) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(placeholder); at != std::string_view::npos;
+       at = text.find(placeholder, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
 void append_filled(std::string& out, std::string_view text, const Filling& filling) {
   std::size_t id = text.find(kIdPlaceholder);
   std::size_t created = text.find(kCreatedPlaceholder);
@@ -157,9 +167,8 @@ struct ApiRecord::Content {
   };
   [[nodiscard]] const Placeholders& placeholders() const {
     return in_whole.get([this] {
-      return Placeholders{
-          .ids = static_cast<std::size_t>(std::ranges::count(view.whole, kIdPlaceholder)),
-          .created = static_cast<std::size_t>(std::ranges::count(view.whole, kCreatedPlaceholder))};
+      return Placeholders{.ids = count_of(view.whole, kIdPlaceholder),
+                          .created = count_of(view.whole, kCreatedPlaceholder)};
     });
   }
 

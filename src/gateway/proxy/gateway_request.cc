@@ -27,6 +27,7 @@ constexpr std::size_t kReadHere = 64 * 1024;
 
 /// Whether a body may become a large one: it names files, or a conversation.
 bool names_stored_content(std::string_view body) {
+  if (!body.contains(R"(_id")")) return false;  // most bodies, by one search
   return body.contains(R"("file_id")") || body.contains(R"("previous_response_id")");
 }
 

@@ -14,7 +14,11 @@ namespace {
 
 /// 16 digits. Two names a request, so a formatting library is too slow.
 void append_hex(std::string& to, std::uint64_t value) {
-  for (int shift = 60; shift >= 0; shift -= 4) to += "0123456789abcdef"[(value >> shift) & 0xFU];
+  std::array<char, 16> digits{};
+  for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit, value >>= 4U) {
+    *digit = "0123456789abcdef"[value & 0xFU];
+  }
+  to.append(digits.data(), digits.size());
 }
 
 }  // namespace
