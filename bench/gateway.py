@@ -307,21 +307,24 @@ def comparing(build, where, servers, requests, turns, cores, table):
 
 
 @contextlib.contextmanager
-def placed_beside(build, threads, program, cores, *delay):
-    """The model's server, this build, the other one, and this build without comparing prompts."""
+def placed_beside(build, threads, program, cores, *delay, of_model=None):
+    """The model's server, this build, the other one, and this build without comparing prompts. The model is on `of_model`, or on `cores`, too."""
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         upstream = stack.enter_context(model(build, *delay))
         ours, other = (stack.enter_context(gateway(build, folder, upstream, threads, program=one)) for one in (None, program))
         silent = stack.enter_context(gateway(build, folder, upstream, threads, more="[explain]\nmemory = '0 B'"))
         for server in (upstream, ours, other, silent):
-            pin(server.process.pid, cores)
+            pin(server.process.pid, of_model if server is upstream and of_model else cores)
         yield folder, upstream, ours, other, silent
 
 
 def hits_beside(folder, ours, other, turns, seconds, core, table):
     body = write(folder, "hit.json", chat_body(1))
-    hits = [[rate(wrk(server.port, body, 1, seconds, cores=core)) for server in (ours, other)] for _ in range(turns)]
+    hits = []
+    for turn in range(turns):  # each turn in the other order
+        rates = {server: rate(wrk(server.port, body, 1, seconds, cores=core)) for server in ((ours, other) if turn % 2 else (other, ours))}
+        hits.append([rates[ours], rates[other]])
     ratio = statistics.median(two / one for one, two in hits)
     mine, theirs = (statistics.median(1e9 / turn[place] for turn in hits) for place in (0, 1))
     table.add("a hit, one core, mean", show(mine), show(theirs), ratio, "≤ 1.03", ratio <= 1.03, "the other build", rounds=hits)
@@ -340,7 +343,9 @@ def beside(build, program, threads, quick):
         comparing(build, "one core", (upstream, ours, silent), requests, turns, core, table)
         progress("hits")
         hits_beside(folder, ours, other, turns, seconds, core, table)
-    with placed_beside(build, threads, program, core, "--delay-ms", 1) as (_, upstream, ours, other, silent):
+    # On the gateway's core the model would begin only once the gateway's work beside it is done.
+    elsewhere = os.sched_getaffinity(0) - core
+    with placed_beside(build, threads, program, core, "--delay-ms", 1, of_model=elsewhere) as (_, upstream, ours, other, silent):
         progress("1 ms of model")
         misses_beside(build, "1 ms of model", (upstream, ours, other), requests // 5, turns, core, table)
         comparing(build, "1 ms of model", (upstream, ours, silent), requests // 5, turns, core, table)
