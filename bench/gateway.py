@@ -343,12 +343,12 @@ def beside(build, program, threads, quick):
         comparing(build, "one core", (upstream, ours, silent), requests, turns, core, table)
         progress("hits")
         hits_beside(folder, ours, other, turns, seconds, core, table)
-    # On the gateway's core the model would begin only once the gateway's work beside it is done.
+    # On the gateway's core model and client would wait for what the gateway does while the model is at work, and behind the reply.
     elsewhere = os.sched_getaffinity(0) - core
     with placed_beside(build, threads, program, core, "--delay-ms", 1, of_model=elsewhere) as (_, upstream, ours, other, silent):
-        progress("1 ms of model")
-        misses_beside(build, "1 ms of model", (upstream, ours, other), requests // 5, turns, core, table)
-        comparing(build, "1 ms of model", (upstream, ours, silent), requests // 5, turns, core, table)
+        progress("1 ms of model on another core")
+        misses_beside(build, "1 ms of model", (upstream, ours, other), requests // 5, turns, elsewhere, table)
+        comparing(build, "1 ms of model", (upstream, ours, silent), requests // 5, turns, elsewhere, table)
     with placed_beside(build, threads, program, os.sched_getaffinity(0), "--delay-ms", 5) as (_, upstream, ours, other, _):
         progress("5 ms of model")
         misses_beside(build, "5 ms of model", (upstream, ours, other), requests // 20, turns, None, table)
