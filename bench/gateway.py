@@ -344,7 +344,7 @@ def beside(build, program, threads, quick):
         progress("hits")
         hits_beside(folder, ours, other, turns, seconds, core, table)
     # On the gateway's core model and client would wait for what the gateway does while the model is at work, and behind the reply.
-    elsewhere = os.sched_getaffinity(0) - core
+    elsewhere = os.sched_getaffinity(0) - core or core
     with placed_beside(build, threads, program, core, "--delay-ms", 1, of_model=elsewhere) as (_, upstream, ours, other, silent):
         progress("1 ms of model on another core")
         misses_beside(build, "1 ms of model", (upstream, ours, other), requests // 5, turns, elsewhere, table)
