@@ -18,6 +18,7 @@ namespace {
 
 constexpr unsigned kMaxLevels = 128;
 constexpr std::size_t kMaxValues = 1'000'000;
+constexpr std::size_t kUsualValues = 16;  // of a short request
 
 std::unexpected<Error> not_json(std::string_view why) {
   return fail(ErrorCode::kInvalidArgument, "it is not JSON: " + std::string(why));
@@ -93,7 +94,7 @@ std::optional<std::uint32_t> take_unicode_escape(std::string_view text, std::siz
 class JsonWalk {
  public:
   JsonWalk(std::string_view text, unsigned kept_levels, std::vector<JsonNode>& nodes,
-           std::deque<std::string>& strings)
+           std::list<std::string>& strings)
       : text_(text), kept_levels_(kept_levels), nodes_(&nodes), strings_(&strings) {}
 
   Result<void> run() {
@@ -271,7 +272,7 @@ class JsonWalk {
   std::string_view text_;
   unsigned kept_levels_;
   std::vector<JsonNode>* nodes_;
-  std::deque<std::string>* strings_;
+  std::list<std::string>* strings_;
   std::vector<std::string_view> keys_;
   std::size_t at_ = 0;
 };
@@ -339,6 +340,7 @@ Result<JsonValue> JsonReader::read(std::string_view text, unsigned kept_levels) 
     return fail(ErrorCode::kInvalidArgument, "it is not UTF-8");
   }
   nodes_.clear();
+  nodes_.reserve(kUsualValues);
   strings_.clear();
   AFI_TRY_VOID(JsonWalk(text, kept_levels, nodes_, strings_).run());
   // Nodes hold offsets and lengths. NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage)

@@ -4,8 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <initializer_list>
+#include <list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -115,7 +115,7 @@ class JsonReader {
 
  private:
   std::vector<JsonNode> nodes_;
-  std::deque<std::string> strings_;
+  std::list<std::string> strings_;  // that had escapes; they keep their places
 };
 
 /// Appends the canonical form of a value: no spaces, strings escaped only where necessary, numbers as
