@@ -55,7 +55,7 @@ std::optional<StoreResult> AnswerStoring::result() const {
   return result_;
 }
 
-std::uint64_t AnswerStoring::record(Decision decision) {
+std::uint64_t AnswerStoring::record(Decision&& decision) {
   const MutexLock lock(mutex_);
   decision.stored = result_;
   decision_ = gateway_.decisions().add(std::move(decision));

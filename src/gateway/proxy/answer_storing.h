@@ -47,7 +47,7 @@ class AnswerStoring {
   [[nodiscard]] std::optional<StoreResult> result() const;
   /// Adds the decision to those of the gateway. What became of the answer is added when it is known.
   /// Returns its id.
-  std::uint64_t record(Decision decision);
+  std::uint64_t record(Decision&& decision);
 
  private:
   [[nodiscard]] StoreResult store(Answered answered, std::optional<Duration> ttl);

@@ -13,7 +13,8 @@ constexpr std::size_t kShown = 200;
 
 std::size_t bytes_of(const Answered* answered) {
   if (answered == nullptr) return 0;
-  std::size_t bytes = answered->asked.text().size() + answered->stored_as.value_or("").size();
+  std::size_t bytes = answered->asked.text().size();
+  if (answered->stored_as.has_value()) bytes += answered->stored_as->size();
   for (const Question& input : answered->inputs) bytes += input.text().size();
   if (answered->similar.has_value()) {
     for (const Proposal& one : answered->similar->found.proposals) bytes += one.candidate.size();
@@ -62,15 +63,17 @@ std::string_view to_string(Outcome outcome) {
   return kNames[static_cast<std::size_t>(outcome)];
 }
 
-std::uint64_t Decisions::add(Decision decision) {
+std::uint64_t Decisions::add(Decision&& decision) {
   const MutexLock lock(mutex_);
   decision.id = ++last_;
-  if (kept_.size() >= keep_) {
-    forget_answered(kept_.front());
-    kept_.pop_front();
-  }
   answered_bytes_ += bytes_of(decision.answered.get());
-  kept_.push_back(std::move(decision));
+  if (kept_.size() < keep_) {
+    kept_.push_back(std::move(decision));
+  } else {
+    Decision& oldest = kept_[place_of(last_)];
+    forget_answered(oldest);
+    oldest = std::move(decision);
+  }
   // A prompt may have a megabyte, and nobody gave these texts a budget.
   for (; answered_bytes_ > max_answered_; ++answered_from_) {
     if (Decision* const oldest = find_kept(answered_from_)) forget_answered(*oldest);
@@ -84,9 +87,8 @@ void Decisions::forget_answered(Decision& decision) {
 }
 
 Decision* Decisions::find_kept(std::uint64_t id) {
-  const std::uint64_t first = last_ - kept_.size();
-  const bool is_kept = id > first && id <= last_;
-  return is_kept ? &kept_[static_cast<std::size_t>(id - first - 1)] : nullptr;
+  const bool is_kept = id > first_kept() && id <= last_;
+  return is_kept ? &kept_[place_of(id)] : nullptr;
 }
 
 void Decisions::set_stored(std::uint64_t id, StoreResult stored) {
@@ -118,26 +120,27 @@ void Decisions::forget_examples(const std::function<bool(std::string_view)>& cho
 
 std::vector<Decision> Decisions::list(std::uint64_t after, std::size_t limit) const {
   const MutexLock lock(mutex_);
-  const std::uint64_t first = last_ - kept_.size();  // the one before those that are kept
   const std::uint64_t enough = last_ - std::min<std::uint64_t>(limit, kept_.size());
-  const std::uint64_t from = std::clamp(after, std::max(first, enough), last_);
-  return {kept_.begin() + static_cast<std::ptrdiff_t>(from - first), kept_.end()};
+  std::vector<Decision> all;
+  const std::uint64_t from = std::clamp(after, std::max(first_kept(), enough), last_);
+  for (std::uint64_t id = from + 1; id <= last_; ++id) all.push_back(kept_[place_of(id)]);
+  return all;
 }
 
 std::optional<Decision> Decisions::find(std::uint64_t id) const {
   const MutexLock lock(mutex_);
-  const std::uint64_t first = last_ - kept_.size();
-  if (id <= first || id > last_) return std::nullopt;
-  return kept_[static_cast<std::size_t>(id - first - 1)];
+  if (id <= first_kept() || id > last_) return std::nullopt;
+  return kept_[place_of(id)];
 }
 
 std::optional<Decision> Decisions::find(std::string_view request_id,
                                         std::string_view tenant) const {
   const MutexLock lock(mutex_);
-  const auto found = std::find_if(kept_.rbegin(), kept_.rend(), [&](const Decision& decision) {
-    return decision.request_id == request_id && (tenant.empty() || decision.tenant == tenant);
-  });
-  return found == kept_.rend() ? std::nullopt : std::optional(*found);
+  for (std::uint64_t id = last_; id > first_kept(); --id) {
+    const Decision& kept = kept_[place_of(id)];
+    if (kept.request_id == request_id && (tenant.empty() || kept.tenant == tenant)) return kept;
+  }
+  return std::nullopt;
 }
 
 bool Decisions::take_answered(std::uint64_t id) {

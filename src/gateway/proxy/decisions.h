@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -117,8 +116,8 @@ class Decisions {
   explicit Decisions(std::size_t keep = 1000, std::size_t max_answered = kMaxAnswered)
       : keep_(keep), max_answered_(max_answered) {}
 
-  /// Gives it its id, and returns it: 1, 2, ….
-  std::uint64_t add(Decision decision);
+  /// Takes it, gives it its id, and returns that: 1, 2, ….
+  std::uint64_t add(Decision&& decision);
   /// What became of the answer is known only after the decision was added: its client left early.
   void set_stored(std::uint64_t id, StoreResult stored);
   /// The server has said how much of the prompt it reused.
@@ -140,6 +139,10 @@ class Decisions {
   [[nodiscard]] std::uint64_t last() const;
 
  private:
+  /// The id before those that are kept.
+  [[nodiscard]] std::uint64_t first_kept() const AFI_REQUIRES(mutex_) { return last_ - kept_.size(); }
+  /// Where the decision with this id is, or was, or will be.
+  [[nodiscard]] std::size_t place_of(std::uint64_t id) const { return (id - 1) % keep_; }
   [[nodiscard]] Decision* find_kept(std::uint64_t id) AFI_REQUIRES(mutex_);
   void forget_answered(Decision& decision) AFI_REQUIRES(mutex_);
 
@@ -147,7 +150,7 @@ class Decisions {
   const std::size_t max_answered_;  // bytes
   mutable Mutex mutex_;
   std::uint64_t last_ AFI_GUARDED_BY(mutex_) = 0;
-  std::deque<Decision> kept_ AFI_GUARDED_BY(mutex_);
+  std::vector<Decision> kept_ AFI_GUARDED_BY(mutex_);  // a ring
   std::size_t answered_bytes_ AFI_GUARDED_BY(mutex_) = 0;
   std::uint64_t answered_from_ AFI_GUARDED_BY(mutex_) = 1;  // earlier ones have none
 };

@@ -517,7 +517,7 @@ void GatewayRequest::record_decision() {
   const bool is_over = found_.has_value() || (subscriber_ != nullptr &&
                                               response().state() == SharedResponse::State::kWhole);
   const bool is_last_use = is_over && !logged && !spans_.is_traced();
-  prompt_.recorded(storing_.record(is_last_use ? std::move(decision_) : decision_));
+  prompt_.recorded(storing_.record(is_last_use ? std::move(decision_) : Decision(decision_)));
   if (logged) log_decision();
 }
 
