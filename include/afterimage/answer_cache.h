@@ -111,8 +111,10 @@ class AnswerCache final : public BudgetClient {
   AnswerCache(const AnswerCache&) = delete;
   AnswerCache& operator=(const AnswerCache&) = delete;
 
-  /// Looks up match level by match level, the strictest first, until an answer may be served.
-  [[nodiscard]] AnswerLookup find(Question& question, const LookupRules& rules = {});
+  /// Looks up match level by match level, the strictest first, until an answer may be served. `may_loosen` is
+  /// asked before each level but the first, if none before it served: false ends the look-up. nullptr: it may.
+  [[nodiscard]] AnswerLookup find(Question& question, const LookupRules& rules = {},
+                                  const std::function<bool()>& may_loosen = nullptr);
   /// The result that find() would return now. Counts, touches and removes nothing.
   [[nodiscard]] AnswerLookup peek(Question& question, const LookupRules& rules = {}) const;
   /// What find() served saved no work after all (the caller's own checks rejected it, or the engine

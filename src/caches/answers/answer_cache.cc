@@ -20,12 +20,13 @@ constexpr int kExpiredAtOnce = 16;  // the rest later: a caller waits for this
 /// Calls `look` match level by match level until it finds an answer. `look` fills the last step of `found`.
 template <typename Look>
 AnswerLookup look_up_levels(Question& question, const LookupRules& requested, const Clock& clock,
-                            const Look& look) {
+                            const std::function<bool()>& may_loosen, const Look& look) {
   LookupRules rules = requested;
   rules.serve = question.ceiling(requested.serve);
   AnswerLookup found;
   for (const MatchLevel level : kMatchLevels) {
     if (level > std::max(requested.serve, requested.watch)) break;
+    if (level > MatchLevel::kExact && may_loosen != nullptr && !may_loosen()) break;
     const Duration began = clock.now();
     const auto form = question.form(level);
     if (!form.has_value()) continue;
@@ -55,9 +56,10 @@ Result<std::unique_ptr<AnswerCache>> AnswerCache::create(AnswerCacheOptions opti
       new AnswerCache(std::make_unique<Locked>(std::move(options), budget, clock)));
 }
 
-AnswerLookup AnswerCache::find(Question& question, const LookupRules& rules) {
+AnswerLookup AnswerCache::find(Question& question, const LookupRules& rules,
+                               const std::function<bool()>& may_loosen) {
   return look_up_levels(
-      question, rules, locked_->clock,
+      question, rules, locked_->clock, may_loosen,
       [&](const AnswerFormKey& key, const LookupRules& allowed, AnswerLookup& found) {
         const MutexLock lock(locked_->mutex);
         State& state = locked_->state;
@@ -74,7 +76,7 @@ AnswerLookup AnswerCache::find(Question& question, const LookupRules& rules) {
 AnswerLookup AnswerCache::peek(Question& question, const LookupRules& rules) const {
   std::vector<std::uint32_t> gone;  // what find() would have removed on an earlier match level
   return look_up_levels(
-      question, rules, locked_->clock,
+      question, rules, locked_->clock, /*may_loosen=*/nullptr,
       [&](const AnswerFormKey& key, const LookupRules& allowed, AnswerLookup& found) {
         const MutexLock lock(locked_->mutex);
         const Duration now = locked_->clock.now();

@@ -121,6 +121,28 @@ TEST(AnswerCache, WatchesLevelsBeyondTheAllowedOne) {
   EXPECT_EQ(f.cache->stats().answer_time_saved, 0s);
 }
 
+TEST(AnswerCache, AsksWhetherItMayLoosenOnceNoExactAnswerServes) {
+  Fixture f;
+  ASSERT_TRUE(f.put(kQuestion, "so").has_value());
+  int asked = 0;
+  bool may = false;
+  const auto finds = [&](const char* text) {
+    Question question(scope(1), text);
+    const auto may_loosen = [&] {
+      ++asked;
+      return may;
+    };
+    return f.cache->find(question, {}, may_loosen).answer.has_value();
+  };
+  EXPECT_TRUE(finds(kQuestion));
+  EXPECT_EQ(asked, 0);
+  EXPECT_FALSE(finds(kCanonicalVariant));
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(f.level(MatchLevel::kCanonical).missed, 0U) << "not looked up";
+  may = true;
+  EXPECT_TRUE(finds(kCanonicalVariant));
+}
+
 TEST(AnswerCache, DoesNotServeAboveMaxAge) {
   Fixture f;
   ASSERT_TRUE(f.put(kQuestion, "so").has_value());

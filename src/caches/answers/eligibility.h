@@ -42,6 +42,10 @@ struct Eligibility {
 ///          only. A question that speaks of time: the same text only.
 /// Threads  Any.
 [[nodiscard]] Eligibility eligibility(const SamplingFacts& facts, std::string_view question);
+/// The same of a question that speaks of no time.
+[[nodiscard]] Eligibility eligibility(const SamplingFacts& facts);
+/// Of a question that speaks of time.
+inline constexpr Eligibility kSpeaksOfTime{ReuseLimit::kExact, "the question speaks of time"};
 
 /// Whether the question contains words of time ("What is the weather today"), in English, German, French,
 /// Spanish, Italian, Chinese or Japanese: similar questions may be about another time.

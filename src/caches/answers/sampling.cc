@@ -218,7 +218,7 @@ bool depends_on_time(std::string_view question) {
   return false;
 }
 
-Eligibility eligibility(const SamplingFacts& facts, std::string_view question) {
+Eligibility eligibility(const SamplingFacts& facts) {
   using enum ReuseLimit;
   const bool greedy = facts.temperature == 0.0;
   if (!greedy && !facts.seeded) {
@@ -231,10 +231,15 @@ Eligibility eligibility(const SamplingFacts& facts, std::string_view question) {
   if (facts.offers_tools) return {kExact, "tools are offered"};
   if (facts.has_tool_results) return {kExact, "tool or search results are included"};
   if (!greedy) return {kExact, "a seed repeats an answer for the same text only"};
-  // The model has no clock: it answers the same question alike at any time. But "today" and "tomorrow"
-  // are alike to an embedding, and answers about them are not.
-  if (depends_on_time(question)) return {kExact, "the question speaks of time"};
   return {kSimilarity, "temperature 0"};
+}
+
+/// The model has no clock: it answers the same question alike at any time. But "today" and "tomorrow"
+/// are alike to an embedding, and answers about them are not.
+Eligibility eligibility(const SamplingFacts& facts, std::string_view question) {
+  const Eligibility eligible = eligibility(facts);
+  const bool may_loosen = eligible.limit > ReuseLimit::kExact;
+  return may_loosen && depends_on_time(question) ? kSpeaksOfTime : eligible;
 }
 
 }  // namespace afterimage

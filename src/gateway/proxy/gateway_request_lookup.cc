@@ -51,6 +51,7 @@ GatewayRequest::Next GatewayRequest::on_looking_up() {
   completed_before_ = gateway_.responses().completed();
   if (terms_->draws) return look_up_draw();
   if (asked_.directives.no_cache) {
+    heed_time(*terms_, asked_);
     decide(Outcome::kRefresh, Reason::kNoCache);
     return RequestStage::kJoining;
   }
@@ -59,7 +60,11 @@ GatewayRequest::Next GatewayRequest::on_looking_up() {
   const auto before = archive == nullptr ? AnswerArchive::ReadLease() : archive->read_lease();
   LookupRules sharing = terms_->rules;
   sharing.share = true;
-  AnswerLookup found = cache.find(*asked_.question, sharing);
+  const auto may_loosen = [this] {
+    heed_time(*terms_, asked_);
+    return terms_->rules.serve > MatchLevel::kExact;
+  };
+  AnswerLookup found = cache.find(*asked_.question, sharing, may_loosen);
   decision_.match_levels = shown(found.steps);
   if (!found.answer.has_value()) {
     if (archive == nullptr) return look_up_failed();
@@ -67,6 +72,7 @@ GatewayRequest::Next GatewayRequest::on_looking_up() {
   }
   const bool may_serve = archive == nullptr || archive->may_serve(before);
   if (may_serve && take_found(found)) return RequestStage::kResponding;
+  heed_time(*terms_, asked_);
   cache.retract_hit(found);
   missed(may_serve ? MissReason::kIncomplete : MissReason::kUnconfirmed);
   return look_up_failed();
@@ -410,6 +416,7 @@ void GatewayRequest::explain_draw() {
 
 void GatewayRequest::explain_lookup() {
   if (terms_->draws) return explain_draw();
+  heed_time(*terms_, asked_);
   const AnswerLookup found =
       gateway_.parts().reuse.answer_cache()->peek(*asked_.question, terms_->rules);
   decision_.match_levels = shown(found.steps);

@@ -174,7 +174,7 @@ std::expected<ServingTerms, Bypass> serving_terms(const RequestSubject& asked,
   const bool unset = !api.sampling.temperature.has_value() && !api.sampling.seeded && !is_computed;
   SamplingFacts facts = api.sampling;
   if ((unset && samples == false) || is_computed) facts.temperature = 0;
-  const Eligibility eligible = eligibility(facts, api.question);
+  const Eligibility eligible = eligibility(facts);
   if (eligible.limit == ReuseLimit::kNothing) {
     return sampled_terms(asked, settings, unset);
   }
@@ -194,7 +194,15 @@ std::expected<ServingTerms, Bypass> serving_terms(const RequestSubject& asked,
                                 .max_age = shorter(asked.directives.max_age, live_of(settings)),
                                 .min_fresh = asked.directives.min_fresh},
                       .similarity = similarity,
-                      .only_exact = only_exact};
+                      .only_exact = only_exact,
+                      .ignores_time = loosest > MatchLevel::kExact};
+}
+
+void heed_time(ServingTerms& terms, const RequestSubject& asked) {
+  if (!std::exchange(terms.ignores_time, false) || !depends_on_time(asked.api->question)) return;
+  terms.rules.serve = terms.rules.watch = MatchLevel::kExact;
+  terms.similarity = false;
+  terms.only_exact = kSpeaksOfTime.why;
 }
 
 DrawRules draw_rules(const RequestSubject& asked, const Settings& settings) {

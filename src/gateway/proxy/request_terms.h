@@ -70,6 +70,8 @@ struct ServingTerms {
   /// Why looser matches, which the settings allow, may not serve it; empty: they may, or the
   /// settings do not allow them.
   std::string_view only_exact = {};
+  /// Looser matches may serve it unless its question speaks of time: see heed_time().
+  bool ignores_time = false;
 };
 /// The request is neither looked up nor stored.
 struct Bypass {
@@ -81,6 +83,9 @@ struct Bypass {
 [[nodiscard]] std::expected<ServingTerms, Bypass> serving_terms(const RequestSubject& asked,
                                                                 const Settings& settings,
                                                                 std::optional<bool> samples);
+/// Leaves only exact matches to a question that speaks of time. Most requests are served before anybody asks
+/// that: it takes longer than to look them up.
+void heed_time(ServingTerms& terms, const RequestSubject& asked);
 /// "per-requester", "replay" or "off": what serves the request if it is sampled.
 [[nodiscard]] std::string_view sampled_rule(const RequestSubject& asked,
                                             const AnswerSettings& settings);

@@ -72,8 +72,28 @@ TEST(ServingTerms, AreTheStrictestOfSettingsTenantAndRequest) {
   EXPECT_EQ(terms().rules.serve, MatchLevel::kExact);
   subject = asked("x", R"(,"seed":1)");
   EXPECT_EQ(terms().rules.serve, MatchLevel::kExact) << "a seed repeats the same words only";
-  subject = asked("What is the weather today?", kGreedy);
-  EXPECT_EQ(terms().rules.serve, MatchLevel::kExact) << "similar words may be about another day";
+}
+
+TEST(ServingTerms, LeaveAQuestionThatSpeaksOfTimeExactMatchesOnly) {
+  Settings settings;
+  settings.answers.match_level = MatchLevel::kNear;
+  const auto heeded = [&](const char* question) {
+    const RequestSubject subject = asked(question, kGreedy);
+    ServingTerms terms = serving_terms(subject, settings, false).value();
+    EXPECT_TRUE(terms.ignores_time);
+    heed_time(terms, subject);
+    EXPECT_FALSE(terms.ignores_time);
+    return terms;
+  };
+  const ServingTerms today = heeded("What is the weather today?");
+  EXPECT_EQ(today.rules.serve, MatchLevel::kExact) << "similar words may be about another day";
+  EXPECT_EQ(today.rules.watch, MatchLevel::kExact);
+  EXPECT_FALSE(today.similarity);
+  EXPECT_EQ(today.only_exact, "the question speaks of time");
+  const ServingTerms always = heeded("Who painted the Mona Lisa?");
+  EXPECT_EQ(always.rules.serve, MatchLevel::kNear);
+  EXPECT_TRUE(always.similarity);
+  EXPECT_EQ(always.only_exact, "");
 }
 
 TEST(ServingTerms, SampledRequestsAreServedDrawsOrReplays) {
