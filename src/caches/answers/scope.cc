@@ -5,6 +5,7 @@
 
 #include "afterimage/identity.h"
 #include "afterimage/question.h"
+#include "caches/answers/scope_view.h"
 #include "caches/answers/split_request.h"
 #include "caches/identity/fields.h"
 
@@ -34,6 +35,16 @@ ScopeId identify(const Scope& scope, const Namespace& space) {
 }
 
 ScopeId identify(const Scope& scope, const Namespace& space, const NamespaceId& answers) {
+  return identify(ScopeView{.inputs = scope.inputs,
+                            .messages = scope.messages,
+                            .tools = scope.tools,
+                            .response_format = scope.response_format,
+                            .sampling = scope.sampling,
+                            .other = scope.other},
+                  space, answers);
+}
+
+ScopeId identify(const ScopeView& scope, const Namespace& space, const NamespaceId& answers) {
   FieldWriter fields("afterimage/answer-scope/1");
   fields.bytes("inputs", scope.inputs.bytes).number("messages", scope.messages.size());
   for (const ScopeMessage& message : scope.messages) {

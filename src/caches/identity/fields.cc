@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "caches/identity/fields.h"
 
-#include <array>
+#include <bit>
 
 namespace afterimage {
 
@@ -38,11 +38,8 @@ FieldWriter& FieldWriter::texts(std::string_view name,
 }
 
 void FieldWriter::append_length(std::uint64_t length) {
-  std::array<std::byte, sizeof length> little_endian{};
-  for (std::byte& byte : little_endian) {
-    byte = static_cast<std::byte>(length & 0xFFU);
-    length >>= 8U;
-  }
+  if constexpr (std::endian::native == std::endian::big) length = std::byteswap(length);
+  const auto little_endian = std::as_bytes(std::span(&length, 1));
   message_.insert(message_.end(), little_endian.begin(), little_endian.end());
 }
 

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "caches/answers/eligibility.h"
+#include "caches/answers/scope_view.h"
 #include "caches/identity/fields.h"
 #include "foundation/text/ascii.h"
 #include "gateway/openai/identity_rules.h"
@@ -76,41 +78,61 @@ std::expected<ServingTerms, Bypass> sampled_terms(const RequestSubject& asked,
   return terms;
 }
 
+/// Empty: it has none.
+std::vector<ScopeMessage> messages_with_media(const ApiRequest& api) {
+  if (api.media.empty()) return {};
+  std::vector<ContentDigest> contents;
+  for (const ApiMedia& media : api.media) contents.push_back(*media.digest);
+  return scope_of(api, contents, {}).messages;
+}
+
+/// A field of sampling that says what the backend does without it.
+bool is_default(const std::pair<const std::string, std::string>& field, const Backend& backend) {
+  const auto value = number_in(field.second);
+  return value.has_value() && backend.is_default(field.first, *value);
+}
+
 }  // namespace
 
 Question question_of(const ApiRequest& api, const HttpRequest& request, const TenantSpace& space,
                      const Backend& backend, WallTime now) {
-  std::vector<ContentDigest> contents;
-  for (const ApiMedia& media : api.media) contents.push_back(*media.digest);
-  Scope scope = scope_of(api, contents, space.inputs);
-  scope.other["afterimage.operation"] = to_string(api.operation);
-  scope.other["afterimage.model"] = api.model;
-  std::erase_if(scope.sampling, [&](const auto& field) {
-    const auto value = number_in(field.second);
-    return value.has_value() && backend.is_default(field.first, *value);
-  });
+  std::map<std::string, std::string> other = api.scope.other;
+  other["afterimage.operation"] = to_string(api.operation);
+  other["afterimage.model"] = api.model;
   // The limit that may truncate the answer is part of the request's identity.
   const auto default_limit = backend.default_max_tokens();
   if (!api.max_tokens.has_value() && default_limit.has_value()) {
-    scope.other["afterimage.max_tokens"] = std::to_string(*default_limit);
+    other["afterimage.max_tokens"] = std::to_string(*default_limit);
   }
   if (api.operation == ApiOperation::kChat) {
     std::string clock = backend.clock_in_prompts(now);
-    if (!clock.empty()) scope.other["afterimage.clock"] = std::move(clock);
+    if (!clock.empty()) other["afterimage.clock"] = std::move(clock);
   }
   // Servers answer /rerank and /v1/rerank in different forms.
   if (is_verbatim(api.operation)) {
-    scope.other["afterimage.path"] = request.target.substr(0, request.target.find('?'));
+    other["afterimage.path"] = request.target.substr(0, request.target.find('?'));
   }
   // Parameters of the query change the answer: Azure's api-version, for one.
   const std::size_t query = request.target.find('?');
-  if (query != std::string::npos) scope.other["afterimage.query"] = request.target.substr(query);
+  if (query != std::string::npos) other["afterimage.query"] = request.target.substr(query);
   // So do headers such as OpenAI-Beta and OpenAI-Organization.
   for (const auto& [name, value] : request.headers) {
     if (is_of_the_api(name)) {
-      scope.other["afterimage.header." + ascii::lowered(name)] += value + "\n";
+      other["afterimage.header." + ascii::lowered(name)] += value + "\n";
     }
   }
+  const auto says_nothing = [&](const auto& field) { return is_default(field, backend); };
+  std::map<std::string, std::string> sampling;
+  const bool has_defaults = std::ranges::any_of(api.scope.sampling, says_nothing);
+  if (has_defaults) sampling = api.scope.sampling;
+  std::erase_if(sampling, says_nothing);
+  const std::vector<ScopeMessage> shown = messages_with_media(api);
+  const ScopeView scope{.inputs = space.inputs,
+                        .messages = shown.empty() ? api.scope.messages : shown,
+                        .tools = api.scope.tools,
+                        .response_format = api.scope.response_format,
+                        .sampling = has_defaults ? sampling : api.scope.sampling,
+                        .other = other};
   return {identify(scope, space.name_space, space.answers), api.question};
 }
 
