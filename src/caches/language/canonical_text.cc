@@ -83,6 +83,7 @@ constexpr auto kContractions = std::to_array<Contraction>({
 });
 
 void expand_contractions(Words& words) {
+  if (!words.may_have_apostrophes()) return;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string_view core = core_at(words, i);
     if (!core.contains('\'')) continue;
@@ -209,6 +210,7 @@ bool is_noun_like(std::string_view word) {
 
 /// "What's it like": "has" occurs only before a participle.
 void expand_is(Words& words) {
+  if (!words.may_have_apostrophes()) return;
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     const std::string_view next = core_at(words, i + 1);
     if (!words[i].bare() || !words[i].core.contains('\'') || !all_lower(next) || next.empty() ||
@@ -352,7 +354,7 @@ std::string folded(std::string_view text, Words words, void (*fold)(Words&)) {
 /// Whether a word is English, or folding may make it English: capitals, contractions, plurals.
 bool may_become_english(const Word& word) {
   if (!word.prose) return false;
-  if (word.core == "I" || word.core.contains('\'')) return true;
+  if (word.core == "I") return true;
   const LoweredWord lower(word.core);
   const std::string_view stem = lower.text().substr(0, lower.text().find_last_not_of('s') + 1);
   return english::kEnglish.contains(lower.text()) || english::kEnglish.contains(stem);
@@ -363,6 +365,10 @@ bool may_become_english(const Word& word) {
 bool is_surely_not_english(const Words& words) {
   const std::string_view first = core_at(words, 0);
   if (!is_opener(LoweredWord(first).text()) && !is_plural(first)) return true;
+  const auto has_apostrophe = [](const Word& word) {
+    return word.prose && word.core.contains('\'');
+  };
+  if (words.may_have_apostrophes() && std::ranges::any_of(words, has_apostrophe)) return false;
   return std::ranges::none_of(words, may_become_english);
 }
 

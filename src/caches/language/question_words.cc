@@ -187,6 +187,7 @@ std::optional<Words> words_of(std::string_view text) {
   const bool has_quotes = (kinds & kQuotes) != 0;
   Words words;
   words.reserve(text.size() / 5 + 1);
+  words.set_may_have_apostrophes((kinds & (kApostrophes | kBeyondAscii)) != 0);
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t start = text.find_first_not_of(' ', at);
     const std::size_t stop =

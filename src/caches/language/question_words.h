@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <deque>
+#include <list>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,6 +51,9 @@ class Words {
   void erase(std::size_t from, std::size_t to) { list_.erase(at(from), at(to)); }
   /// A part for a word: it stays as long as the words do.
   std::string_view keep(std::string text) { return kept_.emplace_back(std::move(text)); }
+  /// False: no word has one, as most texts have none.
+  [[nodiscard]] bool may_have_apostrophes() const { return may_have_apostrophes_; }
+  void set_may_have_apostrophes(bool may) { may_have_apostrophes_ = may; }
 
  private:
   std::vector<Word>::iterator at(std::size_t i) {
@@ -58,7 +61,8 @@ class Words {
   }
 
   std::vector<Word> list_;
-  std::deque<std::string> kept_;  // a deque: its elements stay where they are
+  std::list<std::string> kept_;  // a list: its elements stay where they are
+  bool may_have_apostrophes_ = true;
 };
 
 /// A word in lower case, without an allocation. Empty: it is longer than every word of the lists.
