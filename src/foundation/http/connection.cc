@@ -22,6 +22,7 @@ using net::Failure;
 using net::kQuiet;
 
 constexpr std::size_t kAhead = 4096;
+constexpr auto kUnwatched = std::chrono::milliseconds(10);
 
 }  // namespace
 
@@ -80,7 +81,7 @@ Awaitable<void> Connection::wait_for_event() {
   // The time limits of reading and writing do not hold for making the response; an alarm now
   // would end the watch.
   until_ = net::Timer::time_point::max();
-  watch();
+  watch_soon();
   if (!woken_) {
     event_.expires_at(net::Timer::time_point::max());
     co_await event_.async_wait(kQuiet);
@@ -88,9 +89,32 @@ Awaitable<void> Connection::wait_for_event() {
   woken_ = false;
 }
 
+void Connection::watch_soon() {
+  if (watching_ != Watch::kNone || buffer_.size() > 0 || gone_) return;
+  if (server_->unwatched[thread_].empty()) watch_all_soon();
+  server_->unwatched[thread_].emplace_back(weak_from_this(), watch_);
+  watching_ = Watch::kSoon;
+}
+
+/// One timer for all connections of this thread that come to wait until then.
+void Connection::watch_all_soon() {
+  const auto timer = std::make_shared<net::Timer>(stream_.socket().get_executor(), kUnwatched);
+  timer->async_wait([timer, server = server_->weak_from_this(), thread = thread_](Failure error) {
+    const auto there = server.lock();
+    if (there == nullptr || error) return;
+    for (const auto& [connection, watch] : std::exchange(there->unwatched[thread], {})) {
+      if (const auto waits = connection.lock()) waits->begin_watch(watch);
+    }
+  });
+}
+
+void Connection::begin_watch(std::uint64_t watch) {
+  if (watching_ == Watch::kSoon && watch_ == watch) this->watch();
+}
+
 void Connection::watch() {
-  if (watching_ || buffer_.size() > 0 || gone_) return;
-  watching_ = true;
+  if (gone_) return;
+  watching_ = Watch::kBegun;
   if (stream_.is_secure()) return read_ahead();
   stream_.socket().async_wait(net::Tcp::socket::wait_read,
                               [self = weak_from_this(), watch = watch_](Failure error) {
@@ -123,9 +147,8 @@ Awaitable<void> Connection::finish_reading_ahead() {
 }
 
 void Connection::stop_watching() {
-  if (!watching_) return;
   ++watch_;
-  watching_ = false;
+  if (std::exchange(watching_, Watch::kNone) != Watch::kBegun) return;
   Failure error;
   stream_.socket().cancel(error);
 }
@@ -134,7 +157,6 @@ void Connection::check_for_disconnect() {
   char byte = 0;
   const auto got = ::recv(stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (got > 0) return;
-  watching_ = false;
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return watch();
   gone_ = true;
   wake();

@@ -58,7 +58,8 @@ struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
         threads(on),
         limits(std::make_shared<const HttpLimits>(options.limits)),
         tls(options.tls),
-        connections(on.count()) {}
+        connections(on.count()),
+        unwatched(on.count()) {}
   ~State();
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -83,6 +84,9 @@ struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
   std::uint16_t port = 0;
   /// One set per thread, used on that thread only.
   std::vector<std::unordered_set<Connection*>> connections;
+  /// Connections that wait for a response and are soon watched for a disconnect, with the numbers of their
+  /// watches. One list per thread, used on that thread only.
+  std::vector<std::vector<std::pair<std::weak_ptr<Connection>, std::uint64_t>>> unwatched;
   std::atomic<bool> draining = false;
 
   std::atomic<std::uint64_t> accepted = 0, requests = 0, refused = 0, malformed = 0;
