@@ -286,72 +286,73 @@ def misses(build, folder, threads, quick, table):
             report_misses(rounds, where, upstream, ours, peer, table)
 
 
-def misses_beside(build, where, servers, requests, turns, cores, table):
-    """`servers`: the model's, this build and the other one."""
-    rounds = [load(build, "turns", requests, 500, *(server.port for server in servers), cores=cores) for _ in range(turns)]
-    for share in ("p50", "p99"):
-        mine, theirs = ([said[str(server.port)][share] for said in rounds] for server in servers[1:])
-        ratio = statistics.median(one / two for one, two in zip(mine, theirs))
-        added = statistics.median(one - two for one, two in zip(mine, theirs))
-        table.add(f"a miss, {where}, {share}", show(statistics.median(mine)), show(statistics.median(theirs)), ratio, "≤ 1.03",
-                  ratio <= 1.03, f"the other build; {show(added)} more", rounds=rounds)
-
-
-def comparing(build, where, servers, requests, turns, cores, table):
-    """What it adds to a miss that its prompt is compared with earlier ones; `servers` as above."""
-    rounds = [load(build, "turns", requests, 500, *(server.port for server in servers), cores=cores) for _ in range(turns)]
-    with_it, without = ([said[str(server.port)]["p50"] for said in rounds] for server in servers[1:])
-    added = statistics.median(one - two for one, two in zip(with_it, without))
-    table.add(f"comparing adds, {where}, p50", show(added), show(statistics.median(without)), None, "≤ 5 µs", added <= 5e3,
-              "a miss without it", rounds=rounds)
+ROLES = ("this", "other", "silent")  # this build, the other one, and this build without comparing prompts
 
 
 @contextlib.contextmanager
-def placed_beside(build, threads, program, cores, *delay, of_model=None):
-    """The model's server, this build, the other one, and this build without comparing prompts. The model is on `of_model`, or on `cores`, too."""
+def started_beside(build, threads, program, core, *delay, of_model):
+    """The model's server, and a gateway in each role, all but the model on `core`."""
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         upstream = stack.enter_context(model(build, *delay))
-        ours, other = (stack.enter_context(gateway(build, folder, upstream, threads, program=one)) for one in (None, program))
+        this, other = (stack.enter_context(gateway(build, folder, upstream, threads, program=one)) for one in (None, program))
         silent = stack.enter_context(gateway(build, folder, upstream, threads, more="[explain]\nmemory = '0 B'"))
-        for server in (upstream, ours, other, silent):
-            pin(server.process.pid, of_model if server is upstream and of_model else cores)
-        yield folder, upstream, ours, other, silent
+        for server in (this, other, silent):
+            pin(server.process.pid, core)
+        pin(upstream.process.pid, of_model)
+        yield folder, upstream, dict(zip(ROLES, (this, other, silent)))
 
 
-def hits_beside(folder, ours, other, turns, seconds, core, table):
-    body = write(folder, "hit.json", chat_body(1))
-    hits = []
-    for turn in range(turns):  # each turn in the other order
-        rates = {server: rate(wrk(server.port, body, 1, seconds, cores=core)) for server in ((ours, other) if turn % 2 else (other, ours))}
-        hits.append([rates[ours], rates[other]])
-    ratio = statistics.median(two / one for one, two in hits)
-    mine, theirs = (statistics.median(1e9 / turn[place] for turn in hits) for place in (0, 1))
-    table.add("a hit, one core, mean", show(mine), show(theirs), ratio, "≤ 1.03", ratio <= 1.03, "the other build", rounds=hits)
+def ask_beside(build, start, requests, servers, upstream, hit, cores):
+    """{"miss": {role: {"p50": ns, …}}, "hit": …}: each request to one gateway after the other, every second start in the other order."""
+    roles = ROLES if start % 2 else ROLES[::-1]
+    ports = [servers[role].port for role in roles]
+    said = {"miss": load(build, "turns", requests, 500, upstream.port, *ports, cores=cores)}
+    if hit is not None:
+        said["hit"] = load(build, "same", requests, hit, *ports, cores=cores)
+    return {kind: {role: times[str(servers[role].port)] for role in roles} for kind, times in said.items()}
+
+
+def start_beside(build, threads, program, quick):
+    """{where: what ask_beside() says of each start}. Where a process's memory lies changes its times by several hundredths, so
+    the gateways are started again and again. On the gateway's core model and client wait for what it does while the model is at
+    work, and behind the reply: with a model that takes time they are on another one."""
+    requests, starts = (300, 2) if quick else (2000, 10)
+    core = {min(os.sched_getaffinity(0))}
+    elsewhere = os.sched_getaffinity(0) - core or core
+    places = {"one core": ([], core, requests), "1 ms of model": (["--delay-ms", 1], elsewhere, requests // 5),
+              "5 ms of model": (["--delay-ms", 5], elsewhere, requests // 20)}
+    rounds = {where: [] for where in places}
+    for start in range(starts):
+        for where, (delay, clients, count) in places.items():
+            progress(f"start {start + 1} of {starts}, {where}")
+            with started_beside(build, threads, program, core, *delay, of_model=clients) as (folder, upstream, servers):
+                hit = None if delay else write(folder, "hit.json", chat_body(1))
+                for server in servers.values():
+                    server.chat(chat_body(1))
+                rounds[where].append(ask_beside(build, start, count, servers, upstream, hit, clients))
+    return rounds
 
 
 def beside(build, program, threads, quick):
-    """Two builds of the gateway before one model server, request by request in turn, and hits in alternating runs; this build
-    also without comparing prompts."""
-    requests, turns, seconds = (500, 3, 1) if quick else (4000, 11, 3)
+    """Two builds of the gateway before one model server, request by request in turn; this build also without comparing prompts."""
     table = Table(f"This build beside {program}, {threads} threads each; load average before: {os.getloadavg()[0]:.1f}")
-    core = {min(os.sched_getaffinity(0))}
-    with placed_beside(build, threads, program, core) as (folder, upstream, ours, other, silent):
-        progress("misses")
-        misses_beside(build, "one core", (upstream, ours, other), requests, turns, core, table)
-        progress("misses without comparing prompts")
-        comparing(build, "one core", (upstream, ours, silent), requests, turns, core, table)
-        progress("hits")
-        hits_beside(folder, ours, other, turns, seconds, core, table)
-    # On the gateway's core model and client would wait for what the gateway does while the model is at work, and behind the reply.
-    elsewhere = os.sched_getaffinity(0) - core or core
-    with placed_beside(build, threads, program, core, "--delay-ms", 1, of_model=elsewhere) as (_, upstream, ours, other, silent):
-        progress("1 ms of model on another core")
-        misses_beside(build, "1 ms of model", (upstream, ours, other), requests // 5, turns, elsewhere, table)
-        comparing(build, "1 ms of model", (upstream, ours, silent), requests // 5, turns, elsewhere, table)
-    with placed_beside(build, threads, program, os.sched_getaffinity(0), "--delay-ms", 5) as (_, upstream, ours, other, _):
-        progress("5 ms of model")
-        misses_beside(build, "5 ms of model", (upstream, ours, other), requests // 20, turns, None, table)
+
+    def row(what, times, share, against, most):
+        mine, theirs = ([each[role][share] for each in times] for role in ("this", against))
+        ratio = statistics.mean(one / two for one, two in zip(mine, theirs))
+        added = [one - two for one, two in zip(mine, theirs)]
+        more = f"{statistics.mean(added) / 1e3:+.1f} ± {statistics.stdev(added) / len(added) ** 0.5 / 1e3:.1f} µs"
+        table.add(what, show(statistics.mean(mine)), show(statistics.mean(theirs)), ratio, f"≤ {most}" if most else "",
+                  most is None or ratio <= most, f"the {'other' if against == 'other' else 'same'} build: {more}", rounds=times)
+
+    for where, rounds in start_beside(build, threads, program, quick).items():
+        for kind in rounds[0]:
+            times = [said[kind] for said in rounds]
+            for share in ("p50", "p99"):
+                row(f"a {kind}, {where}, {share}", times, share, "other", 1.03)
+            if kind == "miss":
+                row("  beside one that is not compared, p50", times, "p50", "silent", None)
     return table.rows
 
 

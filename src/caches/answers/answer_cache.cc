@@ -24,6 +24,7 @@ AnswerLookup look_up_levels(Question& question, const LookupRules& requested, co
   LookupRules rules = requested;
   rules.serve = question.ceiling(requested.serve);
   AnswerLookup found;
+  found.steps.reserve(kMatchLevels.size());
   for (const MatchLevel level : kMatchLevels) {
     if (level > std::max(requested.serve, requested.watch)) break;
     if (level > MatchLevel::kExact && may_loosen != nullptr && !may_loosen()) break;

@@ -342,11 +342,11 @@ void fold_wording(Words& words) {
 /// Applies `fold` until nothing changes. Each round shortens the text or rewrites a word that is
 /// not rewritten again, so there are few rounds.
 std::string folded(std::string_view text, Words words, void (*fold)(Words&)) {
-  std::string before(text);
-  while (true) {
+  std::string before;
+  for (std::string_view last = text;; last = before) {
     fold(words);
     std::string after = joined(words.list());
-    if (after == before) return after;
+    if (after == last) return after;
     before = std::move(after);
   }
 }

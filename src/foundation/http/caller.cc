@@ -39,6 +39,8 @@ using net::kQuiet;
 using Resolver = asio::ip::basic_resolver<net::Tcp, net::Executor>;
 using Secure = asio::ssl::stream<net::Stream>;
 
+constexpr std::size_t kUsualRequestHead = 512;  // bytes of a request's head
+constexpr std::size_t kUsualResponseHeaders = 8;
 constexpr std::size_t kReadPiece = 64 * 1024;
 constexpr std::size_t kWritePiece = 256 * 1024;
 constexpr std::uint32_t kAnswerHead = 64 * 1024;
@@ -116,9 +118,10 @@ std::string server_of(const Url& url) {
 }
 
 std::string host_header(const Url& url) {
-  const std::string full = server_of(url);
+  std::string host = server_of(url);
   const std::string_view usual = url.tls ? ":443" : ":80";
-  return full.ends_with(usual) ? full.substr(0, full.size() - usual.size()) : full;
+  if (host.ends_with(usual)) host.resize(host.size() - usual.size());
+  return host;
 }
 
 bool is_clean(std::string_view text) {
@@ -159,8 +162,10 @@ Result<std::string> head_of(const HttpCall& call) {
     return fail(ErrorCode::kInvalidArgument,
                 "invalid method, target or host in an HTTP request: " + call.method);
   }
-  std::string head = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", call.method, call.url.target,
-                                 host_header(call.url));
+  std::string head;
+  head.reserve(kUsualRequestHead);
+  fmt::format_to(std::back_inserter(head), "{} {} HTTP/1.1\r\nHost: {}\r\n", call.method,
+                 call.url.target, host_header(call.url));
   for (const auto& [name, value] : call.headers) {
     if (!is_name(name) || !is_clean(value)) {
       return fail(ErrorCode::kInvalidArgument,
@@ -173,7 +178,7 @@ Result<std::string> head_of(const HttpCall& call) {
     for (const std::string_view piece : pieces_of(call)) length += piece.size();
     fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", length);
   }
-  return head + "\r\n";
+  return std::move(head.append("\r\n"));
 }
 
 }  // namespace
@@ -476,6 +481,7 @@ Awaitable<HttpCaller::State::ExchangeResult> HttpCaller::State::receive(Call& ca
       headed = true;
       parser->eager(true);
       HttpHeaders headers;
+      headers.reserve(kUsualResponseHeaders);
       for (const auto& field : parser->get()) {
         headers.add(std::string(std::string_view(field.name_string())),
                     std::string(std::string_view(field.value())));

@@ -26,6 +26,7 @@ constexpr unsigned kVerbatimFlags = kCanBeWhole;
 /// Sorted by position.
 std::vector<Gap> gaps_of(const JsonValue& root) {
   std::vector<Gap> gaps;
+  gaps.reserve(2);
   for (const Gap gap : {id_gap(root), created_gap(root)}) {
     if (gap.end > 0) gaps.push_back(gap);
   }
@@ -39,6 +40,7 @@ std::string cut_out(const JsonValue& root, const std::vector<Gap>& gaps, std::si
   const std::string_view source = root.source();
   const std::size_t shift = root.begin_offset();
   std::string text;
+  text.reserve(end - begin);
   for (const Gap& gap : gaps) {
     if (gap.begin < begin || gap.end > end) continue;
     text.append(source, begin - shift, gap.begin - begin);

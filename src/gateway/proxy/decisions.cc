@@ -53,6 +53,7 @@ MatchStep shown(const MatchStep& step) {
 
 std::vector<MatchStep> shown(std::span<const MatchStep> steps) {
   std::vector<MatchStep> all;
+  all.reserve(steps.size());
   for (const MatchStep& step : steps) all.push_back(shown(step));
   return all;
 }

@@ -198,7 +198,9 @@ void GatewayRequest::work_meanwhile(std::optional<Question> unfolded) {
 }
 
 BackendRequest GatewayRequest::backend_request() const {
-  HttpHeaders headers = request_.headers;
+  HttpHeaders headers;
+  headers.reserve(request_.headers.size() + 4);
+  for (const auto& [name, value] : request_.headers) headers.add(name, value);
   headers.set("X-Request-Id", decision_.request_id);
   spans_.pass_on(headers);
   if (asked_.tenant.key_is_ours) remove_keys(headers);

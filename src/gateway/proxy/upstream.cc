@@ -30,6 +30,8 @@ bool is_ours(std::string_view name) {
   return same_header(name.substr(0, kOurs.size()), kOurs);
 }
 
+constexpr std::size_t kAddedHeaders = 8;  // at most, by most requests and responses
+
 /// Counts a call as long as it is on its way.
 class Counted final : public HttpListener {
  public:
@@ -56,6 +58,7 @@ class Counted final : public HttpListener {
 HttpHeaders end_to_end(const HttpHeaders& headers) {
   const std::string also = headers.joined("connection").value_or("");
   HttpHeaders kept;
+  kept.reserve(headers.size() + kAddedHeaders);
   for (const auto& [name, value] : headers) {
     const bool dropped = std::ranges::any_of(
         kOfOneConnection, [&](std::string_view one) { return same_header(one, name); });
