@@ -140,7 +140,9 @@ class Decisions {
 
  private:
   /// The id before those that are kept.
-  [[nodiscard]] std::uint64_t first_kept() const AFI_REQUIRES(mutex_) { return last_ - kept_.size(); }
+  [[nodiscard]] std::uint64_t first_kept() const AFI_REQUIRES(mutex_) {
+    return last_ - kept_.size();
+  }
   /// Where the decision with this id is, or was, or will be.
   [[nodiscard]] std::size_t place_of(std::uint64_t id) const { return (id - 1) % keep_; }
   [[nodiscard]] Decision* find_kept(std::uint64_t id) AFI_REQUIRES(mutex_);
