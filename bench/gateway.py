@@ -295,8 +295,9 @@ def started_beside(build, threads, program, core, *delay, of_model):
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         upstream = stack.enter_context(model(build, *delay))
-        this, other = (stack.enter_context(gateway(build, folder, upstream, threads, program=one)) for one in (None, program))
-        silent = stack.enter_context(gateway(build, folder, upstream, threads, more="[explain]\nmemory = '0 B'"))
+        ours, theirs = (shutil.copy(one, folder / name) for name, one in (("ours", build / "afterimage"), ("theirs", program)))
+        this, other = (stack.enter_context(gateway(build, folder, upstream, threads, program=one)) for one in (ours, theirs))
+        silent = stack.enter_context(gateway(build, folder, upstream, threads, program=ours, more="[explain]\nmemory = '0 B'"))
         for server in (this, other, silent):
             pin(server.process.pid, core)
         pin(upstream.process.pid, of_model)
@@ -314,8 +315,8 @@ def ask_beside(build, start, requests, servers, upstream, hit, cores):
 
 
 def start_beside(build, threads, program, quick):
-    """{where: what ask_beside() says of each start}. Where a process's memory lies changes its times by several hundredths, so
-    the gateways are started again and again. On the gateway's core model and client wait for what it does while the model is at
+    """{where: what ask_beside() says of each start}. Where a program and its memory lie changes times by some hundredths, so
+    fresh copies are started again and again. On the gateway's core model and client wait for what it does while the model is at
     work, and behind the reply: with a model that takes time they are on another one."""
     requests, starts = (300, 2) if quick else (2000, 10)
     core = {min(os.sched_getaffinity(0))}
