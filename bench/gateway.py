@@ -122,6 +122,8 @@ def gateway(build, folder, upstream, threads, under=(), program=None, more=""):
 
     def port_of(process):
         line = process.stdout.readline()
+        if "/v1" not in line:
+            raise RuntimeError("the gateway does not start: " + (folder / "gateway.log").read_text().strip()[-300:])
         return int(line.split("/v1")[0].rsplit(":", 1)[1])
     return running([*under, program or build / "afterimage", "serve", "--config", config, "--port", 0, "--admin-port", 0], port_of,
                    folder / "gateway.log")
@@ -289,24 +291,29 @@ def misses(build, folder, threads, quick, table):
 ROLES = ("this", "other", "silent")  # this build, the other one, and this build without comparing prompts
 
 
+def in_order(start):
+    return ROLES if start % 2 else ROLES[::-1]
+
+
 @contextlib.contextmanager
-def started_beside(build, threads, program, core, *delay, of_model):
-    """The model's server, and a gateway in each role, all but the model on `core`."""
+def started_beside(build, threads, program, core, start, *delay, of_model):
+    """The model's server, and a gateway in each role, all but the model on `core`; every second time the last one first."""
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         upstream = stack.enter_context(model(build, *delay))
-        ours, theirs = (shutil.copy(one, folder / name) for name, one in (("ours", build / "afterimage"), ("theirs", program)))
-        this, other = (stack.enter_context(gateway(build, folder, upstream, threads, program=one)) for one in (ours, theirs))
-        silent = stack.enter_context(gateway(build, folder, upstream, threads, program=ours, more="[explain]\nmemory = '0 B'"))
-        for server in (this, other, silent):
-            pin(server.process.pid, core)
+        servers = {}
+        for role in in_order(start):
+            copy = shutil.copy(program if role == "other" else build / "afterimage", folder / role)
+            silent = "[explain]\nmemory = '0 B'" if role == "silent" else ""
+            servers[role] = stack.enter_context(gateway(build, folder, upstream, threads, program=copy, more=silent))
+            pin(servers[role].process.pid, core)
         pin(upstream.process.pid, of_model)
-        yield folder, upstream, dict(zip(ROLES, (this, other, silent)))
+        yield folder, upstream, servers
 
 
 def ask_beside(build, start, requests, servers, upstream, hit, cores):
     """{"miss": {role: {"p50": ns, …}}, "hit": …}: each request to one gateway after the other, every second start in the other order."""
-    roles = ROLES if start % 2 else ROLES[::-1]
+    roles = in_order(start)
     ports = [servers[role].port for role in roles]
     said = {"miss": load(build, "turns", requests, 500, upstream.port, *ports, cores=cores)}
     if hit is not None:
@@ -321,13 +328,13 @@ def start_beside(build, threads, program, quick):
     requests, starts = (300, 2) if quick else (2000, 10)
     core = {min(os.sched_getaffinity(0))}
     elsewhere = os.sched_getaffinity(0) - core or core
-    places = {"one core": ([], core, requests), "1 ms of model": (["--delay-ms", 1], elsewhere, requests // 5),
-              "5 ms of model": (["--delay-ms", 5], elsewhere, requests // 20)}
+    places = {"one core": ([], core, requests), "1 ms of model": (["--delay-ms", 1], elsewhere, requests // 2),
+              "5 ms of model": (["--delay-ms", 5], elsewhere, requests // 10)}
     rounds = {where: [] for where in places}
     for start in range(starts):
         for where, (delay, clients, count) in places.items():
             progress(f"start {start + 1} of {starts}, {where}")
-            with started_beside(build, threads, program, core, *delay, of_model=clients) as (folder, upstream, servers):
+            with started_beside(build, threads, program, core, start, *delay, of_model=clients) as (folder, upstream, servers):
                 hit = None if delay else write(folder, "hit.json", chat_body(1))
                 for server in servers.values():
                     server.chat(chat_body(1))
