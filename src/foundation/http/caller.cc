@@ -110,18 +110,16 @@ struct Wire {
   Duration idle_since{0};
 };
 
-std::string server_of(const Url& url) {
+void append_server(std::string& to, const Url& url, std::string_view usual_port = {}) {
   const bool v6 = url.host.contains(':');
-  std::string server(v6 ? "[" : "");
-  server.reserve(url.host.size() + url.port.size() + 3);
-  return std::move(server.append(url.host).append(v6 ? "]:" : ":").append(url.port));
+  to.append(v6 ? "[" : "").append(url.host).append(v6 ? "]" : "");
+  if (url.port != usual_port) to.append(":").append(url.port);
 }
 
-std::string host_header(const Url& url) {
-  std::string host = server_of(url);
-  const std::string_view usual = url.tls ? ":443" : ":80";
-  if (host.ends_with(usual)) host.resize(host.size() - usual.size());
-  return host;
+std::string server_of(const Url& url) {
+  std::string server;
+  append_server(server, url);
+  return server;
 }
 
 bool is_clean(std::string_view text) {
@@ -164,8 +162,9 @@ Result<std::string> head_of(const HttpCall& call) {
   }
   std::string head;
   head.reserve(kUsualRequestHead);
-  fmt::format_to(std::back_inserter(head), "{} {} HTTP/1.1\r\nHost: {}\r\n", call.method,
-                 call.url.target, host_header(call.url));
+  head.append(call.method).append(" ").append(call.url.target).append(" HTTP/1.1\r\nHost: ");
+  append_server(head, call.url, call.url.tls ? "443" : "80");
+  head.append("\r\n");
   for (const auto& [name, value] : call.headers) {
     if (!is_name(name) || !is_clean(value)) {
       return fail(ErrorCode::kInvalidArgument,
@@ -176,7 +175,7 @@ Result<std::string> head_of(const HttpCall& call) {
   if (call.body != nullptr) {
     std::size_t length = 0;
     for (const std::string_view piece : pieces_of(call)) length += piece.size();
-    fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", length);
+    head.append("Content-Length: ").append(std::to_string(length)).append("\r\n");
   }
   return std::move(head.append("\r\n"));
 }
@@ -309,7 +308,12 @@ bool expect_name(SSL* stream, const std::string& host) {
              1;
 }
 
-std::string pool_key(const Url& url) { return (url.tls ? "s " : "p ") + server_of(url); }
+std::string pool_key(const Url& url) {
+  std::string key(url.tls ? "s " : "p ");
+  key.reserve(url.host.size() + url.port.size() + 5);
+  append_server(key, url);
+  return key;
+}
 
 }  // namespace
 

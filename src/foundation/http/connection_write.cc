@@ -27,6 +27,10 @@ std::string_view reason_of(unsigned status) {
   return std::string_view(http::obsolete_reason(static_cast<http::status>(status)));
 }
 
+void add_length(std::string& head, std::uint64_t length) {
+  head.append("Content-Length: ").append(std::to_string(length)).append("\r\n");
+}
+
 bool has_no_body(unsigned status) { return status == 204 || status == 304 || status < 200; }
 
 }  // namespace
@@ -34,8 +38,8 @@ bool has_no_body(unsigned status) { return status == 204 || status == 304 || sta
 Awaitable<bool> Connection::write(const HttpReply& reply, Manner manner, const HttpLimits& limits) {
   std::string head;
   head.reserve(kUsualHead);
-  fmt::format_to(std::back_inserter(head), "HTTP/1.1 {} {}\r\n", reply.status,
-                 reason_of(reply.status));
+  head.append("HTTP/1.1 ").append(std::to_string(reply.status)).append(" ");
+  head.append(reason_of(reply.status)).append("\r\n");
   for (const HttpHeaders* headers : {&reply.headers, &std::as_const(added_headers_)}) {
     for (const auto& [name, value] : *headers) {
       head.append(name).append(": ").append(value).append("\r\n");
@@ -45,7 +49,7 @@ Awaitable<bool> Connection::write(const HttpReply& reply, Manner manner, const H
   bool written = false;
   if (const auto* source = std::get_if<std::shared_ptr<BodySource>>(&reply.body)) {
     if ((*source)->size().has_value()) {
-      fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", *(*source)->size());
+      add_length(head, *(*source)->size());
       manner.chunk = false;
     } else {
       manner.keep = manner.keep && manner.chunk;
@@ -72,7 +76,7 @@ Awaitable<bool> Connection::write_text(const HttpReply& reply, std::string head,
     holding_.shared = {.what = shared.get(), .bytes = body.size()};
   }
   if (!has_no_body(reply.status)) {
-    fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", body.size());
+    add_length(head, body.size());
   }
   head += manner.keep ? "\r\n" : "Connection: close\r\n\r\n";
   co_return co_await send(head, manner.head || has_no_body(reply.status) ? "" : body, limits);

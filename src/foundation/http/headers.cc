@@ -26,7 +26,14 @@ void HttpHeaders::set(std::string_view name, std::string value) {
 }
 
 void HttpHeaders::remove(std::string_view name) {
-  std::erase_if(fields_, [&](const auto& field) { return same_header(field.first, name); });
+  remove_if([&](std::string_view field) { return same_header(field, name); });
+}
+
+HttpHeaders HttpHeaders::copy_with_room(std::size_t more) const {
+  HttpHeaders copy;
+  copy.fields_.reserve(fields_.size() + more);
+  copy.fields_.insert(copy.fields_.end(), fields_.begin(), fields_.end());
+  return copy;
 }
 
 std::optional<std::string_view> HttpHeaders::find(std::string_view name) const {

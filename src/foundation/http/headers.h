@@ -25,6 +25,12 @@ class HttpHeaders {
   /// Replaces all headers of this name.
   void set(std::string_view name, std::string value);
   void remove(std::string_view name);
+  /// All whose name `goes` is true of.
+  void remove_if(const auto& goes) {
+    std::erase_if(fields_, [&](const auto& field) { return goes(field.first); });
+  }
+  /// A copy in which so many more have room.
+  [[nodiscard]] HttpHeaders copy_with_room(std::size_t more) const;
 
   /// The first header of this name.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view name) const;

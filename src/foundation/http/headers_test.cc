@@ -23,6 +23,13 @@ TEST(HttpHeaders, SetReplacesAllValues) {
   EXPECT_EQ(headers.size(), 1U);
 }
 
+TEST(HttpHeaders, ACopyWithRoomIsEqual) {
+  HttpHeaders headers{{"a", "1"}, {"b", "2"}, {"A", "3"}};
+  EXPECT_EQ(headers.copy_with_room(8), headers);
+  headers.remove_if([](std::string_view name) { return name == "A" || name == "b"; });
+  EXPECT_EQ(headers, (HttpHeaders{{"a", "1"}}));
+}
+
 TEST(HttpHeaders, OnlyLettersAreCaseInsensitive) { EXPECT_FALSE(same_header("a[", "a{")); }
 
 }  // namespace

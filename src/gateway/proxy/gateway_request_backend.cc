@@ -42,6 +42,8 @@ Bytes largest_record(Bytes max_answer, std::size_t inputs) {
   return Bytes(one > kGathered / inputs ? kGathered : one * inputs);
 }
 
+constexpr std::size_t kAddedHeaders = 8;  // at most, to most requests and responses
+
 /// Longer prompts are compared on threads of their own.
 constexpr std::size_t kComparedHere = 64UL * 1024;
 
@@ -198,9 +200,7 @@ void GatewayRequest::work_meanwhile(std::optional<Question> unfolded) {
 }
 
 BackendRequest GatewayRequest::backend_request() const {
-  HttpHeaders headers;
-  headers.reserve(request_.headers.size() + 4);
-  for (const auto& [name, value] : request_.headers) headers.add(name, value);
+  HttpHeaders headers = request_.headers.copy_with_room(kAddedHeaders);
   headers.set("X-Request-Id", decision_.request_id);
   spans_.pass_on(headers);
   if (asked_.tenant.key_is_ours) remove_keys(headers);
@@ -326,7 +326,7 @@ GatewayRequest::Next GatewayRequest::respond_from_backend() {
   decision_.route = from.route();
   const CacheReport report = report_of_backend();
   decision_.first_byte = gateway_.parts().clock.now() - arrived_;
-  HttpHeaders headers = end_to_end(from.headers());
+  HttpHeaders headers = end_to_end(from.headers().copy_with_room(kAddedHeaders));
   if (const auto prompt = take_prompt_tokens(headers);
       prompt.has_value() && translation_ != nullptr) {
     translation_->know_prompt({.prompt = *prompt});

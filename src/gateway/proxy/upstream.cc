@@ -30,8 +30,6 @@ bool is_ours(std::string_view name) {
   return same_header(name.substr(0, kOurs.size()), kOurs);
 }
 
-constexpr std::size_t kAddedHeaders = 8;  // at most, by most requests and responses
-
 /// Counts a call as long as it is on its way.
 class Counted final : public HttpListener {
  public:
@@ -55,16 +53,14 @@ class Counted final : public HttpListener {
 
 }  // namespace
 
-HttpHeaders end_to_end(const HttpHeaders& headers) {
+HttpHeaders end_to_end(HttpHeaders headers) {
   const std::string also = headers.joined("connection").value_or("");
-  HttpHeaders kept;
-  kept.reserve(headers.size() + kAddedHeaders);
-  for (const auto& [name, value] : headers) {
-    const bool dropped = std::ranges::any_of(
-        kOfOneConnection, [&](std::string_view one) { return same_header(one, name); });
-    if (!dropped && !names(also, name)) kept.add(name, value);
-  }
-  return kept;
+  headers.remove_if([&](std::string_view name) {
+    return names(also, name) || std::ranges::any_of(kOfOneConnection, [&](std::string_view one) {
+             return same_header(one, name);
+           });
+  });
+  return headers;
 }
 
 Result<std::unique_ptr<Upstream>> Upstream::create(const UpstreamSettings& settings,
@@ -83,13 +79,9 @@ ModelIdentity Upstream::identity(const std::string& model) const {
           .chat_template = ""};
 }
 
-HttpHeaders Upstream::headers_of(const BackendRequest& request) const {
-  HttpHeaders headers = end_to_end(request.headers);
-  std::vector<std::string> ours;
-  for (const auto& [name, value] : headers) {
-    if (is_ours(name)) ours.push_back(name);
-  }
-  for (const std::string& name : ours) headers.remove(name);
+HttpHeaders Upstream::sent_headers(HttpHeaders clients) const {
+  HttpHeaders headers = end_to_end(std::move(clients));
+  headers.remove_if(is_ours);
   // What is kept has to be read.
   headers.set("Accept-Encoding", "identity");
   if (!key_.empty()) headers.set("Authorization", "Bearer " + key_);
@@ -104,15 +96,15 @@ BackendCall Upstream::ask(BackendRequest request, std::shared_ptr<BackendListene
          "upstream.max_connections calls are on their way to the model; try again soon"});
     return {};
   }
-  HttpCall call{
-      .method = request.method,
-      .url = url_,
-      .headers = headers_of(request),
-      .body = request.method == "GET" || request.method == "HEAD" ? nullptr : request.body,
-      .connect_timeout = settings_.connect_timeout,
-      .idle_timeout = settings_.idle_timeout,
-      .resends = request.resends,
-      .once = request.once};
+  const bool has_body = request.method != "GET" && request.method != "HEAD";
+  HttpCall call{.method = std::move(request.method),
+                .url = url_,
+                .headers = sent_headers(std::move(request.headers)),
+                .body = has_body ? std::move(request.body) : nullptr,
+                .connect_timeout = settings_.connect_timeout,
+                .idle_timeout = settings_.idle_timeout,
+                .resends = request.resends,
+                .once = request.once};
   call.url.target += request.target;
   if (!request.salt.empty() && call.body != nullptr && salts_.takes_now(call.headers)) {
     call.splice = cache_salt_splice(*call.body, request.salt);

@@ -38,7 +38,7 @@ class Upstream final : public Backend {
         key_(std::move(key)),
         caller_(caller),
         salts_(settings_.cache_salt, url_, caller, clock) {}
-  [[nodiscard]] HttpHeaders headers_of(const BackendRequest& request) const;
+  [[nodiscard]] HttpHeaders sent_headers(HttpHeaders clients) const;
 
   UpstreamSettings settings_;
   Url url_;
@@ -51,6 +51,6 @@ class Upstream final : public Backend {
 
 /// Without hop-by-hop headers (RFC 9110 7.6.1), those that Connection names, and those that a proxy
 /// sets anew.
-[[nodiscard]] HttpHeaders end_to_end(const HttpHeaders& headers);
+[[nodiscard]] HttpHeaders end_to_end(HttpHeaders headers);
 
 }  // namespace afterimage
