@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "afterimage/identity.h"
 #include "afterimage/question.h"
@@ -35,12 +36,13 @@ ScopeId identify(const Scope& scope, const Namespace& space) {
 }
 
 ScopeId identify(const Scope& scope, const Namespace& space, const NamespaceId& answers) {
+  const std::vector<TextField> other(scope.other.begin(), scope.other.end());
   return identify(ScopeView{.inputs = scope.inputs,
                             .messages = scope.messages,
                             .tools = scope.tools,
                             .response_format = scope.response_format,
                             .sampling = scope.sampling,
-                            .other = scope.other},
+                            .other = other},
                   space, answers);
 }
 
@@ -54,7 +56,7 @@ ScopeId identify(const ScopeView& scope, const Namespace& space, const Namespace
   fields.text("tools", scope.tools)
       .text("response_format", scope.response_format)
       .texts("sampling", scope.sampling)
-      .texts("other", scope.other);
+      .sorted_texts("other", scope.other);
   const bool shows_media = std::ranges::any_of(scope.messages, [](const ScopeMessage& message) {
     return std::ranges::any_of(
         message.parts, [](const auto& part) { return std::holds_alternative<ScopeMedia>(part); });

@@ -10,6 +10,7 @@
 #include "afterimage/digest.h"
 #include "afterimage/identity.h"
 #include "afterimage/question.h"
+#include "caches/identity/fields.h"
 
 namespace afterimage {
 
@@ -21,7 +22,7 @@ struct ScopeView {
   std::string_view tools;
   std::string_view response_format;
   const std::map<std::string, std::string>& sampling;
-  const std::map<std::string, std::string>& other;
+  std::span<const TextField> other;  // in order of name
 };
 
 /// That of a Scope with these fields.

@@ -2,19 +2,20 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "caches/identity/fields.h"
 
+#include <array>
 #include <bit>
 
 namespace afterimage {
 
 FieldWriter::FieldWriter(std::string_view domain) {
-  message_.reserve(256);  // longer than most messages
+  message_.reserve(1024);  // longer than most messages
   field('D', "", domain.size());
-  append(domain);
+  message_.append(domain);
 }
 
 FieldWriter& FieldWriter::text(std::string_view name, std::string_view value) {
   field('T', name, value.size());
-  append(value);
+  message_.append(value);
   return *this;
 }
 
@@ -26,7 +27,7 @@ FieldWriter& FieldWriter::number(std::string_view name, std::uint64_t value) {
 
 FieldWriter& FieldWriter::bytes(std::string_view name, std::span<const std::byte> value) {
   field('B', name, value.size());
-  message_.insert(message_.end(), value.begin(), value.end());
+  message_.append(reinterpret_cast<const char*>(value.data()), value.size());
   return *this;
 }
 
@@ -37,21 +38,22 @@ FieldWriter& FieldWriter::texts(std::string_view name,
   return *this;
 }
 
-void FieldWriter::append_length(std::uint64_t length) {
-  if constexpr (std::endian::native == std::endian::big) length = std::byteswap(length);
-  const auto little_endian = std::as_bytes(std::span(&length, 1));
-  message_.insert(message_.end(), little_endian.begin(), little_endian.end());
+FieldWriter& FieldWriter::sorted_texts(std::string_view name, std::span<const TextField> values) {
+  field('M', name, values.size());
+  for (const auto& [key, value] : values) text(key, value);
+  return *this;
 }
 
-void FieldWriter::append(std::string_view text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  message_.insert(message_.end(), bytes.begin(), bytes.end());
+void FieldWriter::append_length(std::uint64_t length) {
+  if constexpr (std::endian::native == std::endian::big) length = std::byteswap(length);
+  const auto little_endian = std::bit_cast<std::array<char, sizeof length>>(length);
+  message_.append(little_endian.data(), little_endian.size());
 }
 
 void FieldWriter::field(char type, std::string_view name, std::uint64_t value_length) {
-  message_.push_back(static_cast<std::byte>(type));
+  message_.push_back(type);
   append_length(name.size());
-  append(name);
+  message_.append(name);
   append_length(value_length);
 }
 

@@ -8,9 +8,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 namespace afterimage {
+
+/// A name and its value.
+using TextField = std::pair<std::string_view, std::string_view>;
 
 /// Builds the message that a key is derived from. Different inputs never produce the same message.
 ///
@@ -28,15 +31,18 @@ class FieldWriter {
   FieldWriter& number(std::string_view name, std::uint64_t value);
   FieldWriter& bytes(std::string_view name, std::span<const std::byte> value);
   FieldWriter& texts(std::string_view name, const std::map<std::string, std::string>& values);
+  /// The same map. Requires `values` in order of name, each name once.
+  FieldWriter& sorted_texts(std::string_view name, std::span<const TextField> values);
 
-  [[nodiscard]] std::span<const std::byte> message() const { return message_; }
+  [[nodiscard]] std::span<const std::byte> message() const {
+    return std::as_bytes(std::span(message_));
+  }
 
  private:
   void append_length(std::uint64_t length);
-  void append(std::string_view text);
   void field(char type, std::string_view name, std::uint64_t value_length);
 
-  std::vector<std::byte> message_;
+  std::string message_;
 };
 
 }  // namespace afterimage

@@ -257,6 +257,10 @@ TEST(FieldWriter, DifferentFieldListsGiveDifferentMessages) {
   EXPECT_FALSE(same(FieldWriter("d").texts("m", {{"a", "b"}}),
                     FieldWriter("d").texts("m", {}).text("a", "b")))
       << "a map's entries and the fields after it";
+  const std::vector<TextField> sorted{{"a", "b"}, {"c", ""}};
+  EXPECT_TRUE(same(FieldWriter("d").texts("m", {{"c", ""}, {"a", "b"}}),
+                   FieldWriter("d").sorted_texts("m", sorted)))
+      << "a map that is not one";
 }
 
 TEST(Namespace, RefusesAnEngineWithoutModelOrEncoderName) {

@@ -88,6 +88,7 @@ AnswerFacts AnswerStoring::facts(Duration took, std::optional<Duration> ttl) con
                     .owner = tenant.cache_namespace,
                     .quota = quota_of(tenant),
                     .keep_partial = true};
+  facts.tags.reserve(facts.tags.size() + 3 + asked_.api->media.size() + asked_.attached.size());
   if (!asked_.api->model.empty()) facts.tags.push_back("model:" + asked_.api->model);
   facts.tags.push_back("tenant:" + tenant.name);
   if (tenant.owner != tenant.name) facts.tags.push_back("tenant:" + tenant.owner);  // its group

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -92,35 +93,51 @@ bool is_default(const std::pair<const std::string, std::string>& field, const Ba
   return value.has_value() && backend.is_default(field.first, *value);
 }
 
+/// Without copying what they say. Requires that no two have the same name.
+std::vector<TextField> in_order_of_name(const std::map<std::string, std::string>& one,
+                                        const std::map<std::string, std::string>& other,
+                                        std::initializer_list<TextField> more) {
+  std::vector<TextField> fields;
+  fields.reserve(one.size() + other.size() + more.size());
+  const auto add = [&](const TextField& field) {
+    fields.insert(std::ranges::upper_bound(fields, field.first, {}, &TextField::first), field);
+  };
+  for (const auto& [name, value] : one) add({name, value});
+  for (const auto& [name, value] : other) add({name, value});
+  for (const TextField& field : more) add(field);
+  return fields;
+}
+
 }  // namespace
 
 Question question_of(const ApiRequest& api, const HttpRequest& request, const TenantSpace& space,
                      const Backend& backend, WallTime now) {
-  std::map<std::string, std::string> other = api.scope.other;
-  other["afterimage.operation"] = to_string(api.operation);
-  other["afterimage.model"] = api.model;
+  std::map<std::string, std::string> made;
   // The limit that may truncate the answer is part of the request's identity.
   const auto default_limit = backend.default_max_tokens();
   if (!api.max_tokens.has_value() && default_limit.has_value()) {
-    other["afterimage.max_tokens"] = std::to_string(*default_limit);
+    made["afterimage.max_tokens"] = std::to_string(*default_limit);
   }
   if (api.operation == ApiOperation::kChat) {
     std::string clock = backend.clock_in_prompts(now);
-    if (!clock.empty()) other["afterimage.clock"] = std::move(clock);
+    if (!clock.empty()) made["afterimage.clock"] = std::move(clock);
   }
   // Servers answer /rerank and /v1/rerank in different forms.
   if (is_verbatim(api.operation)) {
-    other["afterimage.path"] = request.target.substr(0, request.target.find('?'));
+    made["afterimage.path"] = request.target.substr(0, request.target.find('?'));
   }
   // Parameters of the query change the answer: Azure's api-version, for one.
   const std::size_t query = request.target.find('?');
-  if (query != std::string::npos) other["afterimage.query"] = request.target.substr(query);
+  if (query != std::string::npos) made["afterimage.query"] = request.target.substr(query);
   // So do headers such as OpenAI-Beta and OpenAI-Organization.
   for (const auto& [name, value] : request.headers) {
     if (is_of_the_api(name)) {
-      other["afterimage.header." + ascii::lowered(name)] += value + "\n";
+      made["afterimage.header." + ascii::lowered(name)] += value + "\n";
     }
   }
+  const std::vector<TextField> other = in_order_of_name(
+      api.scope.other, made,
+      {{"afterimage.operation", to_string(api.operation)}, {"afterimage.model", api.model}});
   const auto says_nothing = [&](const auto& field) { return is_default(field, backend); };
   std::map<std::string, std::string> sampling;
   const bool has_defaults = std::ranges::any_of(api.scope.sampling, says_nothing);

@@ -2,6 +2,8 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "gateway/proxy/tenant_spaces.h"
 
+#include <string_view>
+
 #include "afterimage/question.h"
 #include "gateway/proxy/cache_salt.h"
 
@@ -16,7 +18,7 @@ constexpr std::size_t kKept = 4096;
 Result<std::shared_ptr<const TenantSpace>> TenantSpaces::of(const ModelIdentity& model,
                                                             const TenantId& tenant,
                                                             const std::string& tenant_name) {
-  Key key{model.model, tenant.text(), tenant_name};
+  const std::array<std::string_view, 3> key{model.model, tenant.text(), tenant_name};
   {
     const MutexLock lock(mutex_);
     if (const auto it = spaces_.find(key); it != spaces_.end()) return it->second;
@@ -29,7 +31,7 @@ Result<std::shared_ptr<const TenantSpace>> TenantSpaces::of(const ModelIdentity&
                   .answers = answer_space(name_space)});
   const MutexLock lock(mutex_);
   if (spaces_.size() >= kKept) spaces_.clear();
-  spaces_.emplace(std::move(key), space);
+  spaces_.emplace(Key{model.model, tenant.text(), tenant_name}, space);
   return space;
 }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
@@ -38,7 +39,13 @@ class TenantSpaces {
   const Secret root_;
   Mutex mutex_;
   using Key = std::array<std::string, 3>;  // model, tenant, its name
-  std::map<Key, std::shared_ptr<const TenantSpace>> spaces_ AFI_GUARDED_BY(mutex_);
+  struct Before {
+    using is_transparent = void;
+    bool operator()(const auto& one, const auto& other) const {
+      return std::ranges::lexicographical_compare(one, other);
+    }
+  };
+  std::map<Key, std::shared_ptr<const TenantSpace>, Before> spaces_ AFI_GUARDED_BY(mutex_);
   std::map<std::string, std::string, std::less<>> salts_ AFI_GUARDED_BY(mutex_);  // by tenant
 };
 
