@@ -395,6 +395,20 @@ constexpr std::array kAliases{
     Alias{"cf-cache-ttl", read_other_ttl},
 };
 
+/// Most headers of a request are none of those above: each of them begins with one of these.
+constexpr auto kStarts = std::to_array<std::string_view>({"x-", "ca", "pr", "he", "cf"});
+constexpr bool may_direct(std::string_view name) {
+  const auto lower = [](char c) {
+    return ascii::is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c;
+  };
+  return std::ranges::any_of(kStarts, [&](std::string_view start) {
+    return std::ranges::equal(name.substr(0, start.size()), start, {}, lower);
+  });
+}
+static_assert(may_direct("Cache-Control") && may_direct("Pragma"));
+static_assert(std::ranges::all_of(kOwnHeaders, may_direct, &OwnHeader::name));
+static_assert(std::ranges::all_of(kAliases, may_direct, &Alias::name));
+
 /// same_header() with a fast path: header names mostly differ in length.
 bool is_header(std::string_view name, std::string_view known) {
   return name.size() == known.size() && same_header(name, known);
@@ -510,6 +524,7 @@ Result<CacheDirectives> cache_directives(const HttpHeaders& headers,
                                          const std::optional<ApiCacheDirectives>& body) {
   ParsedDirectives parsed;
   for (const auto& [name, value] : headers) {
+    if (!may_direct(name)) continue;
     AFI_TRY_VOID(read_header(name, ascii::trimmed(value), parsed));
   }
   apply_precedence(parsed, body);

@@ -233,6 +233,7 @@ struct Tenants::State {
 
   /// The HMAC that stands for a key here: it cannot be computed without the secret.
   KeyBlinding blinding;
+  const TenantId anonymous = tenant_id("anonymous", "", "");  // of clients without a key
   const Clock& clock;
   KeyStore* keys = nullptr;
   bool refuse_unknown = false;
@@ -382,7 +383,8 @@ std::expected<Tenant, AccessDenied> Tenants::identify(std::optional<std::string_
     if (state_->refuse_unknown)
       return refuse_key("this server requires an API key: send Authorization: Bearer KEY");
     return Tenant{.name = "anonymous",
-                  .cache_namespace = tenant_id("anonymous", "", name_space),
+                  .cache_namespace = name_space.empty() ? state_->anonymous
+                                                        : tenant_id("anonymous", "", name_space),
                   .owner = "anonymous",
                   .id = "anonymous",
                   .shares = true};
