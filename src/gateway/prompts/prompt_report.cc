@@ -16,8 +16,17 @@ std::uint64_t less(std::uint64_t from, std::uint64_t what) { return from - std::
 std::uint64_t tolerance(std::uint64_t tokens) { return kBlockTokens + tokens / 8; }
 
 std::uint64_t share_of(std::uint64_t tokens, std::uint64_t bytes, std::uint64_t all_bytes) {
+  if (bytes == 0) return 0;
   const double share = static_cast<double>(bytes) / static_cast<double>(all_bytes);
   return static_cast<std::uint64_t>(std::llround(share * static_cast<double>(tokens)));
+}
+
+constexpr std::size_t kUsualHeader = 96;  // of most prompts, at most
+
+void append_share(std::string& text, std::string_view what, std::uint64_t share,
+                  std::uint64_t whole, std::string_view unit) {
+  text.append(what).append(std::to_string(share)).append("/").append(std::to_string(whole));
+  text.append(unit);
 }
 
 }  // namespace
@@ -54,8 +63,9 @@ std::optional<std::uint64_t> PromptReport::lost_by_prompt() const {
 }
 
 std::optional<std::uint64_t> PromptReport::lost_by_server() const {
+  if (!usage.cached_tokens.has_value()) return std::nullopt;
   const auto shared = shared_tokens();
-  if (!shared.has_value() || !usage.cached_tokens.has_value()) return std::nullopt;
+  if (!shared.has_value()) return std::nullopt;
   const std::uint64_t lost = less(*shared, *usage.cached_tokens);
   return lost <= tolerance(*shared) ? 0 : lost;
 }
@@ -101,6 +111,8 @@ PromptReport without_tools(PromptReport report) {
 PromptReport with_usage(PromptReport report, const ServerFacts& facts) {
   report.usage = facts.usage;
   report.earlier = facts.earlier;
+  // Nobody knows what it computed again.
+  if (!facts.usage.cached_tokens.has_value()) return report;
   const bool is_same_cache = !facts.has_restarted && !facts.is_other_replica;
   const bool has_tools = report.divergence.tools_bytes > 0;
   if (has_tools && is_same_cache && report.lost_by_server() > 0U) {
@@ -112,8 +124,7 @@ PromptReport with_usage(PromptReport report, const ServerFacts& facts) {
     report.reason = facts.has_restarted      ? PromptReason::kServerRestarted
                     : facts.is_other_replica ? PromptReason::kOtherReplica
                                              : PromptReason::kEvicted;
-  } else if (report.reason == PromptReason::kDiverges && facts.usage.cached_tokens.has_value() &&
-             facts.usage.prompt_tokens.has_value() &&
+  } else if (report.reason == PromptReason::kDiverges && facts.usage.prompt_tokens.has_value() &&
              *facts.usage.cached_tokens + tolerance(*facts.usage.prompt_tokens) >=
                  *facts.usage.prompt_tokens &&
              by_prompt <= kBlockTokens && report.shared_tokens() < facts.usage.cached_tokens) {
@@ -131,18 +142,18 @@ std::string place_of(const PromptDivergence& divergence) {
 
 std::string header_value(const PromptReport& report) {
   const PromptDivergence& at = report.divergence;
-  std::string text =
-      "shared=" + std::to_string(at.shared_bytes) + "/" + std::to_string(at.total_bytes) + " bytes";
+  std::string text;
+  text.reserve(kUsualHeader);
+  append_share(text, "shared=", at.shared_bytes, at.total_bytes, " bytes");
   const auto& usage = report.usage;
   if (usage.prompt_tokens.has_value() && usage.cached_tokens.has_value()) {
-    text += "; reused=" + std::to_string(*usage.cached_tokens) + "/" +
-            std::to_string(*usage.prompt_tokens) + " tokens";
+    append_share(text, "; reused=", *usage.cached_tokens, *usage.prompt_tokens, " tokens");
   }
   if (report.reason != PromptReason::kKept && report.reason != PromptReason::kDiverges) {
     text.append("; reason=").append(to_string(report.reason));
   }
   if (report.reason == PromptReason::kKept || !at.loses()) return text;
-  text += "; diverges=" + place_of(at);
+  text.append("; diverges=").append(place_of(at));
   if (at.change != PartChange::kChanged) text.append("; change=").append(to_string(at.change));
   if (at.looks != Looks::kNone) text.append("; looks=").append(to_string(at.looks));
   return text;

@@ -12,9 +12,7 @@ PromptReport TemplateOrder::in_order(PromptReport report, std::string_view model
   return tools_last_.contains(model) ? without_tools(std::move(report)) : report;
 }
 
-void TemplateOrder::learn(const PromptReport& first, const PromptReport& last,
-                          std::string_view model) {
-  const bool had_tools = first.divergence.tools_bytes > 0;
+void TemplateOrder::learn(bool had_tools, const PromptReport& last, std::string_view model) {
   if (had_tools && last.divergence.tools_bytes == 0) {
     const MutexLock lock(mutex_);
     if (tools_last_.size() < kMost) tools_last_.emplace(model);

@@ -25,8 +25,9 @@ class TemplateOrder {
 
   /// `report`, before the server has said anything, in the order of the model's template.
   [[nodiscard]] PromptReport in_order(PromptReport report, std::string_view model) const;
-  /// The server has counted: `first` is what in_order() said of the prompt, `last` what with_usage() made of it.
-  void learn(const PromptReport& first, const PromptReport& last, std::string_view model);
+  /// The server has counted. `had_tools`: in_order() left bytes of tools in the report of the prompt, of which
+  /// with_usage() made `last`.
+  void learn(bool had_tools, const PromptReport& last, std::string_view model);
 
  private:
   mutable Mutex mutex_;

@@ -21,7 +21,7 @@ PromptReport parted() {
 /// What is said before the server has counted `cached` tokens, which is learnt from.
 PromptReport asked(TemplateOrder& order, std::uint64_t cached, std::string_view model = "m") {
   const PromptReport first = order.in_order(parted(), model);
-  order.learn(first,
+  order.learn(first.divergence.tools_bytes > 0,
               with_usage(first, {.usage = {.prompt_tokens = 11'000, .cached_tokens = cached}}),
               model);
   return first;

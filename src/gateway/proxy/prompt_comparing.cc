@@ -85,20 +85,21 @@ void PromptComparing::taken(const SharedResponse& response) {
 void PromptComparing::ended(const SharedResponse& response) {
   if (!applies() || response.status() != 200) return;
   const SharedResponse::Usage usage = response.usage();
-  const bool tells = tells_what_was_cached(*asked_.api);
+  const bool tells = usage.cached_tokens.has_value() && tells_what_was_cached(*asked_.api);
   const MutexLock lock(mutex_);
   compare_locked();
   const PromptServer& before = made_->server;
   const PromptServer server = server_of(response, gateway_);
-  const PromptReport first = made_->report;
+  const bool had_tools = made_->report.divergence.tools_bytes > 0;
   made_->report = with_usage(
-      first, {.usage = {.prompt_tokens = usage.prompt_tokens,
-                        .cached_tokens = tells ? usage.cached_tokens : std::nullopt},
-              .earlier = {.bytes = made_->earlier == nullptr ? 0 : made_->earlier->bytes,
-                          .tokens = made_->earlier_tokens},
-              .is_other_replica = before.server != server.server,
-              .has_restarted = before.server == server.server && before.starts != server.starts});
-  gateway_.template_order().learn(first, made_->report, asked_.api->model);
+      std::move(made_->report),
+      {.usage = {.prompt_tokens = usage.prompt_tokens,
+                 .cached_tokens = tells ? usage.cached_tokens : std::nullopt},
+       .earlier = {.bytes = made_->earlier == nullptr ? 0 : made_->earlier->bytes,
+                   .tokens = made_->earlier_tokens},
+       .is_other_replica = before.server != server.server,
+       .has_restarted = before.server == server.server && before.starts != server.starts});
+  gateway_.template_order().learn(had_tools, made_->report, asked_.api->model);
   if (!keeps_text()) made_->report.example = nullptr;  // they were reloaded
   taken_locked(response, usage.prompt_tokens);
   has_ended_ = true;
