@@ -52,7 +52,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto image = decode_image(page);
     AFI_CHECK(image.has_value());
     AFI_CHECK(image->width <= 48 && image->height <= 48);
-    AFI_CHECK(image->width == 48 || image->height == 48);
+    // A long page is cut, and its pieces may be shorter.
+    const bool is_piece = page.name.contains(", part ");
+    AFI_CHECK(is_piece || image->width == 48 || image->height == 48);
   }
   return 0;
 }
