@@ -32,7 +32,7 @@ for tool in meson nasm ninja patch; do
 done
 
 recipe=1 # another number builds all of them again
-shared="libfmt-dev libsimdjson-dev libtomlplusplus-dev prometheus-cpp-dev libxxhash-dev libsndfile1-dev libmpg123-dev libavcodec-dev" # from source
+shared="libfmt-dev libsimdjson-dev libtomlplusplus-dev prometheus-cpp-dev libxxhash-dev libsndfile1-dev libmpg123-dev libopenjp2-7-dev libavcodec-dev" # from source
 static="libssl-dev libjpeg-dev libjpeg62-turbo-dev libjpeg-turbo8-dev libpng-dev libgif-dev libwebp-dev zlib1g-dev liburing-dev libtomlplusplus-dev
   libflac-dev libogg-dev libvorbis-dev libopus-dev" # the distribution has their archives
 . /etc/os-release
@@ -142,6 +142,13 @@ if needs mpg123; then
   step mpg123 make -j "$jobs" src/libmpg123/libmpg123.la
   cp source/mpg123/src/libmpg123/.libs/libmpg123.a prefix/lib
   built mpg123
+fi
+if needs openjpeg2; then
+  fetch openjpeg2
+  step openjpeg2 cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE="$flags" -DBUILD_SHARED_LIBS=OFF -DBUILD_CODEC=OFF
+  step openjpeg2 ninja -C build -j "$jobs" openjp2
+  cp source/openjpeg2/build/bin/libopenjp2.a prefix/lib
+  built openjpeg2
 fi
 if needs dav1d; then
   fetch dav1d

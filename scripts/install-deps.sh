@@ -21,7 +21,7 @@ set -eu
 packages="g++ make cmake ninja-build pkg-config python3
   libssl-dev libfmt-dev libxxhash-dev liburing-dev nlohmann-json3-dev libcli11-dev
   libsimdjson-dev libtomlplusplus-dev prometheus-cpp-dev
-  libjpeg-dev libpng-dev libwebp-dev libgif-dev libsndfile1-dev libmpg123-dev zlib1g-dev libhnswlib-dev
+  libjpeg-dev libpng-dev libwebp-dev libgif-dev libsndfile1-dev libmpg123-dev libopenjp2-7-dev zlib1g-dev libhnswlib-dev
   libavformat-dev libavcodec-dev libavutil-dev libswscale-dev
   libgtest-dev libgmock-dev"
 # Ubuntu's package of that name is a snap without a driver.

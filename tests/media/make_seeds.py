@@ -139,11 +139,23 @@ def sounds():
             "flac_pipe": piped("flac", "-metadata_header_padding", "0"), "rf64_pipe": piped("wav", "-rf64", "always"), "aiff_pipe": piped("aiff")}
 
 
+def jpeg2000_of_palette(image):
+    """Which Pillow does not write."""
+    grey = saved(Image.fromarray(numpy.asarray(image)), "JPEG2000")
+    begin = grey.index(b"jp2h") - 4
+    size, = struct.unpack(">I", grey[begin:begin + 4])
+    header = grey[begin + 8:begin + size].replace(b"colr\1\0\0\0\0\0\x11", b"colr\1\0\0\0\0\0\x10")
+    colours = bytes(image.getpalette()[:48])
+    palette = box(b"pclr", struct.pack(">HB3B", len(colours) // 3, 3, 7, 7, 7), colours)
+    return grey[:begin] + box(b"jp2h", header, palette, box(b"cmap", *(struct.pack(">HBB", 0, 1, i) for i in range(3)))) + grey[begin + size:]
+
+
 def seeds():
     whole = picture(21, 18)
     alpha = whole.convert("RGBA")
     alpha.putalpha(Image.fromarray((numpy.mgrid[0:18, 0:21][1] * 12).astype(numpy.uint8)))
     stripes = Image.fromarray(numpy.where((numpy.mgrid[0:16, 0:161][1] // 8 % 2 == 0)[..., None], [200, 60, 60], [60, 60, 200]).astype(numpy.uint8))
+    y, x = numpy.mgrid[0:18, 0:21]
     few, bits = whole.quantize(16), whole.convert("L").point(lambda level: 255 * (level > 127), "1")
     return {
         "bmp": saved(whole, "BMP"), "bmp_palette": saved(few, "BMP"), "bmp_bits": saved(bits, "BMP"), "bmp_alpha": saved(alpha, "BMP"),
@@ -157,6 +169,12 @@ def seeds():
         "tiff_jpeg_grey": saved(whole.convert("L"), "TIFF", compression="jpeg", quality=100),
         "tiff_jpeg_strips": saved(whole, "TIFF", compression="jpeg", quality=100, tiffinfo={278: 8}), "tiff_fax": saved(bits, "TIFF", compression="group4"), "tiff_alpha": saved(alpha, "TIFF"), "tiff_palette": saved(few, "TIFF"),
         "jpeg2000": saved(whole, "JPEG2000"), "jpeg2000_stream": saved(whole, "JPEG2000", no_jp2=True),
+        "jpeg2000_alpha": saved(alpha, "JPEG2000"), "jpeg2000_tiles": saved(whole, "JPEG2000", tile_size=(16, 16)),
+        "jpeg2000_lossy": saved(whole, "JPEG2000", irreversible=True, quality_mode="rates", quality_layers=[8, 4]),
+        "jpeg2000_grey16": saved(Image.fromarray((x * 3000 + y * 100).astype(numpy.uint16)), "JPEG2000"),
+        "jpeg2000_ycc": saved(whole.convert("YCbCr"), "JPEG2000"), "jpeg2000_palette": jpeg2000_of_palette(few),
+        "jpeg2000_subsampled": ffmpeg(Image.fromarray(numpy.stack([x * 11, y * 13, (x + y) * 6], -1).astype(numpy.uint8)), "a.jp2", "-c:v", "jpeg2000",
+                                      "-pix_fmt", "yuv420p", "-fflags", "+bitexact"),
         "heic": saved(whole, "HEIF", quality=-1, chroma=444), "heic_alpha": saved(alpha, "HEIF", quality=80, chroma=444), "heic_grid": heic_grid(),
         "avif": saved(whole, "AVIF", quality=100, subsampling="4:4:4"), "avif_alpha": saved(alpha, "AVIF", quality=80, subsampling="4:4:4"),
         "mp4_odd": ffmpeg(stripes, "a.mp4", "-c:v", "mjpeg", "-q:v", "2", "-pix_fmt", "yuvj420p", "-fflags", "+bitexact"),

@@ -28,7 +28,7 @@ foreach(example one_cache hello_encoder own_engine)
   run(${WORK}/cache/${example})
 endforeach()
 execute_process(COMMAND ldd ${WORK}/cache/one_cache OUTPUT_VARIABLE linked COMMAND_ERROR_IS_FATAL ANY)
-string(REGEX MATCH "lib(ssl|av[a-z]+|curl|gif|hiredis|jpeg|llama|mpg123|png|prometheus|simdjson|sndfile|swscale|tomlplusplus|webp)[^\n]*"
+string(REGEX MATCH "lib(ssl|av[a-z]+|curl|gif|hiredis|jpeg|llama|mpg123|openjp2|png|prometheus|simdjson|sndfile|swscale|tomlplusplus|webp)[^\n]*"
        stray "${linked}")
 if(stray)
   message(FATAL_ERROR "a program with one cache is linked with ${stray}")

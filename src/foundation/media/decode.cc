@@ -54,7 +54,7 @@ Result<Image> decode_stored(const MediaFile& file, const PictureHeader& header) 
     case FileFormat::kTiff:
       return decode_tiff(file, header);
     case FileFormat::kJpeg2000:
-      return decode_coded_still(file, header);
+      return decode_jpeg2000(file, header);
     case FileFormat::kGif: {
       AFI_TRY(std::vector<Frame> frames, decode_gif(file, header, 1));
       return std::move(frames[0].image);

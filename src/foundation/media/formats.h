@@ -199,8 +199,11 @@ Result<Image> decode_bmp(const MediaFile& file, const PictureHeader& header);
 Result<Image> decode_ico(const MediaFile& file, const PictureHeader& header);
 /// HEIC and AVIF.
 Result<Image> decode_heif(const MediaFile& file, const PictureHeader& header);
-/// TIFF and JPEG 2000.
+/// TIFF, and JPEG 2000 where OpenJPEG is not linked.
 Result<Image> decode_coded_still(const MediaFile& file, const PictureHeader& header);
+Result<Image> decode_jpeg2000(const MediaFile& file, const PictureHeader& header);
+/// Names OpenJPEG, as the end of picture_decoder().
+std::string jpeg2000_decoder();
 /// The first `frames` frames of an animation, at most as many as the header says.
 Result<std::vector<Frame>> decode_webp_animation(const MediaFile& file, const PictureHeader& header,
                                                  std::uint32_t frames);

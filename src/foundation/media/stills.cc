@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// HEIC, AVIF, TIFF and JPEG 2000 through FFmpeg's decoders: one thread, bit-exact conversions, no error
-// concealment, and no picture of more pixels than the header says.
+// HEIC, AVIF and TIFF through FFmpeg's decoders, as well as JPEG 2000 without OpenJPEG: one thread, bit-exact
+// conversions, no error concealment, and no picture of more pixels than the header says.
 extern "C" {
 #include <libavcodec/avcodec.h>
 #include <libavutil/imgutils.h>
@@ -414,7 +414,8 @@ Result<Image> decode_coded_still(const MediaFile& file, const PictureHeader& hea
 }
 
 std::string picture_decoder() {
-  return fmt::format("lavc {}, lsws {}", avcodec_version(), swscale_version());
+  return fmt::format("lavc {}, lsws {}{}", avcodec_version(), swscale_version(),
+                     jpeg2000_decoder());
 }
 
 }  // namespace afterimage

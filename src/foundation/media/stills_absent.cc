@@ -25,6 +25,6 @@ Result<Image> decode_coded_still(const MediaFile& file, const PictureHeader& hea
   return no_decoder(file, header);
 }
 
-std::string picture_decoder() { return "none"; }
+std::string picture_decoder() { return "none" + jpeg2000_decoder(); }
 
 }  // namespace afterimage

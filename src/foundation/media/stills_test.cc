@@ -59,6 +59,13 @@ const std::vector<std::string> kAllStills = {"bmp",
                                              "tiff_palette",
                                              "jpeg2000",
                                              "jpeg2000_stream",
+                                             "jpeg2000_alpha",
+                                             "jpeg2000_grey16",
+                                             "jpeg2000_lossy",
+                                             "jpeg2000_palette",
+                                             "jpeg2000_subsampled",
+                                             "jpeg2000_tiles",
+                                             "jpeg2000_ycc",
                                              "heic",
                                              "heic_alpha",
                                              "heic_grid",
@@ -95,6 +102,8 @@ TEST(Stills, GiveBackThePixelsOfOtherWriters) {
       {"tiff_jpeg_tiles", FileFormat::kTiff, 5},
       {"jpeg2000", FileFormat::kJpeg2000, 0},
       {"jpeg2000_stream", FileFormat::kJpeg2000, 0},
+      {"jpeg2000_tiles", FileFormat::kJpeg2000, 0},
+      {"jpeg2000_ycc", FileFormat::kJpeg2000, 3},
       {"heic", FileFormat::kHeic, 3},
       {"avif", FileFormat::kAvif, 3},
   };
@@ -114,7 +123,7 @@ TEST(Stills, AlphaIsCompositedOverWhite) {
     expected.rgb[i] =
         static_cast<std::uint8_t>((expected.rgb[i] * alpha + 255 * (255 - alpha) + 127) / 255);
   }
-  for (const char* const name : {"ico_png", "ico_bitmap", "tiff_alpha"}) {
+  for (const char* const name : {"ico_png", "ico_bitmap", "tiff_alpha", "jpeg2000_alpha"}) {
     EXPECT_EQ(furthest(decoded(seed(name)).value(), expected), 0) << name;
   }
   for (const char* const name : {"heic_alpha", "avif_alpha"}) {
@@ -126,6 +135,7 @@ TEST(Stills, ThePaletteAndItsRunsAreTheSame) {
   const Image plain = decoded(seed("bmp_palette")).value();
   EXPECT_EQ(decoded(seed("bmp_runs")).value().rgb, plain.rgb);
   EXPECT_EQ(decoded(seed("tiff_palette")).value().rgb, plain.rgb);
+  EXPECT_EQ(decoded(seed("jpeg2000_palette")).value().rgb, plain.rgb);
   EXPECT_EQ(decoded(seed("bmp_bits")).value().rgb, decoded(seed("tiff_fax")).value().rgb);
 }
 
@@ -268,6 +278,88 @@ TEST(EvenFrame, SaysOfItsColoursWhatTheFrameSaid) {
   EXPECT_EQ(even_frame(*even).value(), nullptr);
 }
 
+TEST(Stills, SamplesOfSixteenBitsAreRounded) {
+  const Image grey = decoded(seed("jpeg2000_grey16")).value();
+  for (std::uint32_t y = 0; y < 18; ++y) {
+    for (std::uint32_t x = 0; x < 21; ++x) {
+      const auto level = static_cast<int>(std::lround((x * 3000 + y * 100) / 257.0));
+      const std::size_t at = 3 * (std::size_t{y} * 21 + x);
+      ASSERT_EQ(int{grey.rgb[at]}, level) << x << ", " << y;
+      ASSERT_EQ(int{grey.rgb[at + 2]}, level);
+    }
+  }
+}
+
+// Pillow shifts each row of the colours by half a pixel more if the width is odd.
+TEST(Stills, Jpeg2000OfFewerColoursThanPixelsAndAnOddWidthIsNotSkewed) {
+  const Image image = decoded(seed("jpeg2000_subsampled")).value();
+  ASSERT_EQ(image.width, 21U);
+  double off = 0;
+  for (std::uint32_t y = 0; y < 18; ++y) {
+    for (std::uint32_t x = 0; x < 21; ++x) {
+      const std::size_t at = 3 * (std::size_t{y} * 21 + x);
+      const std::uint32_t expected[3] = {x * 11, y * 13, (x + y) * 6};
+      for (std::size_t i = 0; i < 3; ++i) {
+        off += std::abs(double{1} * image.rgb[at + i] - expected[i]);
+      }
+    }
+  }
+  EXPECT_LT(off / (21 * 18 * 3), 12) << "skewed colours are off by 31";
+}
+
+// Decoders allocate by the header, and show what is there of a stream that ends early.
+TEST(Stills, ForgedJpeg2000IsRefusedByItsHeader) {
+  const FileContent stream = seed("jpeg2000_stream");
+  const FileContent tiles = seed("jpeg2000_tiles");
+  const auto begin = static_cast<std::ptrdiff_t>(find_text(tiles, "\xFF\x4F\xFF\x51"));
+  const FileContent stream_of_tiles(tiles.begin() + begin, tiles.end());
+  const FileContent palette = seed("jpeg2000_palette");
+  const std::size_t style = find_text(stream, "\xFF\x52") + 2;  // its length, then what it says
+  const std::size_t colours = find_text(tiles, "colr") + 7;
+  const std::size_t last_tile = find_text(stream_of_tiles, {"\xFF\x90\0\x0A\0\3", 6});
+  FileContent without_last = cut_to(stream_of_tiles, last_tile);
+  without_last.insert(without_last.end(), {std::byte{0xFF}, std::byte{0xD9}});
+  const auto large = [&](std::uint32_t side) {
+    FileContent file = stream;
+    for (const std::size_t at : {8U, 12U, 24U, 28U}) file = with_big(file, at, side, 4);
+    return file;
+  };
+  // Precincts of 128 pixels, 65,535 layers.
+  FileContent many_packets = large(8'000);
+  const FileContent fine =
+      text_file({"\xFF\x52\0\x12\1\0\xFF\xFF\1\5\4\4\0\1\x77\x77\x77\x77\x77\x77", 20});
+  many_packets.insert(many_packets.begin() + static_cast<std::ptrdiff_t>(style) - 2, fine.begin(),
+                      fine.end());
+  const struct {
+    const char* name;
+    FileContent file;
+    ErrorCode code;
+    const char* message;
+  } kCases[] = {
+      {"16,384 components", with_big(stream, 40, 16'384, 2), ErrorCode::kUnsupported,
+       "16384 components"},
+      {"38 bits", with_big(stream, 42, 37, 1), ErrorCode::kUnsupported, "38 bits a sample"},
+      {"tiles of a pixel", with_big(large(5'000), 24, 1, 4), ErrorCode::kUnsupported, "tiles"},
+      {"tiles of no pixels", with_big(stream, 24, 0, 4), ErrorCode::kCorruption, "without a size"},
+      {"small blocks", with_big(large(8'000), style + 8, 0, 2), ErrorCode::kUnsupported,
+       "code-blocks"},
+      {"layers", many_packets, ErrorCode::kUnsupported, "packets"},
+      {"33 levels", with_big(stream, style + 7, 33, 1), ErrorCode::kCorruption, "damaged header"},
+      {"no last tile", without_last, ErrorCode::kCorruption, "ends early"},
+      {"a tile beyond the last", with_big(stream_of_tiles, last_tile + 4, 4, 2),
+       ErrorCode::kCorruption, "damaged header"},
+      {"CMYK", with_big(tiles, colours, 12, 4), ErrorCode::kUnsupported, "CMYK colours"},
+      {"200 columns", with_big(palette, find_text(palette, "pclr") + 6, 200, 1),
+       ErrorCode::kUnsupported, "palette of 200 columns"},
+  };
+  for (const auto& c : kCases) {
+    const auto info = probe(media_item(Modality::kImage, c.file));
+    ASSERT_FALSE(info.has_value()) << c.name;
+    EXPECT_EQ(info.error().code, c.code) << c.name << ": " << info.error().message;
+    EXPECT_THAT(info.error().message, HasSubstr(c.message)) << c.name;
+  }
+}
+
 TEST(Stills, TheFirstPictureOfAnAnimatedAvifIsTheImage) {
   EXPECT_LE(furthest(decoded(seed("avif_animated")).value(), make_picture(21, 18)), 60);
   const auto as_video =
@@ -334,7 +426,7 @@ TEST(Stills, BombsAreRefusedByTheirHeaders) {
       {"HEIC", with_big(heic, ispe, 60'000, 4)},
       {"HEIC of 2^32 - 1", with_big(with_big(heic, ispe, UINT32_MAX, 4), ispe + 4, UINT32_MAX, 4)},
       {"a tile that is far larger than the picture", with_big(grid, grid_tile, 100'000, 4)},
-      {"JPEG 2000", with_big(stream, 8, 60'000, 4)},
+      {"JPEG 2000", with_big(with_big(stream, 8, 60'000, 4), 24, 60'000, 4)},
   };
   for (const auto& c : kCases) {
     const auto info = probe(media_item(Modality::kImage, c.file));
@@ -367,7 +459,8 @@ TEST(Stills, WhatIsNotReadSaysWhatToDo) {
 }
 
 TEST(Stills, TheDecoderIsNamed) {
-  EXPECT_THAT(picture_decoder(), ::testing::MatchesRegex("lavc [0-9]+, lsws [0-9]+"));
+  EXPECT_THAT(picture_decoder(),
+              ::testing::MatchesRegex("lavc [0-9]+, lsws [0-9]+(, openjpeg [0-9]+.*)?"));
 }
 
 }  // namespace

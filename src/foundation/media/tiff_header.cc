@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// Headers of stills that FFmpeg's decoders read: TIFF and JPEG 2000. Each also checks that the file is
-// complete as far as its structure says, since a decoder may make do with less.
+// Headers of TIFF files. Also checks that the file is complete as far as its structure says, since a decoder
+// may make do with less.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "foundation/media/boxes.h"
 #include "foundation/media/cursor.h"
 #include "foundation/media/formats.h"
 
@@ -275,34 +274,6 @@ Result<TiffForDecoder> tiff_for_decoder(const MediaFile& file) {
   if (extra.count != 0 && extra.at(0) == 0) made.alpha = TiffAlpha::kNone;
   if (extra.count != 0 && extra.at(0) == 1) made.alpha = TiffAlpha::kMultiplied;
   return made;
-}
-
-Result<PictureHeader> read_jpeg2000_header(const MediaFile& file) {
-  std::span<const std::byte> stream = file.bytes;
-  if (!as_text(stream).starts_with("\xFF\x4F")) {
-    ByteCursor boxes(file.bytes);
-    stream = {};
-    while (!boxes.rest().empty()) {
-      const auto box = next_box(boxes);
-      if (!box.has_value()) return corrupt(file, "a JPEG 2000 that ends within a box");
-      if (box->type == "jp2c" && stream.empty()) stream = box->body;
-    }
-  }
-  // The start, and the marker of the size.
-  if (!as_text(stream).starts_with("\xFF\x4F\xFF\x51")) {
-    return corrupt(file, "a JPEG 2000 without pixels");
-  }
-  if (!as_text(stream).ends_with("\xFF\xD9")) return corrupt(file, "a JPEG 2000 that ends early");
-  ByteCursor cursor(stream.subspan(8));
-  const std::uint32_t right = cursor.big(4);
-  const std::uint32_t bottom = cursor.big(4);
-  const std::uint32_t left = cursor.big(4);
-  const std::uint32_t top = cursor.big(4);
-  if (cursor.ended_early() || left > right || top > bottom) {
-    return corrupt(file, "a JPEG 2000 without a size");
-  }
-  return PictureHeader{
-      .format = FileFormat::kJpeg2000, .width = right - left, .height = bottom - top};
 }
 
 }  // namespace afterimage
