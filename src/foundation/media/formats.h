@@ -154,7 +154,8 @@ enum class TiffAlpha : std::uint8_t { kOverWhite, kNone, kMultiplied };
 /// A TIFF whose directory has only what decides its pixels: FFmpeg's decoder takes another field for damage, or
 /// else takes damage for pixels.
 struct TiffForDecoder {
-  std::vector<std::byte> bytes;
+  static constexpr std::size_t kPadding = 64;
+  std::vector<std::byte> bytes;  // and behind them as many zeros, which FFmpeg's decoders may read
   TiffAlpha alpha = TiffAlpha::kOverWhite;
 };
 Result<TiffForDecoder> tiff_for_decoder(const MediaFile& file);

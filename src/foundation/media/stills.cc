@@ -82,13 +82,35 @@ class StillDecoder {
   }
 
   Result<OwnedStill<AVFrame>> decode(std::span<const std::byte> coded) {
-    const OwnedStill<AVPacket> packet(av_packet_alloc());
-    OwnedStill<AVFrame> frame(av_frame_alloc());
-    if (packet == nullptr || frame == nullptr ||
-        av_new_packet(packet.get(), static_cast<int>(coded.size())) < 0) {
+    OwnedStill<AVPacket> packet(av_packet_alloc());
+    if (packet == nullptr || av_new_packet(packet.get(), static_cast<int>(coded.size())) < 0) {
       return std::unexpected(no_memory_for_still());
     }
     std::memcpy(packet->data, coded.data(), coded.size());
+    return decode_packet(std::move(packet));
+  }
+
+  /// Without a copy. `tiff` outlives the decoder.
+  Result<OwnedStill<AVFrame>> decode(TiffForDecoder& tiff) {
+    static_assert(TiffForDecoder::kPadding >= AV_INPUT_BUFFER_PADDING_SIZE);
+    OwnedStill<AVPacket> packet(av_packet_alloc());
+    if (packet == nullptr) return std::unexpected(no_memory_for_still());
+    packet->data = reinterpret_cast<std::uint8_t*>(tiff.bytes.data());
+    packet->size = static_cast<int>(tiff.bytes.size() - TiffForDecoder::kPadding);
+    const auto keep = [](void*, std::uint8_t*) {};
+    packet->buf =
+        av_buffer_create(packet->data, tiff.bytes.size(), keep, nullptr, AV_BUFFER_FLAG_READONLY);
+    if (packet->buf == nullptr) return std::unexpected(no_memory_for_still());
+    return decode_packet(std::move(packet));
+  }
+
+ private:
+  StillDecoder(const MediaFile& file, OwnedStill<AVCodecContext> context)
+      : file_(&file), context_(std::move(context)) {}
+
+  Result<OwnedStill<AVFrame>> decode_packet(OwnedStill<AVPacket> packet) {
+    OwnedStill<AVFrame> frame(av_frame_alloc());
+    if (frame == nullptr) return std::unexpected(no_memory_for_still());
     packet->flags |= AV_PKT_FLAG_KEY;
     int done = avcodec_send_packet(context_.get(), packet.get());
     if (done >= 0) done = avcodec_send_packet(context_.get(), nullptr);
@@ -104,10 +126,6 @@ class StillDecoder {
     }
     return frame;
   }
-
- private:
-  StillDecoder(const MediaFile& file, OwnedStill<AVCodecContext> context)
-      : file_(&file), context_(std::move(context)) {}
 
   const MediaFile* file_;
   OwnedStill<AVCodecContext> context_;
@@ -391,16 +409,16 @@ Result<Image> decode_heif(const MediaFile& file, const PictureHeader& header) {
 Result<Image> decode_coded_still(const MediaFile& file, const PictureHeader& header) {
   const AVCodecID codec =
       header.format == FileFormat::kTiff ? AV_CODEC_ID_TIFF : AV_CODEC_ID_JPEG2000;
-  AFI_TRY(StillDecoder decoder, StillDecoder::open(file, {.codec = codec,
-                                                          .configuration = {},
-                                                          .width = header.width,
-                                                          .height = header.height}));
   TiffForDecoder tiff;
   if (header.format == FileFormat::kTiff) {
     AFI_TRY(tiff, tiff_for_decoder(file));
   }
+  AFI_TRY(StillDecoder decoder, StillDecoder::open(file, {.codec = codec,
+                                                          .configuration = {},
+                                                          .width = header.width,
+                                                          .height = header.height}));
   AFI_TRY(const OwnedStill<AVFrame> frame,
-          decoder.decode(tiff.bytes.empty() ? file.bytes : std::span(tiff.bytes)));
+          tiff.bytes.empty() ? decoder.decode(file.bytes) : decoder.decode(tiff));
   if (!std::cmp_equal(frame->width, header.width) ||
       !std::cmp_equal(frame->height, header.height)) {
     return corrupt(file, fmt::format("it declares {}x{} pixels and holds {}x{}", header.width,

@@ -250,10 +250,14 @@ Result<TiffForDecoder> tiff_for_decoder(const MediaFile& file) {
   static constexpr std::uint32_t kFields[] = {256, 257, 258, 259, 262, 266, 273, 277, 278, 279, 284,
                                               292, 293, 317, 320, 322, 323, 324, 325, 339, 530};
   TiffDirectory directory(file.bytes);
-  TiffForDecoder made{.bytes = {file.bytes.begin(), file.bytes.end()}};
+  TiffForDecoder made;
+  const auto stored = directory.stored_fields();
+  constexpr std::size_t kAround = 7;  // an even place, the number of fields, the next directory
+  made.bytes.reserve(file.bytes.size() + 12 * stored.size() + kAround + TiffForDecoder::kPadding);
+  made.bytes.assign(file.bytes.begin(), file.bytes.end());
   if (made.bytes.size() % 2 != 0) made.bytes.push_back(std::byte{0});
   std::vector<std::span<const std::byte>> kept;
-  for (const auto& field : directory.stored_fields()) {
+  for (const auto& field : stored) {
     if (std::ranges::find(kFields, directory.name_of_field(field)) != std::end(kFields)) {
       kept.push_back(field);
     }
@@ -270,6 +274,7 @@ Result<TiffForDecoder> tiff_for_decoder(const MediaFile& file) {
   put(begin, kept.size(), 2);
   for (const auto& field : kept) made.bytes.insert(made.bytes.end(), field.begin(), field.end());
   made.bytes.resize(made.bytes.size() + 4);  // there is no further directory
+  made.bytes.resize(made.bytes.size() + TiffForDecoder::kPadding);
   const TiffField extra = directory.field(338);
   if (extra.count != 0 && extra.at(0) == 0) made.alpha = TiffAlpha::kNone;
   if (extra.count != 0 && extra.at(0) == 1) made.alpha = TiffAlpha::kMultiplied;
