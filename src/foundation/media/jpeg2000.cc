@@ -71,10 +71,11 @@ Result<OwnedImage> decode_planes(const MediaFile& file) {
   opj_set_error_handler(decoder.get(), keep_message, &message);
   opj_dparameters_t settings;
   opj_set_default_decoder_parameters(&settings);
+  // Without a number it asks the environment; built without threads it refuses any.
+  (void)opj_codec_set_threads(decoder.get(), 0);
   opj_image_t* header = nullptr;
   bool is_whole = opj_setup_decoder(decoder.get(), &settings) == OPJ_TRUE &&
                   opj_decoder_set_strict_mode(decoder.get(), OPJ_TRUE) == OPJ_TRUE &&
-                  opj_codec_set_threads(decoder.get(), 0) == OPJ_TRUE &&
                   opj_read_header(stream.get(), decoder.get(), &header) == OPJ_TRUE;
   OwnedImage image(header);
   is_whole = is_whole && opj_decode(decoder.get(), stream.get(), image.get()) == OPJ_TRUE;
@@ -141,11 +142,14 @@ class Levels {
   std::int32_t zero_;  // of signed samples: what is half as bright as can be
 };
 
-/// Files without boxes do not say what their colours are: as YCbCr, two of three have fewer samples.
+/// Files without boxes do not say what their colours are: of YCbCr, some have fewer samples.
 bool is_ycc(const opj_image_t& image) {
   if (image.numcomps < 3 || image.color_space == OPJ_CLRSPC_SRGB) return false;
-  return image.color_space == OPJ_CLRSPC_SYCC || image.comps[1].dx != image.comps[0].dx ||
-         image.comps[1].dy != image.comps[0].dy;
+  const opj_image_comp_t& first = image.comps[0];
+  return image.color_space == OPJ_CLRSPC_SYCC ||
+         std::ranges::any_of(std::span(image.comps, image.numcomps), [&](const auto& plane) {
+           return plane.dx != first.dx || plane.dy != first.dy;
+         });
 }
 
 /// BT.601 of full range, in place.

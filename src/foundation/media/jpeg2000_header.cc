@@ -30,6 +30,8 @@ enum Marker : std::uint32_t {
   kSize = 0xFF51,
   kCodingStyle = 0xFF52,
   kCodingStyleOfComponent = 0xFF53,
+  kFirstAlone = 0xFF30,  // without a segment
+  kLastAlone = 0xFF3F,
   kStartOfTilePart = 0xFF90,
   kStartOfData = 0xFF93,
   kEndOfStream = 0xFFD9,
@@ -159,6 +161,7 @@ class CodestreamReader {
       if (marker == std::uint32_t{last}) return {};
       constexpr std::uint32_t kFirstMarker = 0xFF00;
       if (marker < kFirstMarker) return corrupt(*file_, "a JPEG 2000 with a damaged header");
+      if (marker >= kFirstAlone && marker <= kLastAlone) continue;
       ByteCursor settings = segment(cursor);
       if (cursor.ended_early()) return ends_early();
       if (marker == kCodingStyle) {

@@ -307,6 +307,13 @@ TEST(Stills, Jpeg2000OfFewerColoursThanPixelsAndAnOddWidthIsNotSkewed) {
   EXPECT_LT(off / (21 * 18 * 3), 12) << "skewed colours are off by 31";
 }
 
+TEST(Stills, MarkersOfJpeg2000WithoutASegmentArePassed) {
+  FileContent stream = seed("jpeg2000_stream");
+  const auto style = static_cast<std::ptrdiff_t>(find_text(stream, "\xFF\x52"));
+  stream.insert(stream.begin() + style, {std::byte{0xFF}, std::byte{0x30}});
+  EXPECT_EQ(probe(media_item(Modality::kImage, stream)).value().width, 21U);
+}
+
 // Decoders allocate by the header, and show what is there of a stream that ends early.
 TEST(Stills, ForgedJpeg2000IsRefusedByItsHeader) {
   const FileContent stream = seed("jpeg2000_stream");
