@@ -34,7 +34,7 @@ pdfium = @python3 -m pip --version >/dev/null 2>&1 && scripts/fetch-pdfium.py bu
 llama = @[ "$(LLAMA)" = 0 ] || $(MAKE) --no-print-directory llama || \
   echo "Continuing without llama.cpp (see the error above): tests and benchmarks that need it are skipped."
 
-.PHONY: help run llama demo train drill erase-drill redis-matrix prefix-drill write-drill traces findings test test-trained test-release tsan python packages test-packages test-decoders test-deb test-oci test-wheel test-agents test-clients test-client-errors test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint gcc analyze all-checks fire fuzz docs examples install-deps clean
+.PHONY: help run llama demo train drill erase-drill redis-matrix prefix-drill write-drill traces findings test test-trained test-release tsan python packages test-packages test-decoders test-deb test-oci test-arm test-wheel test-agents test-clients test-client-errors test-frameworks test-llama-server test-python test-transformers test-vllm test-sglang test-lmcache bench bench-python build fmt lint gcc analyze all-checks fire fuzz docs examples install-deps clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -206,6 +206,10 @@ test-decoders: ## do the programs of make packages decode media as those of make
 test-oci: ## check the image of make packages, and run the program from its root file system (root)
 	@ls build/packages/afterimage-*-oci.tar >/dev/null 2>&1 || $(MAKE) --no-print-directory packages KINDS=oci
 	python3 tests/oci/image_test.py build/packages/afterimage-*-oci.tar
+
+test-arm: ## build the program for 64-bit ARM, without llama.cpp, and run it with qemu: tests, and an answer from the cache (Debian)
+	$(call install,arm64)
+	JOBS=$(JOBS) scripts/build-arm64.sh
 
 test-wheel: ## install the wheels of make python, with each Python here and in a bare Debian 12 and Ubuntu 24.04 (root, debootstrap), and run the package's tests
 	@ls build/python/afterimage-*.whl >/dev/null || $(MAKE) --no-print-directory python

@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "checks"
 # Those that fail soonest come first. Each target builds what it needs.
 CHECKS = ["lint", "analyze", "gcc", "tsan", "fuzz", "fire", "test-trained", "write-drill", "erase-drill", "drill", "packages", "test-packages", "test-decoders",
-          "test-deb", "test-oci", "test-wheel", "test-agents", "test-clients", "test-frameworks", "test-llama-server", "test-transformers", "test-sglang", "test-lmcache", "test-vllm"]
+          "test-deb", "test-oci", "test-arm", "test-wheel", "test-agents", "test-clients", "test-frameworks", "test-llama-server", "test-transformers", "test-sglang", "test-lmcache", "test-vllm"]
 LINES_OF_A_FAILURE = 15
 
 

@@ -16,17 +16,26 @@
 #   scripts/install-deps.sh packages also what builds packages of the program
 #   scripts/install-deps.sh oci      also what makes the bare systems that packages are tested in
 #   scripts/install-deps.sh clang    also the rest of clang-19: format, tidy, fuzz
+#   scripts/install-deps.sh arm64    also what builds for 64-bit ARM and runs what was built
+#   scripts/install-deps.sh --libraries   prints the packages of libraries that the program is built with
 set -eu
 
-packages="g++ make cmake ninja-build pkg-config python3
-  libssl-dev libfmt-dev libxxhash-dev liburing-dev nlohmann-json3-dev libcli11-dev
+libraries="libssl-dev libfmt-dev libxxhash-dev liburing-dev nlohmann-json3-dev libcli11-dev
   libsimdjson-dev libtomlplusplus-dev prometheus-cpp-dev
   libjpeg-dev libpng-dev libwebp-dev libgif-dev libsndfile1-dev libmpg123-dev libopenjp2-7-dev zlib1g-dev libhnswlib-dev
   libavformat-dev libavcodec-dev libavutil-dev libswscale-dev
   libgtest-dev libgmock-dev"
+. /etc/os-release
+# Boost's flat hash map exists since 1.81; distributions name that package differently.
+case "$ID $VERSION_ID" in
+  "debian 12") boost=libboost1.81-dev ;;
+  *) boost=libboost-dev ;;
+esac
+[ "${1:-}" != --libraries ] || { echo $libraries $boost; exit; }
+
+packages="g++ make cmake ninja-build pkg-config python3 $libraries"
 # Ubuntu's package of that name is a snap without a driver.
 browser=""
-. /etc/os-release
 [ "$ID" = debian ] && browser="chromium chromium-driver"
 for extra in "$@"; do
   case "$extra" in
@@ -44,18 +53,13 @@ for extra in "$@"; do
     deb) packages="$packages lintian debootstrap man-db" ;;
     packages) packages="$packages meson nasm patch binutils liblzma-dev python3-dev python3-venv python3-pip" ;;
     oci) packages="$packages debootstrap" ;;
+    arm64) packages="$packages g++-aarch64-linux-gnu mmdebstrap qemu-user-static" ;;
     clang) packages="$packages clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev" ;;
-    *) echo "install-deps.sh: unknown argument '$extra'; expected one of: test, bench, llama, python, packages, deb, oci, clang" >&2; exit 2 ;;
+    *) echo "install-deps.sh: unknown argument '$extra'; expected one of: test, bench, llama, python, packages, deb, oci, clang, arm64" >&2; exit 2 ;;
   esac
 done
 
-# Boost's flat hash map exists since 1.81; distributions name that package differently.
-if [ ! -e /usr/include/boost/unordered/unordered_flat_map.hpp ]; then
-  case "$ID $VERSION_ID" in
-    "debian 12") packages="$packages libboost1.81-dev" ;;
-    *) packages="$packages libboost-dev" ;;
-  esac
-fi
+[ -e /usr/include/boost/unordered/unordered_flat_map.hpp ] || packages="$packages $boost"
 
 missing=""
 for package in $packages; do
