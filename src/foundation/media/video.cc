@@ -310,7 +310,8 @@ class ToRgb {
   std::vector<std::uint8_t> padded_;
 };
 
-/// Decodes frames in order of time and converts, for each wanted time, the one shown then.
+/// Decodes frames in order of time and converts, for each wanted time, the one shown then. Frames that are not
+/// wanted, and that no other frame is decoded from, are skipped.
 class VideoFrames final : public FrameSource {
  public:
   static Result<std::unique_ptr<FrameSource>> open(const MediaFile& file,
@@ -318,7 +319,14 @@ class VideoFrames final : public FrameSource {
                                                    const MediaLimits& limits);
   Result<Frame> next() override {
     const std::int64_t wanted = wanted_.at(next_++);
-    while (!ended_ && (shown_ == nullptr || at_ < wanted)) AFI_TRY_VOID(advance());
+    AFI_TRY_VOID(advance_to(wanted));
+    // The decoder has other times than the container, or leaves a frame out: which one is shown then is known
+    // once all are decoded.
+    if (skips_ && (shown_ == nullptr || at_ != wanted)) {
+      skips_ = false;
+      AFI_TRY_VOID(start());
+      AFI_TRY_VOID(advance_to(wanted));
+    }
     const AVFrame* const frame = at_ > wanted && before_ != nullptr ? before_.get() : shown_.get();
     if (frame == nullptr) return corrupt(*file_, "none of its frames can be decoded");
     AFI_TRY(Image image, to_rgb_.convert(*frame, *file_));
@@ -328,13 +336,26 @@ class VideoFrames final : public FrameSource {
   }
 
  private:
-  explicit VideoFrames(const MediaFile& file) : file_(&file) {}
+  VideoFrames(const MediaFile& file, const MediaLimits& limits) : file_(&file), limits_(limits) {}
+  /// From the first packet on.
+  Result<void> start();
+  Result<void> advance_to(std::int64_t wanted) {
+    while (!ended_ && (shown_ == nullptr || at_ < wanted)) AFI_TRY_VOID(advance());
+    return {};
+  }
+  [[nodiscard]] bool may_skip(const AVPacket& packet) const {
+    return skips_ && (packet.flags & AV_PKT_FLAG_DISCARD) == 0 && packet.pts != AV_NOPTS_VALUE &&
+           !std::ranges::binary_search(decoded_times_, packet.pts);
+  }
   /// Decodes one frame more, or finds that there is none.
   Result<void> advance();
   Result<void> check(const AVFrame& frame) const;
 
   const MediaFile* file_;
+  const MediaLimits limits_;
   std::vector<std::int64_t> wanted_;  // never decreasing
+  std::vector<std::int64_t>
+      decoded_times_;  // of those, and of the packets before them: of two fields, the first
   std::size_t next_ = 0;
   std::int64_t start_ = 0;
   std::unique_ptr<VideoFile> video_;
@@ -345,6 +366,7 @@ class VideoFrames final : public FrameSource {
   OwnedAv<AVFrame> before_;  // the frame before `shown_`
   OwnedAv<AVFrame> shown_;   // the last one decoded
   std::int64_t at_ = 0;      // its time
+  bool skips_ = true;
   bool sent_all_ = false;
   bool ended_ = false;
 };
@@ -354,17 +376,27 @@ Result<std::unique_ptr<FrameSource>> VideoFrames::open(const MediaFile& file,
                                                        const MediaLimits& limits) {
   AFI_TRY(const auto scanned, VideoFile::open(file, limits));
   AFI_TRY(const std::vector<std::int64_t> times, times_of(*scanned, file, limits));
-  std::unique_ptr<VideoFrames> frames(new VideoFrames(file));
-  for (const std::uint32_t position : positions) frames->wanted_.push_back(times.at(position));
-  frames->start_ = times.front();
-  AFI_TRY(frames->video_, VideoFile::open(file, limits));
-  AFI_TRY(frames->decoder_, open_decoder(*frames->video_, file, limits));
-  frames->packet_.reset(av_packet_alloc());
-  frames->decoded_.reset(av_frame_alloc());
-  if (frames->packet_ == nullptr || frames->decoded_ == nullptr) {
-    return std::unexpected(no_libav_memory());
+  std::unique_ptr<VideoFrames> frames(new VideoFrames(file, limits));
+  for (const std::uint32_t position : positions) {
+    frames->wanted_.push_back(times.at(position));
+    frames->decoded_times_.push_back(times[position > 0 ? position - 1 : 0]);
+    frames->decoded_times_.push_back(times[position]);
   }
+  frames->start_ = times.front();
+  AFI_TRY_VOID(frames->start());
   return frames;
+}
+
+Result<void> VideoFrames::start() {
+  AFI_TRY(video_, VideoFile::open(*file_, limits_));
+  AFI_TRY(decoder_, open_decoder(*video_, *file_, limits_));
+  packet_.reset(av_packet_alloc());
+  decoded_.reset(av_frame_alloc());
+  before_.reset();
+  shown_.reset();
+  sent_all_ = ended_ = false;
+  return packet_ == nullptr || decoded_ == nullptr ? std::unexpected(no_libav_memory())
+                                                   : Result<void>();
 }
 
 Result<void> VideoFrames::check(const AVFrame& frame) const {
@@ -396,6 +428,7 @@ Result<void> VideoFrames::advance() {
     }
     AFI_TRY(const bool more, video_->next(*packet_));
     sent_all_ = !more;
+    decoder_->skip_frame = may_skip(*packet_) ? AVDISCARD_NONREF : AVDISCARD_DEFAULT;
     const int sent = avcodec_send_packet(decoder_.get(), more ? packet_.get() : nullptr);
     if (sent < 0) {
       return corrupt(*file_, fmt::format("a frame cannot be decoded: {}", libav_text(sent)));
