@@ -2,8 +2,11 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "caches/identity/fields.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
+
+#include "afterimage/result.h"
 
 namespace afterimage {
 
@@ -39,6 +42,7 @@ FieldWriter& FieldWriter::texts(std::string_view name,
 }
 
 FieldWriter& FieldWriter::sorted_texts(std::string_view name, std::span<const TextField> values) {
+  AFI_CHECK(std::ranges::is_sorted(values, {}, &TextField::first));
   field('M', name, values.size());
   for (const auto& [key, value] : values) text(key, value);
   return *this;
