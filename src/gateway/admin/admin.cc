@@ -159,6 +159,7 @@ HttpReply Admin::answer(const HttpRequest& request) {
     return change(path, *request.body);
   }
   if (!reads) return refusal(405, "use GET or POST");
+  gateway.settle();
   if (path == "/metrics") {
     return {.status = 200,
             .headers = {{"Content-Type", std::string(Metrics::kContentType)}},

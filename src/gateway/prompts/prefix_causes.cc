@@ -73,17 +73,9 @@ void PrefixCauses::add(const PromptReport& report, std::uint64_t decision) {
   ++cost.requests;
   cost.tokens += tokens.value_or(0);
   cost.place = blame == Blame::kPrompt ? place_of(report.divergence) : std::string();
+  // Requests that end at the same moment may be added in another order.
   cost.decision = std::max(cost.decision, decision);
   if (blame == Blame::kPrompt && report.example != nullptr) cost.example = report.example;
-}
-
-void PrefixCauses::recorded(const PromptReport& report, std::uint64_t decision) {
-  if (report.blame() == Blame::kNobody) return;
-  const MutexLock lock(mutex_);
-  const auto known = costs_.find(cause_of(report));
-  if (known == costs_.end()) return;
-  // Requests that end at the same moment may be recorded in another order.
-  known->second.decision = std::max(known->second.decision, decision);
 }
 
 void PrefixCauses::forget_examples(const std::function<bool(std::string_view)>& chosen) {

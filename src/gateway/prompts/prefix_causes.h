@@ -38,13 +38,11 @@ class PrefixCauses {
     std::uint64_t requests = 0;
     std::uint64_t tokens = 0;  // computed again; estimated, of requests whose server counts tokens
     std::string place;         // in the last one: "system@79"
-    std::uint64_t decision = 0;                  // that last one's; 0: it is not recorded yet
+    std::uint64_t decision = 0;                  // that last one's
     std::shared_ptr<const KeptExample> example;  // the newest; nullptr: no text is kept
   };
   /// Of a request whose response is complete. Nothing, if nothing was lost.
   void add(const PromptReport& report, std::uint64_t decision);
-  /// The decision of a request that was added without one has this id.
-  void recorded(const PromptReport& report, std::uint64_t decision);
   /// The most tokens first, then the most requests.
   [[nodiscard]] std::vector<Cost> list() const;
   /// Forgets the examples of these tenants.

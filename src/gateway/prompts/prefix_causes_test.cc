@@ -35,15 +35,10 @@ TEST(PrefixCauses, TheOneThatCostsTheMostIsFirst) {
   EXPECT_EQ(list[1].requests, 1U);
 }
 
-// Responses that are no stream end before their decision is recorded.
-TEST(PrefixCauses, ADecisionThatIsRecordedLaterIsNamed) {
+TEST(PrefixCauses, TheNewestDecisionIsNamedInWhateverOrderTheyEnd) {
   PrefixCauses causes;
-  causes.add(parts_in(PartKind::kSystem, Looks::kTime, 79), 0);
-  causes.recorded(parts_in(PartKind::kSystem, Looks::kTime, 79), 5);
-  causes.recorded(parts_in(PartKind::kSystem, Looks::kTime, 79), 4);
-  causes.add(parts_in(PartKind::kSystem, Looks::kTime, 79), 0);
-  causes.recorded(parts_in(PartKind::kTools, Looks::kNone, 8), 6);
-  causes.recorded({.reason = PromptReason::kKept}, 7);
+  causes.add(parts_in(PartKind::kSystem, Looks::kTime, 79), 5);
+  causes.add(parts_in(PartKind::kSystem, Looks::kTime, 79), 4);
   const auto list = causes.list();
   ASSERT_EQ(list.size(), 1U);
   EXPECT_EQ(list[0].decision, 5U);

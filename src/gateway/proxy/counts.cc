@@ -67,12 +67,8 @@ Counts::Counts(Metrics& metrics)
       saved_output_(metrics.counter("afterimage_saved_tokens_total",
                                     "Tokens that no model had to read", {{"kind", "output"}})),
       messages_(metrics.counter(kTranslated, kTranslatedHelp, {{"protocol", "messages"}})),
-      responses_(metrics.counter(kTranslated, kTranslatedHelp, {{"protocol", "responses"}})) {
-  for (const std::string_view kind : {"shared", "reused", "lost_by_prompt", "lost_by_server"}) {
-    prompt_tokens_.push_back(metrics.counter("afterimage_prompt_tokens_total",
-                                             "Tokens of prompts that the model's server counted",
-                                             {{"kind", std::string(kind)}}));
-  }
+      responses_(metrics.counter(kTranslated, kTranslatedHelp, {{"protocol", "responses"}})),
+      prompts_(metrics) {
   for (std::size_t i = 0; i < kOutcomes; ++i) {
     const MetricLabels labels{{"outcome", std::string(to_string(static_cast<Outcome>(i)))}};
     by_outcome_.push_back({.duration = metrics.histogram(
@@ -198,32 +194,6 @@ void Counts::stabilised(std::string_view change, std::size_t parts) {
       .add(static_cast<double>(parts));
 }
 
-void Counts::compared_prompt(const PromptReport& report, std::uint64_t decision) {
-  prefix_causes_.add(report, decision);
-  const auto add = [](MetricCounter& counter, const std::optional<std::uint64_t>& tokens) {
-    if (tokens.value_or(0) > 0) counter.add(static_cast<double>(*tokens));
-  };
-  add(prompt_tokens_[0], report.shared_tokens());
-  add(prompt_tokens_[1], report.usage.cached_tokens);
-  add(prompt_tokens_[2], report.lost_by_prompt());
-  add(prompt_tokens_[3], report.lost_by_server());
-  if (report.reason != PromptReason::kDiverges) return;
-  const PromptDivergence& at = report.divergence;
-  const MutexLock lock(mutex_);
-  auto known = divergences_.find({at.part->kind, at.looks});
-  if (known == divergences_.end()) {
-    known = divergences_
-                .emplace(std::pair(at.part->kind, at.looks),
-                         metrics_.counter("afterimage_prefix_divergence_total",
-                                          "Requests whose prompt differs from the closest earlier "
-                                          "one before something that both have",
-                                          {{"part", std::string(to_string(at.part->kind))},
-                                           {"looks", std::string(to_string(at.looks))}}))
-                .first;
-  }
-  known->second.add();
-}
-
 void Counts::upstream_answered(unsigned status) {
   const MutexLock lock(mutex_);
   auto known = answered_.find(status);
@@ -248,7 +218,7 @@ void Counts::upstream_failed(std::string_view kind) {
 Counts::Snapshot Counts::snapshot() const {
   Snapshot shot{.outcomes = {},
                 .bypasses = {},
-                .prefix_causes = prefix_causes_.list(),
+                .prefix_causes = prompts_.causes(),
                 .in_flight = in_flight_,
                 .saved = Duration(saved_ns_.load()),
                 .saved_prompt_tokens = prompt_,

@@ -15,8 +15,8 @@
 #include "foundation/platform/mutex.h"
 #include "foundation/telemetry/metrics.h"
 #include "gateway/prompts/prefix_causes.h"
-#include "gateway/prompts/prompt_report.h"
 #include "gateway/proxy/decisions.h"
+#include "gateway/proxy/prompt_counts.h"
 #include "gateway/proxy/reasons.h"
 
 namespace afterimage {
@@ -73,9 +73,8 @@ class Counts {
   void not_stored(StoreResult why) { not_stored_[static_cast<std::size_t>(why) - 1].add(); }
   /// Parts of prompts that were changed, as Stabilising names the change.
   void stabilised(std::string_view change, std::size_t parts);
-  /// What a prompt lost that the server could have reused. `decision`: its id; 0: not recorded yet.
-  void compared_prompt(const PromptReport& report, std::uint64_t decision);
-  [[nodiscard]] PrefixCauses& prefix_causes() { return prefix_causes_; }
+  /// What prompts lost that the server could have reused.
+  [[nodiscard]] PromptCounts& prompts() { return prompts_; }
   void upstream_answered(unsigned status);
   void upstream_failed(std::string_view kind);
 
@@ -115,11 +114,10 @@ class Counts {
   MetricCounter saved_seconds_;
   MetricCounter saved_prompt_;
   MetricCounter saved_output_;
-  MetricCounter messages_;                    // translated from Anthropic's API
-  MetricCounter responses_;                   // and from OpenAI's /v1/responses
-  std::vector<MetricCounter> leases_;         // by LeaseOutcome
-  std::vector<MetricCounter> not_stored_;     // by StoreResult, without kStored
-  std::vector<MetricCounter> prompt_tokens_;  // by kind
+  MetricCounter messages_;                 // translated from Anthropic's API
+  MetricCounter responses_;                // and from OpenAI's /v1/responses
+  std::vector<MetricCounter> leases_;      // by LeaseOutcome
+  std::vector<MetricCounter> not_stored_;  // by StoreResult, without kStored
   std::map<Reason, MetricCounter> bypasses_;
   std::map<Reason, MetricCounter> repeats_;
   Spread hits_;
@@ -133,13 +131,12 @@ class Counts {
   std::atomic<std::uint64_t> output_ = 0;
   std::atomic<std::uint64_t> compared_ = 0;
   std::atomic<std::uint64_t> wrong_ = 0;
-  PrefixCauses prefix_causes_;
+  PromptCounts prompts_;
   mutable Mutex mutex_;
   std::map<std::string, TenantCounts, std::less<>> tenants_ AFI_GUARDED_BY(mutex_);
   using SeriesKey = std::tuple<std::string, Outcome, unsigned>;  // operation, outcome, status
   std::map<SeriesKey, MetricCounter, std::less<>> series_ AFI_GUARDED_BY(mutex_);
   std::map<unsigned, MetricCounter> answered_ AFI_GUARDED_BY(mutex_);  // by the upstream's status
-  std::map<std::pair<PartKind, Looks>, MetricCounter> divergences_ AFI_GUARDED_BY(mutex_);
 };
 
 }  // namespace afterimage

@@ -154,8 +154,13 @@ Result<void> Gateway::apply(const Settings& settings) {
   return {};
 }
 
+void Gateway::settle() {
+  prompts_.settle();
+  counts_.prompts().settle();
+}
+
 void Gateway::forget_examples(const std::function<bool(std::string_view)>& chosen) {
-  counts_.prefix_causes().forget_examples(chosen);
+  counts_.prompts().forget_examples(chosen);
   decisions_.forget_examples(chosen);
 }
 

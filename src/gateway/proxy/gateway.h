@@ -112,6 +112,8 @@ class Gateway {
   [[nodiscard]] Decisions& decisions() { return decisions_; }
   [[nodiscard]] AnswerHistory& history() { return history_; }
   [[nodiscard]] PromptHistory& prompts() { return prompts_; }
+  /// What responses did not wait for: earlier prompts and counts are as of now.
+  void settle();
   [[nodiscard]] TemplateOrder& template_order() { return template_order_; }
   /// Forgets the texts that are kept of these tenants' prompts.
   void forget_examples(const std::function<bool(std::string_view tenant_id)>& chosen);

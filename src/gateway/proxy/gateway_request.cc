@@ -381,7 +381,7 @@ GatewayRequest::Next GatewayRequest::on_done() {
 /// This thread writes the reply before it comes to this.
 void GatewayRequest::settle_behind_reply() {
   IoThreads& threads = gateway_.parts().threads;
-  threads.post(threads.here_or_next(), [&gateway = gateway_] { gateway.prompts().settle(); });
+  threads.post(threads.here_or_next(), [&gateway = gateway_] { gateway.settle(); });
 }
 
 void GatewayRequest::decide(Outcome outcome, Reason reason) {

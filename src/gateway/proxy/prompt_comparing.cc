@@ -103,8 +103,9 @@ void PromptComparing::ended(const SharedResponse& response) {
   if (!keeps_text()) made_->report.example = nullptr;  // they were reloaded
   taken_locked(response, usage.prompt_tokens);
   has_ended_ = true;
-  gateway_.counts().compared_prompt(made_->report, decision_);
-  if (decision_ != 0) gateway_.decisions().set_prompt(decision_, made_->report);
+  if (decision_ == 0) return;
+  gateway_.decisions().set_prompt(decision_, made_->report);
+  gateway_.counts().prompts().add(made_->report, decision_);
 }
 
 void PromptComparing::recorded(std::uint64_t decision) {
@@ -112,7 +113,7 @@ void PromptComparing::recorded(std::uint64_t decision) {
   decision_ = decision;
   if (!has_ended_) return;
   if (!is_told_) gateway_.decisions().set_prompt(decision_, made_->report);
-  gateway_.counts().prefix_causes().recorded(made_->report, decision_);
+  gateway_.counts().prompts().add(made_->report, decision_);
 }
 
 void PromptComparing::keep() {
