@@ -153,7 +153,7 @@ struct Q4KBlock {
 
 struct Q5KBlock {
   static constexpr std::size_t kBytes = 176;
-  static constexpr std::size_t kFewColumns = 1;
+  static constexpr std::size_t kFewColumns = 2;
   static constexpr int kOffset = 0;
   static constexpr bool kHasMinima = true;
   static constexpr std::size_t kGroup = 32;
@@ -179,15 +179,27 @@ struct Q6KBlock {
     const std::size_t part = half / 4;
     const std::size_t quarter = half % 4;
     const __m256i low = nibbles_of_k(block + 64 * part + 32 * (quarter % 2), quarter / 2);
-    const __m256i high = load32(block + 128 + 32 * part);
-    const __m256i moved = _mm256_slli_epi16(
-        _mm256_and_si256(_mm256_srl_epi16(high, _mm_cvtsi32_si128(static_cast<int>(2 * quarter))),
-                         _mm256_set1_epi8(3)),
-        4);
-    return _mm256_or_si256(low, moved);
+    const __m256i four = load32(block + 128 + 32 * part);
+    const __m256i own = _mm256_set1_epi8(static_cast<char>(3 << (2 * quarter)));
+    return _mm256_or_si256(low, moved(_mm256_and_si256(four, own), quarter));
   }
   /// Sixteen, with a sign.
   static __m128i scales(const std::byte* block) { return load16(block + 192); }
+
+ private:
+  /// Two bits of each byte, from the place of a quarter to that of the upper bits of a weight.
+  static __m256i moved(__m256i bits, std::size_t quarter) {
+    switch (quarter) {
+      case 0:
+        return _mm256_slli_epi16(bits, 4);
+      case 1:
+        return _mm256_slli_epi16(bits, 2);
+      case 2:
+        return bits;
+      default:
+        return _mm256_srli_epi16(bits, 2);
+    }
+  }
 };
 
 }  // namespace

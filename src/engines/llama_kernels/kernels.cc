@@ -43,9 +43,8 @@ std::size_t packed_bytes(WeightType type, std::size_t inner) {
   if (type <= WeightType::kBF16) return rounded(inner, 16) * sizeof(float);
   // A byte each, a scale for each block, and the sums of groups (see pack_blocks, pack_k_blocks).
   const std::size_t scales = inner / pack_unit(type) * sizeof(float);
-  const std::size_t sums = type == WeightType::kQ6K   ? inner / 16 * 4
-                           : type >= WeightType::kQ4K ? inner / 32 * 2
-                                                      : inner / 32 * 4;
+  const bool has_minima = type == WeightType::kQ4K || type == WeightType::kQ5K;
+  const std::size_t sums = has_minima ? inner / 16 : inner / 8;
   return rounded(inner + scales + sums, 64);
 }
 

@@ -62,6 +62,9 @@ void pack_blocks(const float* row, std::size_t inner, std::size_t first, std::si
   }
 }
 
+/// Where the sum of one of sixteen groups is: those of even groups are in one half of a register.
+constexpr std::size_t evens_first(std::size_t group) { return group % 2 * 8 + group / 2; }
+
 void pack_k_blocks(const float* row, std::size_t inner, std::size_t first, std::size_t last,
                    bool has_minima, std::byte* packed) {
   auto* const bytes = reinterpret_cast<std::int8_t*>(packed);
@@ -75,9 +78,10 @@ void pack_k_blocks(const float* row, std::size_t inner, std::size_t first, std::
         of_groups[g] = static_cast<std::int16_t>(sum_of(bytes + 256 * b + 32 * g, 32));
       }
     } else {
-      auto* const of_groups = reinterpret_cast<std::int32_t*>(sums) + 16 * b;
+      auto* const of_groups = reinterpret_cast<std::int16_t*>(sums) + 16 * b;
       for (std::size_t g = 0; g < 16; ++g) {
-        of_groups[g] = -Q6KBlock::kOffset * sum_of(bytes + 256 * b + 16 * g, 16);
+        of_groups[evens_first(g)] =
+            static_cast<std::int16_t>(sum_of(bytes + 256 * b + 16 * g, 16));
       }
     }
   }
@@ -132,6 +136,9 @@ inline void store_bytes_transposed(const __m256i (&in)[8], std::uint8_t* out) {
 inline std::size_t ahead_of(std::size_t together) {
   constexpr std::size_t kAhead = 20 * 1024;
   return (kAhead + together - 1) / together * together;
+}
+inline void fetch_next(const std::byte* at) {
+  _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
 }
 inline void fetch(const std::byte* at) {
   _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
@@ -340,11 +347,12 @@ void multiply_k_tile(const Tile& tile, std::size_t inner, const PackedRow (&colu
     for (std::size_t g = 0; g < kGroups; ++g) {
       Ints group[kTileVectors][C];
       for (std::size_t c = 0; c < C; ++c) {
-        const Ints start =
-            Block::kHasMinima
-                ? all(0)
-                : all(reinterpret_cast<const std::int32_t*>(columns[c].sums)[b * kGroups + g]);
-        for (std::size_t v = 0; v < kTileVectors; ++v) group[v][c] = start;
+        std::int32_t start = 0;
+        if constexpr (!Block::kHasMinima) {
+          const auto* const of_groups = reinterpret_cast<const std::int16_t*>(columns[c].sums);
+          start = -Block::kOffset * of_groups[16 * b + evens_first(g)];
+        }
+        for (std::size_t v = 0; v < kTileVectors; ++v) group[v][c] = all(start);
       }
 #pragma GCC unroll 8
       for (std::size_t k = 0; k < Block::kGroup; k += 4) {
@@ -394,6 +402,14 @@ constexpr std::size_t block_length() {
   return is_k_block<Block>() ? 256 : 32;
 }
 
+/// Of the activations that meet one block: 4 bytes for 32 of them, 2 for 32 of formats with minima, 2 for
+/// 16 of Q6_K.
+template <typename Block>
+constexpr std::size_t sums_bytes() {
+  if constexpr (is_k_block<Block>()) return Block::kHasMinima ? 16 : 32;
+  return 4;
+}
+
 /// Columns [c, c + C) with the unpacked chunk of the inner dimension that begins at `begin`.
 template <typename Block, std::size_t C>
 void multiply_columns(const Tile& tile, const WeightRows& weights, const ProductColumns& columns,
@@ -408,12 +424,7 @@ void multiply_columns(const Tile& tile, const WeightRows& weights, const Product
     packed[i] = packed_row(columns, c + i, weights.inner, kBlock);
     packed[i].bytes += begin;
     packed[i].scales += begin / kBlock;
-    // Bytes of sums: 4 for 32 numbers, 2 for 32 with minima, 4 for 16 of Q6_K.
-    if constexpr (!is_k_block<Block>()) {
-      packed[i].sums += begin / 8;
-    } else {
-      packed[i].sums += Block::kHasMinima ? begin / 16 : begin / 4;
-    }
+    packed[i].sums += begin / kBlock * sums_bytes<Block>();
     float* const place = columns.out + (c + i) * columns.out_stride + row;
     out[i] = is_whole ? place : whole_tile[i];
     if (!is_whole) {
@@ -491,8 +502,8 @@ void multiply_in_tiles(const WeightRows& weights, std::size_t rows, const Produc
   }
 }
 
-// Few columns: unpacking a tile for them would take longer than the products. Eight rows at a time
-// as they lie in memory, and the same sums.
+// Few columns: unpacking a tile for them would take longer than the products. Eight rows at a time as they lie
+// in memory, and the same sums.
 
 /// The sum of each of eight registers.
 inline __m256i sums_of_eight(const __m256i (&x)[8]) {
@@ -534,79 +545,147 @@ __m256 multiply_rows(const std::byte* const (&rows)[8], std::size_t ahead, std::
   return sums;
 }
 
-/// Eight sums of one row's block of Q6_K, of which the total is that of the block.
-inline __m256i sums_of_q6_block(const std::byte* block, const PackedRow& column, std::size_t b) {
-  const auto* const activations = reinterpret_cast<const std::byte*>(column.bytes + 256 * b);
-  const auto* const offsets = column.sums + 64 * b;
-  const __m128i scales = Q6KBlock::scales(block);
-  const __m256i wide[2] = {_mm256_cvtepi8_epi32(scales),
-                           _mm256_cvtepi8_epi32(_mm_srli_si128(scales, 8))};
-  __m256i whole = _mm256_add_epi32(_mm256_mullo_epi32(wide[0], load32(offsets)),
-                                   _mm256_mullo_epi32(wide[1], load32(offsets + 32)));
-#pragma GCC unroll 8
-  for (std::size_t half = 0; half < 8; ++half) {
-    const auto first = static_cast<int>(2 * half % 8);
-    const __m256i scale = _mm256_permutevar8x32_epi32(
-        wide[half / 4],
-        _mm256_setr_epi32(first, first, first, first, first + 1, first + 1, first + 1, first + 1));
-    const __m256i part =
-        dot4_of_row_small(Q6KBlock::bytes(block, half), load32(activations + 32 * half));
-    whole = _mm256_add_epi32(whole, _mm256_mullo_epi32(part, scale));
-  }
-  return whole;
+/// Of one block of a row with each column: eight numbers, of which the sum is meant. `minima` as well.
+template <std::size_t C>
+struct BlockSums {
+  __m256i whole[C];
+  __m256i minima[C];
+};
+
+/// The scales of eight groups, and then their minima, of six bits each in twelve bytes.
+inline __m256i scales_and_minima(const std::byte* at) {
+  std::uint64_t low;
+  std::uint32_t high;
+  __builtin_memcpy(&low, at, sizeof low);
+  __builtin_memcpy(&high, at + 8, sizeof high);
+  const std::uint64_t first = low & 0x3f3f3f3f3f3f3f3f;  // four scales, four minima
+  const std::uint64_t low_bits = (high & 0x0f0f0f0fU) | std::uint64_t{high & 0xf0f0f0f0U} << 28;
+  const std::uint64_t last = low_bits | (low >> 2 & 0x3030303030303030);
+  const __m128i mixed =
+      _mm_set_epi64x(static_cast<std::int64_t>(last), static_cast<std::int64_t>(first));
+  return _mm256_cvtepu8_epi16(_mm_shuffle_epi32(mixed, 0xd8));
 }
 
-template <typename Block>
-__m256 multiply_k_rows(const std::byte* const (&rows)[8], std::size_t ahead, std::size_t inner,
-                       const PackedRow& column) {
-  __m256 sums = _mm256_setzero_ps();
-  for (std::size_t b = 0; b < inner / 256; ++b) {
-    for (std::size_t r = 0; r < 8; ++r) {
-      const std::byte* const block = rows[r] + b * Block::kBytes;
-      for (std::size_t i = 0; i < Block::kBytes; i += 64) fetch(block + ahead + i);
-    }
-    const __m256 scale = _mm256_set1_ps(column.scales[b]);
-    const __m256 d = f16_of_rows(rows, b * Block::kBytes + Block::kD);
-    __m256i parts[8];
-    if constexpr (!Block::kHasMinima) {
+template <typename Block, std::size_t C>
+inline BlockSums<C> sums_of_minima_block(const std::byte* block, const PackedRow (&columns)[C],
+                                         std::size_t b) {
+  BlockSums<C> sums;
+  const __m256i both = scales_and_minima(block + 4);
+  const __m256i scales = _mm256_broadcastsi128_si256(_mm256_castsi256_si128(both));
+  const __m128i minima = _mm256_extracti128_si256(both, 1);
+  for (std::size_t c = 0; c < C; ++c) {
+    sums.whole[c] = _mm256_setzero_si256();
+    const __m128i of_groups = load16(columns[c].sums + 16 * b);
+    sums.minima[c] = _mm256_zextsi128_si256(_mm_madd_epi16(minima, of_groups));
+  }
 #pragma GCC unroll 8
-      for (std::size_t r = 0; r < 8; ++r) {
-        parts[r] = sums_of_q6_block(rows[r] + b * Block::kBytes, column, b);
-      }
-      sums =
-          _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums_of_eight(parts)), _mm256_mul_ps(d, scale), sums);
-    } else {
-      const ScalesOfRows groups(rows, b * Block::kBytes + 4);
-      alignas(32) std::int32_t scales[8][8];  // [group][row], twice, as 16-bit numbers
-      for (std::size_t g = 0; g < 8; ++g) {
-        const __m256i second = _mm256_slli_epi32(groups.scales[g], 16);
-        store(scales[g], _mm256_or_si256(groups.scales[g], second));
-      }
-      const auto* const activations = reinterpret_cast<const std::byte*>(column.bytes + 256 * b);
-      for (std::size_t r = 0; r < 8; ++r) {
-        parts[r] = _mm256_setzero_si256();
-#pragma GCC unroll 8
-        for (std::size_t g = 0; g < 8; ++g) {
-          // Pairs fit into 16 bits: a weight is at most 31, an activation at most 127.
-          const __m256i pairs = _mm256_maddubs_epi16(Block::bytes(rows[r] + b * Block::kBytes, g),
-                                                     load32(activations + 32 * g));
-          parts[r] = dot2_of_row(parts[r], pairs, _mm256_set1_epi32(scales[g][r]));
-        }
-      }
-      __m256i minima = _mm256_setzero_si256();
-      const auto* const of_groups = reinterpret_cast<const std::int16_t*>(column.sums) + 8 * b;
-#pragma GCC unroll 8
-      for (std::size_t g = 0; g < 8; ++g) {
-        minima = _mm256_add_epi32(
-            minima, _mm256_mullo_epi32(groups.minima[g], _mm256_set1_epi32(of_groups[g])));
-      }
-      const __m256 dmin = f16_of_rows(rows, b * Block::kBytes + Block::kDmin);
-      sums =
-          _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums_of_eight(parts)), _mm256_mul_ps(d, scale), sums);
-      sums = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(minima), _mm256_mul_ps(dmin, scale), sums);
+  for (std::size_t g = 0; g < 8; ++g) {
+    const __m256i w = Block::bytes(block, g);
+    const auto own = static_cast<std::int16_t>(0x0100 + 0x0202 * g);
+    const __m256i scale = _mm256_shuffle_epi8(scales, _mm256_set1_epi16(own));
+    for (std::size_t c = 0; c < C; ++c) {
+      // Pairs fit into 16 bits: a weight is at most 31, an activation at most 127.
+      const auto* const a = reinterpret_cast<const std::byte*>(columns[c].bytes + 256 * b + 32 * g);
+      sums.whole[c] = dot2_of_row(sums.whole[c], _mm256_maddubs_epi16(w, load32(a)), scale);
     }
   }
   return sums;
+}
+
+template <std::size_t C>
+inline BlockSums<C> sums_of_q6_block(const std::byte* block, const PackedRow (&columns)[C],
+                                     std::size_t b) {
+  BlockSums<C> sums;
+  const __m128i order =
+      _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+  const __m256i scales =
+      _mm256_cvtepi8_epi16(_mm_shuffle_epi8(Q6KBlock::scales(block), order));
+  static_assert(Q6KBlock::kOffset == 1 << 5);
+  for (std::size_t c = 0; c < C; ++c) {
+    const __m256i offsets = _mm256_madd_epi16(scales, load32(columns[c].sums + 32 * b));
+    sums.whole[c] = _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_slli_epi32(offsets, 5));
+  }
+#pragma GCC unroll 8
+  for (std::size_t half = 0; half < 8; ++half) {
+    const __m256i w = Q6KBlock::bytes(block, half);
+    const auto own = static_cast<std::int16_t>(0x0100 + 0x0202 * half);
+    const __m256i scale = _mm256_shuffle_epi8(scales, _mm256_set1_epi16(own));
+    for (std::size_t c = 0; c < C; ++c) {
+      // Pairs fit into 16 bits: a weight is at most 63, an activation at most 127.
+      const auto* const a =
+          reinterpret_cast<const std::byte*>(columns[c].bytes + 256 * b + 32 * half);
+      sums.whole[c] = dot2_of_row(sums.whole[c], _mm256_maddubs_epi16(w, load32(a)), scale);
+    }
+  }
+  return sums;
+}
+
+template <typename Block, std::size_t C>
+inline BlockSums<C> sums_of_k_block(const std::byte* block, const PackedRow (&columns)[C],
+                                    std::size_t b) {
+  if constexpr (Block::kHasMinima) {
+    return sums_of_minima_block<Block>(block, columns, b);
+  } else {
+    return sums_of_q6_block(block, columns, b);
+  }
+}
+
+/// Adds a block of eight rows to their sums with one column.
+template <typename Block>
+inline __m256 with_block(__m256 sums, const __m256i (&whole)[8], const __m256i (&minima)[8],
+                         const std::byte* const (&rows)[8], const PackedRow& column,
+                         std::size_t b) {
+  const __m256 scale = _mm256_set1_ps(column.scales[b]);
+  const __m256 d = f16_of_rows(rows, b * Block::kBytes + Block::kD);
+  sums = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums_of_eight(whole)), _mm256_mul_ps(d, scale), sums);
+  if constexpr (Block::kHasMinima) {
+    const __m256 dmin = f16_of_rows(rows, b * Block::kBytes + Block::kDmin);
+    sums = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(sums_of_eight(minima)), _mm256_mul_ps(dmin, scale),
+                            sums);
+  }
+  return sums;
+}
+
+/// A row is read after the other, as processors foresee it, and the sums of its blocks are kept until those of
+/// eight rows are there.
+template <typename Block, std::size_t C>
+void multiply_k_rows(const WeightRows& weights, std::size_t rows, const ProductColumns& columns) {
+  constexpr std::size_t kBlocks = 8;  // of a row at a time
+  constexpr std::size_t kAhead = 2048;
+  const std::size_t blocks = weights.inner / 256;
+  PackedRow packed[C];
+  for (std::size_t c = 0; c < C; ++c) packed[c] = packed_row(columns, c, weights.inner, 256);
+  for (std::size_t row = 0; row < rows; row += 8) {
+    const std::byte* at[8];
+    eight_rows(weights, rows, row, at);
+    __m256 sums[C];
+    for (std::size_t c = 0; c < C; ++c) sums[c] = _mm256_setzero_ps();
+    for (std::size_t begin = 0; begin < blocks; begin += kBlocks) {
+      const std::size_t count = blocks - begin < kBlocks ? blocks - begin : kBlocks;
+      __m256i whole[C][kBlocks][8];
+      __m256i minima[C][Block::kHasMinima ? kBlocks : 1][8];
+      for (std::size_t r = 0; r < 8; ++r) {
+        const std::byte* block = at[r] + begin * Block::kBytes;
+        for (std::size_t b = 0; b < count; ++b, block += Block::kBytes) {
+          for (std::size_t i = 0; i < Block::kBytes; i += 64) fetch_next(block + kAhead + i);
+          const BlockSums<C> of_block = sums_of_k_block<Block>(block, packed, begin + b);
+          for (std::size_t c = 0; c < C; ++c) {
+            whole[c][b][r] = of_block.whole[c];
+            if constexpr (Block::kHasMinima) minima[c][b][r] = of_block.minima[c];
+          }
+        }
+      }
+      for (std::size_t b = 0; b < count; ++b) {
+        for (std::size_t c = 0; c < C; ++c) {
+          sums[c] = with_block<Block>(sums[c], whole[c][b], minima[c][Block::kHasMinima ? b : 0],
+                                      at, packed[c], begin + b);
+        }
+      }
+    }
+    for (std::size_t c = 0; c < C; ++c) {
+      store_rows(columns.out + c * columns.out_stride + row, sums[c], rows - row);
+    }
+  }
 }
 
 template <typename Block>
@@ -615,19 +694,20 @@ void multiply_quantized(const WeightRows& weights, std::size_t rows, const Produ
   if (columns.count > Block::kFewColumns) {
     return multiply_in_tiles<Block>(weights, rows, columns, scratch);
   }
-  const std::size_t ahead = ahead_of(8 * weights.row_bytes);
-  for (std::size_t row = 0; row < rows; row += 8) {
-    const std::byte* at[8];
-    eight_rows(weights, rows, row, at);
-    for (std::size_t c = 0; c < columns.count; ++c) {
-      const PackedRow packed = packed_row(columns, c, weights.inner, block_length<Block>());
-      __m256 sums;
-      if constexpr (is_k_block<Block>()) {
-        sums = multiply_k_rows<Block>(at, ahead, weights.inner, packed);
-      } else {
-        sums = multiply_rows<Block>(at, ahead, weights.inner, packed);
+  if constexpr (is_k_block<Block>()) {
+    static_assert(Block::kFewColumns == 2);
+    return columns.count == 1 ? multiply_k_rows<Block, 1>(weights, rows, columns)
+                              : multiply_k_rows<Block, 2>(weights, rows, columns);
+  } else {
+    const std::size_t ahead = ahead_of(8 * weights.row_bytes);
+    for (std::size_t row = 0; row < rows; row += 8) {
+      const std::byte* at[8];
+      eight_rows(weights, rows, row, at);
+      for (std::size_t c = 0; c < columns.count; ++c) {
+        const PackedRow packed = packed_row(columns, c, weights.inner, 32);
+        store_rows(columns.out + c * columns.out_stride + row,
+                   multiply_rows<Block>(at, ahead, weights.inner, packed), rows - row);
       }
-      store_rows(columns.out + c * columns.out_stride + row, sums, rows - row);
     }
   }
 }
