@@ -7,11 +7,14 @@
 #include <benchmark/benchmark.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engines/llama_kernels/kernels.h"
@@ -23,21 +26,31 @@ namespace afterimage {
 namespace {
 
 constexpr std::int64_t kInner = 2048;
-constexpr std::int64_t kRows = 1024;
+constexpr std::int64_t kRows = 8192;  // no processor's second cache holds them, as with a model
 
-ggml_tensor* filled(ggml_context* context, ggml_type type, std::vector<std::int64_t> shape) {
-  ggml_tensor* const made =
-      ggml_new_tensor(context, type, static_cast<int>(shape.size()), shape.data());
+/// Random numbers as a tensor of this type and shape has them.
+std::vector<std::byte> random_bytes(const ggml_tensor& like) {
   std::mt19937 chance(1);
-  std::vector<float> numbers(static_cast<std::size_t>(ggml_nelements(made)));
+  std::vector<float> numbers(static_cast<std::size_t>(ggml_nelements(&like)));
   for (float& x : numbers) x = static_cast<float>(chance()) * 0x1p-31F - 1;
-  if (type == GGML_TYPE_F32) {
-    std::memcpy(made->data, numbers.data(), ggml_nbytes(made));
+  std::vector<std::byte> bytes(ggml_nbytes(&like));
+  if (like.type == GGML_TYPE_F32) {
+    std::memcpy(bytes.data(), numbers.data(), bytes.size());
   } else {
-    ggml_quantize_chunk(type, numbers.data(), made->data, 0, ggml_nrows(made), made->ne[0],
+    ggml_quantize_chunk(like.type, numbers.data(), bytes.data(), 0, ggml_nrows(&like), like.ne[0],
                         nullptr);
   }
-  return made;
+  return bytes;
+}
+
+ggml_tensor* filled(ggml_context* context, ggml_type type, const std::vector<std::int64_t>& shape) {
+  static std::map<std::pair<ggml_type, std::vector<std::int64_t>>, std::vector<std::byte>> made;
+  ggml_tensor* const tensor =
+      ggml_new_tensor(context, type, static_cast<int>(shape.size()), shape.data());
+  std::vector<std::byte>& bytes = made[{type, shape}];
+  if (bytes.empty()) bytes = random_bytes(*tensor);
+  std::memcpy(tensor->data, bytes.data(), bytes.size());
+  return tensor;
 }
 
 /// Computes the tensor that `build` makes, again and again.
