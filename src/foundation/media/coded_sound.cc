@@ -292,12 +292,22 @@ Result<void> Decoder::take() {
   }
 }
 
+/// FFmpeg 8 returns what it decoded of Vorbis's first packet, too, which only overlaps with the second one's
+/// samples. (Of other formats we know from the container what is not of the sound.)
+bool is_overlap(const AVCodecContext& context, const AVFrame& frame) {
+  if (context.codec_id != AV_CODEC_ID_VORBIS) return false;
+  const AVFrameSideData* const skip = av_frame_get_side_data(&frame, AV_FRAME_DATA_SKIP_SAMPLES);
+  if (skip == nullptr || skip->size < 10) return false;
+  ByteCursor cursor(std::as_bytes(std::span(skip->data, skip->size)));
+  return cursor.little(4) >= static_cast<std::uint32_t>(frame.nb_samples);
+}
+
 Result<void> Decoder::decode() {
   block_.clear();
   while (block_.empty()) {
     const int received = avcodec_receive_frame(context_.get(), frame_.get());
     if (received >= 0) {
-      AFI_TRY_VOID(take());
+      if (!is_overlap(*context_, *frame_)) AFI_TRY_VOID(take());
       continue;
     }
     if (received == AVERROR_EOF || (received == AVERROR(EAGAIN) && sent_all_)) return {};

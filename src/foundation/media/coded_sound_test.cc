@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
+extern "C" {
+#include <libavformat/avformat.h>
+}
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,9 +65,9 @@ std::vector<Coding> codings() {
                            {"libopus", "mp4", 48'000, "", 0.012}});
   }
   if (has_encoder("libmp3lame")) {
-    all.insert(all.end(), {{"libmp3lame", "mp4", 44'100, "", 0.016},
-                           {"libmp3lame", "mp4", 48'000, "", 0.016},
-                           {"libmp3lame", "mp4", 16'000, "", 0.016}});
+    all.insert(all.end(), {{"libmp3lame", "mp4", 44'100, "movie_timescale=44100", 0.016},
+                           {"libmp3lame", "mp4", 48'000, "movie_timescale=48000", 0.016},
+                           {"libmp3lame", "mp4", 16'000, "movie_timescale=16000", 0.016}});
   }
   if (has_encoder("libvorbis")) all.push_back({"libvorbis", "ogg", 44'100, "", 0.012});
   return all;
@@ -121,10 +125,13 @@ TEST(CodedSound, Mp3InMatroskaHasTheSamplesOfTheEncoderInFront) {
   const auto decoded = decode_audio(sound(make_coded_sound(
       {.samples = samples, .rate_hz = 44'100, .encoder = "libmp3lame", .container = "matroska"})));
   ASSERT_TRUE(decoded.has_value()) << to_string(decoded.error());
-  constexpr std::size_t kOfEncoder = 1'105;
-  ASSERT_EQ(decoded->mono.size(), samples.size() + kOfEncoder);
-  EXPECT_LT(difference({decoded->mono.begin() + kOfEncoder, decoded->mono.end()}, samples, 1),
-            0.016);
+  // Until FFmpeg 8, which writes how many they are.
+  const std::size_t before = LIBAVFORMAT_VERSION_MAJOR >= 62 ? 0 : 1'105;
+  ASSERT_EQ(decoded->mono.size(), samples.size() + before);
+  EXPECT_LT(
+      difference({decoded->mono.begin() + static_cast<std::ptrdiff_t>(before), decoded->mono.end()},
+                 samples, 1),
+      0.016);
 }
 
 // mkvmerge writes the rate of what was encoded, where FFmpeg's encoder of Opus writes 48 kHz.
@@ -171,10 +178,11 @@ TEST(CodedSound, OfFragmentsIsReadToTheEnd) {
     return decoded.value_or(Samples{}).mono;
   };
   const auto exact = read("delay_moov");
-  ASSERT_EQ(exact.size(), 51U * 1024) << "fragments hold whole frames";
+  ASSERT_EQ(exact.size(), LIBAVFORMAT_VERSION_MAJOR >= 62 ? count : 51U * 1024)
+      << "fragments hold whole frames until FFmpeg 8";
   EXPECT_LT(difference({exact.begin(), exact.begin() + count}, samples, 1), 0.012);
   const auto all = read("empty_moov");
-  ASSERT_EQ(all.size(), (count + 1024 + 1023) / 1024 * 1024);
+  ASSERT_EQ(all.size(), exact.size() + 1024);
   EXPECT_TRUE(std::equal(exact.begin(), exact.end(), all.begin() + 1024));
 }
 

@@ -86,7 +86,7 @@ Result<std::vector<std::byte>> decode_base64(std::string_view text) {
   if ((group & ((1U << (8 * padding)) - 1)) != 0) {
     return no_base64("its last digit has bits beyond the last byte");
   }
-  bytes.resize(bytes.size() - padding);
+  bytes.erase(bytes.end() - static_cast<std::ptrdiff_t>(padding), bytes.end());
   return bytes;
 }
 

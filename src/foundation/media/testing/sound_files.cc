@@ -62,6 +62,17 @@ class SoundWriter {
   }
 
  private:
+  static AVSampleFormat first_format(const AVCodec& codec) {
+#if LIBAVCODEC_VERSION_INT >= AV_VERSION_INT(61, 13, 100)
+    const void* formats = nullptr;
+    avcodec_get_supported_config(nullptr, &codec, AV_CODEC_CONFIG_SAMPLE_FORMAT, 0, &formats,
+                                 nullptr);
+    const auto* const first = static_cast<const AVSampleFormat*>(formats);
+#else
+    const AVSampleFormat* const first = codec.sample_fmts;
+#endif
+    return first != nullptr ? *first : AV_SAMPLE_FMT_FLT;
+  }
   void open_encoder() {
     const AVCodec* const codec = avcodec_find_encoder_by_name(content_.encoder.c_str());
     AFI_CHECK(codec != nullptr);
@@ -69,8 +80,7 @@ class SoundWriter {
     encoder_->sample_rate = static_cast<int>(content_.rate_hz);
     encoder_->time_base = {1, static_cast<int>(content_.rate_hz)};
     av_channel_layout_default(&encoder_->ch_layout, static_cast<int>(content_.channels));
-    encoder_->sample_fmt =
-        codec->sample_fmts != nullptr ? codec->sample_fmts[0] : AV_SAMPLE_FMT_FLT;
+    encoder_->sample_fmt = first_format(*codec);
     encoder_->bit_rate = 96'000;
     encoder_->flags |= AV_CODEC_FLAG_BITEXACT;
     encoder_->thread_count = 1;
