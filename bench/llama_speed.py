@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
 """Compares `afterimage serve --engine llama` with llama-server where nothing can be reused: prompts, decoding, several at a time.
 
-    bench/llama_speed.py build/release [--json FILE] [--model NAME]... [--kernels avx2] [--beside PROGRAM] [--threads N] [--quick]
+    bench/llama_speed.py build/release [--json FILE] [--model NAME]... [--kernels avx2] [--beside PROGRAM] [--threads N] [--quick] [--decoding]
 
 llama-server is the one of `scripts/build-llama.sh --server`: the library's default switches, and its default settings.
 Models: gemma (Gemma 3 270M, trained, Q4_K_M), and a model of a billion random weights ("wide") as 1b-q4_k_m, 1b-q8_0
@@ -76,7 +76,7 @@ class Measurement:
     def decode(self):
         """Seconds for a token after the first one, of one chat."""
         steps = [[] for _ in self.servers]
-        for index in range(1 if self.quick else 15):
+        for index in range(3 if self.quick else 15):
             request = body(chat(self.prompt(60)), 96)
             for side in self.in_turns(index):
                 first, whole, said = self.servers[side].ask(request)
@@ -109,7 +109,7 @@ def add_speed(table, question, ours, theirs, goal, name="", more=(), unit=second
               values=[ours[0], theirs[0], *(value for _, value in more)])
 
 
-def measure(build, name, kernels, beside, threads, quick):
+def measure(build, name, kernels, beside, threads, quick, decoding):
     model = model_file(name)
     with tempfile.TemporaryDirectory(dir=build) as folder:
         folder = pathlib.Path(folder)
@@ -133,7 +133,7 @@ def measure(build, name, kernels, beside, threads, quick):
             kind = kernels or "the fastest kernels"
             table = Table(f"{name}, exact, {kind}, {threads} threads; load average before: {os.getloadavg()[0]:.1f}")
             run = Measurement(servers, quick)
-            for tokens in PROMPTS:
+            for tokens in () if decoding else PROMPTS:
                 progress(f"{name}: prompts of {tokens} tokens")
                 waits, length = run.prefill(tokens)
                 rates = [length / wait for wait in waits]
@@ -168,12 +168,13 @@ def main():
     parser.add_argument("--kernels", help="as `serve` takes them (default: the fastest)")
     parser.add_argument("--beside", type=pathlib.Path, metavar="PROGRAM", help="an earlier build's program")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of each server (default: one per core)")
-    parser.add_argument("--quick", action="store_true", help="each once")
+    parser.add_argument("--quick", action="store_true", help="each once, decoding three times")
+    parser.add_argument("--decoding", action="store_true", help="no long prompts")
     asked = parser.parse_args()
     build = asked.build.resolve()
     if without_llama(build) or not (ROOT / "build/llama/prefix/bin/llama-quantize").exists():
         raise SystemExit("llama_speed.py: needs scripts/build-llama.sh --server, and a build with it")
-    rows = {name: measure(build, name, asked.kernels, asked.beside and asked.beside.resolve(), asked.threads, asked.quick)
+    rows = {name: measure(build, name, asked.kernels, asked.beside and asked.beside.resolve(), asked.threads, asked.quick, asked.decoding)
             for name in asked.model or MODELS}
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=1))
