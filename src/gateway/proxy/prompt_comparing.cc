@@ -112,6 +112,7 @@ void PromptComparing::recorded(std::uint64_t decision) {
   const MutexLock lock(mutex_);
   decision_ = decision;
   if (!has_ended_) return;
+  if (!keeps_text()) made_->report.example = nullptr;  // they were reloaded while the client read
   if (!is_told_) gateway_.decisions().set_prompt(decision_, made_->report);
   gateway_.counts().prompts().add(made_->report, decision_);
 }
