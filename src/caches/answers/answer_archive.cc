@@ -155,10 +155,9 @@ void AnswerArchive::keep(Question& question, const Answer& answer, const AnswerF
   const TierKey exact =
       key_of(before_it.names_, question.scope(), MatchLevel::kExact, question.text());
   const EntryMeta meta = meta_of(facts);
-  const bool kept = lasts && put(exact, archived, meta, before_it);
+  const bool kept = lasts && put(question, exact, archived, meta, before_it);
   count(kept ? &AnswerArchiveStats::kept : &AnswerArchiveStats::refused);
-  if (kept && !is_whole(answer)) return;  // found by its own words only
-  if (kept) return put_forms(question, meta, before_it);
+  if (kept) return;
   // The answer that it replaced must not be restored instead.
   if (!dependencies_.tier.is_pending(exact) && !dependencies_.tier.may_contain(exact)) return;
   // Shared: other processes may serve the replaced answer from memory until it expires.
@@ -183,20 +182,25 @@ EntryMeta AnswerArchive::meta_of(const AnswerFacts& facts) const {
   return meta;
 }
 
-bool AnswerArchive::put(const TierKey& exact, const ArchivedAnswer& archived, const EntryMeta& meta,
-                        const ReadLease& before_it) {
+/// With its forms, which hold the question: neither is written once it was erased.
+bool AnswerArchive::put(Question& question, const TierKey& exact, const ArchivedAnswer& archived,
+                        const EntryMeta& meta, const ReadLease& before_it) {
   const std::vector<std::byte> bytes = to_bytes(archived);
   const MutexLock ordered(put_lock(exact));
   {
     const MutexLock lock(mutex_);
     // After a restart the count it would record could be reused by another invalidation.
-    if (!persisted_) return false;
-    if (dependencies_.shared != nullptr &&
-        (before_it.names_ != names_ || invalidations_.refuses(subject_of(archived)))) {
-      return false;
-    }
+    if (!persisted_ || before_it.names_ != names_) return false;
+    if (invalidations_.refuses(subject_of(archived))) return false;
   }
-  return !was_erased(exact, before_it) && dependencies_.tier.put(exact, meta, bytes).has_value();
+  if (was_erased(exact, before_it) || !dependencies_.tier.put(exact, meta, bytes)) return false;
+  // An answer in part is found by its own words only.
+  if (is_whole(archived.answer)) put_forms(question, meta, before_it);
+  return true;
+}
+
+void AnswerArchive::wait_for_puts() {
+  for (Mutex& puts : put_locks_) const MutexLock ended(puts);
 }
 
 void AnswerArchive::put_forms(Question& question, const EntryMeta& meta,
@@ -399,10 +403,12 @@ Result<AnswerCount> AnswerArchive::erase(const AnswerFilter& filter) {
   if (dependencies_.shared != nullptr) {
     const AnswerCount erased = dependencies_.cache.erase(filter);
     AFI_TRY_VOID(publish(invalidation));
+    wait_for_puts();
     wait_out_leases();
     return erased;
   }
   const auto written = persist(std::move(invalidation));
+  wait_for_puts();
   const AnswerCount erased = dependencies_.cache.erase(filter);
   AFI_TRY_VOID(written);
   return erased;

@@ -213,8 +213,10 @@ class AnswerArchive {
                                                   const LookupRules& rules,
                                                   const AnswerQuota& quota);
   [[nodiscard]] Mutex& put_lock(const TierKey& exact);
-  bool put(const TierKey& exact, const ArchivedAnswer& archived, const EntryMeta& meta,
-           const ReadLease& before_it);
+  bool put(Question& question, const TierKey& exact, const ArchivedAnswer& archived,
+           const EntryMeta& meta, const ReadLease& before_it);
+  /// Those that began before an erasure was recorded; later ones see it.
+  void wait_for_puts();
   void put_forms(Question& question, const EntryMeta& meta, const ReadLease& before_it);
   [[nodiscard]] EntryMeta meta_of(const AnswerFacts& facts) const;
   [[nodiscard]] bool lease_expired(const ReadLease& before) const;

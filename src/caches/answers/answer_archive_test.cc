@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <future>
 #include <map>
 #include <thread>
 #include <vector>
@@ -40,6 +41,7 @@ class TroubledTier final : public Tier {
   Result<void> put(const TierKey& key, const EntryMeta& meta,
                    std::span<const std::byte> bytes) override {
     if (refuses_puts) return fail(ErrorCode::kUnavailable, "no puts");
+    if (before_put) std::exchange(before_put, nullptr)();
     return kept_.put(key, meta, bytes);
   }
   Result<std::optional<TierEntry>> get(const TierKey& key, MemoryBudget& room) override {
@@ -61,6 +63,7 @@ class TroubledTier final : public Tier {
 
   bool refuses_puts = false;
   bool refuses_erasing = false;
+  std::function<void()> before_put;
   std::function<void()> after_get;
   std::map<TierKey, TierKey> instead;  // which key's entry it returns instead
   mutable std::vector<TierKey> asked;
@@ -299,10 +302,30 @@ TEST(AnswerArchive, DoesNotArchiveAnAnswerErasedBefore) {
     ASSERT_TRUE(m.cache->insert(question, answer("a"), facts).has_value());
     ASSERT_TRUE(one_by_one ? m.erase("one") : m.archive->erase({.tag = "doc:1"}).has_value());
     m.archive->keep(question, answer("a"), facts, before);
+    EXPECT_EQ(m.tier.stats().entries, EntryCount(0)) << "neither the answer nor its question";
     EXPECT_EQ(m.restored("one"), "");
     m.start();
     EXPECT_EQ(m.restored("one"), "");
   }
+}
+
+// Regression: its bytes could be written after erase() had returned and the tier was swept.
+TEST(AnswerArchive, AnErasureReturnsAfterThePutsThatDoNotSeeIt) {
+  Machine m;
+  std::promise<void> returned;
+  std::thread eraser;
+  std::future_status erased_during_put = std::future_status::ready;
+  m.tier.before_put = [&] {
+    eraser = std::thread([&] {
+      EXPECT_TRUE(m.archive->erase({.tag = "doc:1"}).has_value());
+      returned.set_value();
+    });
+    erased_during_put = returned.get_future().wait_for(100ms);
+  };
+  ASSERT_TRUE(m.put("one", "a", {.tags = {"doc:1"}}).has_value());
+  eraser.join();
+  EXPECT_EQ(erased_during_put, std::future_status::timeout);
+  EXPECT_EQ(m.restored("one"), "");
 }
 
 TEST(AnswerArchive, UnrelatedErasuresDoNotPreventArchiving) {

@@ -33,7 +33,7 @@ Result<std::unique_ptr<SimilarAnswers>> SimilarAnswers::create(SimilarAnswersOpt
                                                                AnswerCache& cache,
                                                                MemoryBudget& budget,
                                                                const Clock& clock) {
-  std::unique_ptr<SimilarAnswers> similar(new SimilarAnswers(std::move(options), clock));
+  std::unique_ptr<SimilarAnswers> similar(new SimilarAnswers(std::move(options), cache, clock));
   const SimilarAnswersOptions& made = similar->options_;
   SimilarityOptions level{.layers = {{.name = made.embedder->name(),
                                       .dimensions = made.embedder->dimensions(),
@@ -128,6 +128,9 @@ void SimilarAnswers::learn(const Question& question, const SimilarLookup& lookup
     add_to(answer_cost_, cost);
   }
   compare(question, lookup, answer);
+  // Work that waits may be overtaken by an erasure, which then holds for the question, too.
+  Question kept(question);
+  if (!cache_.peek(kept, {.serve = MatchLevel::kExact}).answer.has_value()) return;
   // Without room it is not found by similarity, which stats() counts.
   static_cast<void>(level_->insert(question, lookup.vectors));
   if (archive_ != nullptr) archive_->keep(question, lookup.vectors);

@@ -102,8 +102,8 @@ class SimilarAnswers {
   /// The result that find() would return now; counts and learns nothing.
   [[nodiscard]] std::optional<SimilarLookup> peek(const Question& question,
                                                   const LookupRules& rules);
-  /// The model's answer to a question for which `lookup` was made: evidence, and a new candidate.
-  /// Requires that the answer is in the cache. `cost`: the time that it took; 0: unknown.
+  /// The model's answer to a question for which `lookup` was made: evidence, and a new candidate,
+  /// while the answer is in the cache. `cost`: the time that it took; 0: unknown.
   void learn(const Question& question, const SimilarLookup& lookup, std::string_view answer,
              Duration cost = Duration(0));
   /// What the model says to a question that `lookup` has served: evidence, or its end.
@@ -124,10 +124,11 @@ class SimilarAnswers {
   /// nullopt: there was nothing to compare.
   std::optional<bool> compare(const Question& question, const SimilarLookup& lookup,
                               std::string_view answer);
-  SimilarAnswers(SimilarAnswersOptions options, const Clock& clock)
-      : options_(std::move(options)), clock_(clock) {}
+  SimilarAnswers(SimilarAnswersOptions options, const AnswerCache& cache, const Clock& clock)
+      : options_(std::move(options)), cache_(cache), clock_(clock) {}
 
   const SimilarAnswersOptions options_;
+  const AnswerCache& cache_;
   const Clock& clock_;
   std::unique_ptr<SimilarityLevel> level_;
   std::unique_ptr<SimilarityArchive> archive_;  // nullptr: lost with the process

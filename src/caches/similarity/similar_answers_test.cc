@@ -143,6 +143,19 @@ TEST_F(WorthAVector, TheVerifierCosts) {
   EXPECT_GT(similar->stats().not_worth, 0U) << "the fastest lately was slow, too";
 }
 
+// Regression: what waits for a worker was learnt, and written below memory, after its answer was erased.
+TEST_F(WorthAVector, AQuestionWhoseAnswerWasErasedIsNotKept) {
+  for (const bool is_erased : {true, false}) {
+    Question question(scope, "What is it?");
+    const auto lookup = similar->find(question, {});
+    ASSERT_TRUE(lookup.has_value());
+    ASSERT_TRUE(cache->insert(question, {.text = "it", .finish_reason = "stop"}, {}).has_value());
+    if (is_erased) cache->erase(AnswerFilter{});
+    similar->learn(question, *lookup, "it");
+    EXPECT_EQ(similar->stats().level.entries, EntryCount(is_erased ? 0 : 1));
+  }
+}
+
 TEST_F(WorthAVector, UnknownCostsChangeNothing) {
   EXPECT_EQ(asked_with_vector(100, Duration(0)), 100);
 }
