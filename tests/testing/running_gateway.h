@@ -12,8 +12,10 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "caches/answers/answer_archive.h"
 #include "foundation/http/server.h"
 #include "foundation/platform/wall_clocks.h"
 #include "gateway/service/service.h"
@@ -212,6 +214,11 @@ struct Running {
   }
   Said chat(const std::string& body, const std::string& headers = "") {
     return post("/v1/chat/completions", body, headers);
+  }
+  /// Waits until so many answers were offered to the disk, which happens behind the replies.
+  void wait_archived(std::uint64_t answers) const {
+    const AnswerArchive& archive = *service->gateway().parts().archive;
+    while (archive.stats().kept + archive.stats().refused < answers) std::this_thread::yield();
   }
   json admin(const std::string& method, const std::string& path, const std::string& body = "") {
     const Said said =

@@ -145,6 +145,7 @@ TEST(Admin, ErasesFromMemoryAndFromTheDisk) {
   EXPECT_EQ(erase(R"({"tag":"another"})")["stored"], 0);
   EXPECT_EQ(erase(R"({"older_than_days":2})")["stored"], 0);
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "HIT");
+  running.wait_archived(1);
   const json erased = erase(R"({"tenant":"anonymous"})");
   EXPECT_EQ(erased["answers"], 1);
   EXPECT_GE(erased["stored"], 1);
@@ -152,6 +153,7 @@ TEST(Admin, ErasesFromMemoryAndFromTheDisk) {
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
   EXPECT_EQ(erase(R"({"all":true})")["answers"], 1);
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
+  running.wait_archived(3);
   EXPECT_GE(erase(R"({"older_than_days":0})")["stored"], 1) << "today's, too";
   EXPECT_EQ(running.chat(question("Q")).header("X-Cache"), "MISS");
 }
@@ -161,6 +163,7 @@ TEST(Admin, SaysWhatTheTiersBelowMemoryHold) {
   const testing::TemporaryFolder folder;
   Running running("[memory]\ndisk = \"" + folder.path() + "\"\ndisk_size = \"64 MiB\"\n");
   running.chat(question("Q"));
+  running.wait_archived(1);
   const json tiers = running.admin("GET", "/admin/api/stats")["tiers"];
   ASSERT_EQ(tiers.size(), 1U);
   EXPECT_EQ(tiers[0]["tier"], "disk");
