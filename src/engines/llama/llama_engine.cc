@@ -15,12 +15,12 @@
 
 #include "engines/llama/lanes.h"
 #include "engines/llama/llama_run.h"
+#include "engines/llama/model_identity.h"
 #include "engines/llama/prompt_media.h"
 #include "engines/llama/rotation.h"
 #include "engines/llama/rotation_check.h"
 #include "engines/llama/self_check.h"
 #include "engines/llama/sequence_rows.h"
-#include "engines/llama_library/file_name.h"
 #include "engines/llama_library/frame_size.h"
 #include "engines/llama_library/loaded_chat.h"
 #include "engines/llama_library/loaded_model.h"
@@ -35,8 +35,6 @@
 namespace afterimage {
 namespace {
 
-// Increment on every change to how media become embeddings or KV becomes rows.
-constexpr const char* kRevision = "1";
 // See frame_pairs() and seen_size().
 constexpr const char* kFrameSampling = "2 a second, at least 4, in pairs, large ones reduced";
 
@@ -87,43 +85,6 @@ Result<KeyRotation> learn_rotation(const LoadedModel& model, const SequenceRows&
   AFI_TRY(KeyRotation rotation, rotation_of(facts.rotary, rows));
   AFI_TRY_VOID(check_keys_turn(model, rows, rotation));
   return rotation;
-}
-
-DType dtype_of(const std::string& kv_type) {
-  if (kv_type == "f32") return DType::kF32;
-  if (kv_type == "bf16") return DType::kBF16;
-  return kv_type == "f16" ? DType::kF16 : DType::kU8;
-}
-
-/// Everything that affects a row; files are identified by content, not by name.
-Result<ModelIdentity> identity_of(const LlamaOptions& options, const LoadedModel& model,
-                                  bool exact) {
-  const ModelFacts& facts = model.facts();
-  const std::string library = facts.library + " revision " + kRevision;
-  ModelIdentity identity;
-  AFI_TRY(const std::string weights, content_name(options.model));
-  identity.model = facts.architecture + " " + weights;
-  // The context size is included because it changes the rotary scaling of some models.
-  identity.weights_epoch = library + (exact ? " exact" : "") +
-                           (facts.fused_attention ? " fused" : "") + " k=" + options.keys +
-                           " v=" + options.values +
-                           " context=" + std::to_string(options.context.value()) +
-                           " gpu=" + std::to_string(options.gpu_layers);
-  identity.encoder = "none";  // not empty: an unnamed encoder disables caching
-  if (!options.mmproj.empty()) {
-    AFI_TRY(const std::string encoder, content_name(options.mmproj));
-    identity.encoder = encoder + " " + library + " gpu=" + std::to_string(options.gpu_layers);
-  }
-  for (const LlamaAdapter& adapter : options.adapters) {
-    AFI_TRY(const std::string content, content_name(adapter.path));
-    identity.adapter += fmt::format("{}*{};", content, adapter.scale);  // all significant digits
-  }
-  identity.chat_template = model.chat_template();
-  if (options.thinks.has_value()) {
-    identity.chat_template += *options.thinks ? " reasoning on" : " reasoning off";
-  }
-  identity.kv_dtype = dtype_of(options.keys);
-  return identity;
 }
 
 Result<void> check_options(const LlamaOptions& options) {
@@ -296,6 +257,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
   AFI_TRY_VOID(check_options(options));
   auto state = std::make_unique<State>();
   state->options = std::move(options);
+  ModelFiles files(state->options);
   AFI_TRY(state->model, LoadedModel::load(state->options));
   state->asked_context = std::exchange(state->options.context, state->model->facts().context);
   state->template_clock = clock_of(state->model->chat_template());
@@ -306,7 +268,8 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
   choose_batching(*state->model, check);
   state->exactness = exactness_of(state->model->facts(), check);
   const bool exact = state->exactness.exact;
-  AFI_TRY(state->identity, identity_of(state->options, *state->model, exact));
+  AFI_TRY(const ModelFiles::Names names, files.names());
+  state->identity = identity_of(state->options, *state->model, names, exact);
   state->lanes = std::make_unique<Lanes>(state->options.lanes);
   state->tokenizer = std::make_unique<LlamaTokenizer>(*state->model);
   auto memories = learn_memories(*state->model);
@@ -382,7 +345,7 @@ PreprocessRecipe LlamaEngine::recipe(Modality modality) const {
   const LlamaOptions& options = state_->options;
   PreprocessRecipe recipe{
       .processor =
-          "afterimage-llama-" + std::string(kRevision) + " " + state_->model->facts().library,
+          "afterimage-llama-" + std::string(kLlamaRevision) + " " + state_->model->facts().library,
       .options = {{"image_min_tokens", std::to_string(options.image_min_tokens)},
                   {"image_max_tokens", std::to_string(options.image_max_tokens)}}};
   if (modality == Modality::kImage) recipe.options["decoder"] = picture_decoder();

@@ -32,13 +32,14 @@ std::vector<std::string> files_of(const std::string& path) {
   return files;
 }
 
-Result<std::string> content_name(const std::string& path) {
+Result<std::string> content_name(const std::string& path, const std::stop_token& stop) {
   std::vector<std::uint64_t> blocks;  // checksums, and how long each block was
   for (const std::string& file : files_of(path)) {
-    AFI_TRY_VOID(visit_blocks(file, 8_MiB, [&](std::span<const std::byte> block) {
+    const auto visit = [&](std::span<const std::byte> block) {
       const Checksum sum = Checksum::of(block);
       blocks.insert(blocks.end(), {sum.low, sum.high, block.size()});
-    }));
+    };
+    AFI_TRY_VOID(visit_blocks(file, 8_MiB, visit, stop));
     blocks.push_back(0);
   }
   const Checksum all = Checksum::of(std::as_bytes(std::span(blocks)));

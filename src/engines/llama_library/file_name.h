@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ std::vector<std::string> files_of(const std::string& path);
 /// weights under the same file name do not. Reads every byte. It guards against mistakes, not
 /// against forgery: anyone who can write the operator's model files is trusted.
 ///
-/// Errors   kNotFound, kUnavailable: a file cannot be read.
-Result<std::string> content_name(const std::string& path);
+/// Errors   kNotFound, kUnavailable: a file cannot be read. kCancelled: stopped.
+Result<std::string> content_name(const std::string& path, const std::stop_token& stop = {});
 
 }  // namespace afterimage

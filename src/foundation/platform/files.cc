@@ -72,7 +72,8 @@ bool sync_folder_of(const std::string& path) {
 }  // namespace
 
 Result<void> visit_blocks(const std::string& path, Bytes block,
-                          const std::function<void(std::span<const std::byte>)>& visit) {
+                          const std::function<void(std::span<const std::byte>)>& visit,
+                          const std::stop_token& stop) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) return system_refused("read", path, errno);
   struct stat status{};
@@ -82,6 +83,9 @@ Result<void> visit_blocks(const std::string& path, Bytes block,
   }
   std::vector<std::byte> bytes(block.value());
   for (std::size_t filled = 0;;) {
+    if (stop.stop_requested()) {
+      return fail(ErrorCode::kCancelled, fmt::format("reading '{}' was stopped", path));
+    }
     const ssize_t count = ::read(file.get(), bytes.data() + filled, bytes.size() - filled);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return system_refused("read", path, errno);

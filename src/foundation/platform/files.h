@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -45,9 +46,10 @@ class Files {
 };
 
 /// Reads a regular file that is too large to hold in memory: calls `visit` with one block of at
-/// most `block` bytes at a time. Errors as in Files.
+/// most `block` bytes at a time. Errors as in Files; kCancelled: stopped.
 Result<void> visit_blocks(const std::string& path, Bytes block,
-                          const std::function<void(std::span<const std::byte>)>& visit);
+                          const std::function<void(std::span<const std::byte>)>& visit,
+                          const std::stop_token& stop = {});
 
 /// The machine's file system.
 class SystemFiles final : public Files {

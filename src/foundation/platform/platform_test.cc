@@ -9,6 +9,8 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <span>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -246,6 +248,20 @@ TEST(VisitBlocks, VisitsAFileInBlocksOfTheRequestedSize) {
     EXPECT_EQ(blocks, c.blocks) << c.name;
     EXPECT_EQ(found, content) << c.name;
   }
+}
+
+TEST(VisitBlocks, EndsWhenItIsStopped) {
+  const testing::TemporaryFolder folder;
+  ASSERT_TRUE(SystemFiles().replace(folder.file("file"), std::vector<std::byte>(30)).has_value());
+  std::stop_source source;
+  std::size_t blocks = 0;
+  const auto visit = [&](std::span<const std::byte>) {
+    if (++blocks == 2) source.request_stop();
+  };
+  const auto visited = visit_blocks(folder.file("file"), 10_B, visit, source.get_token());
+  ASSERT_FALSE(visited.has_value());
+  EXPECT_EQ(visited.error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(blocks, 2U);
 }
 
 TEST(VisitBlocks, RefusesNonFilesByName) {
