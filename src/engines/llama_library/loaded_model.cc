@@ -14,6 +14,7 @@
 #include "afterimage/digest.h"
 #include "afterimage/secret.h"
 #include "engines/llama_kernels/library_kernels.h"
+#include "engines/llama_kernels/library_memory.h"
 #include "engines/llama_library/file_name.h"
 #include "engines/llama_library/library.h"
 #include "foundation/platform/environment.h"
@@ -44,6 +45,7 @@ Result<void> start_library(bool exact, std::string_view kernels) {
     llama_log_set(record_library_log, nullptr);
     mtmd_helper_log_set(record_library_log, nullptr);
     llama_backend_init();
+    use_fresh_pages();
     started = use_batch_independent_kernels(kernels);
   });
   clear_library_log();

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: 2026 The Afterimage authors
+#include "engines/llama_kernels/library_memory.h"
+
+#include <ggml-backend.h>
+#include <ggml-cpu.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace afterimage {
+namespace {
+
+struct FreeBuffer {
+  void operator()(ggml_backend_buffer_t buffer) const { ggml_backend_buffer_free(buffer); }
+};
+using Buffer = std::unique_ptr<ggml_backend_buffer, FreeBuffer>;
+
+Buffer buffer_of(std::size_t size) {
+  use_fresh_pages();
+  use_fresh_pages();
+  return Buffer(ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), size));
+}
+
+std::span<std::uint8_t> bytes_of(const Buffer& buffer) {
+  return {static_cast<std::uint8_t*>(ggml_backend_buffer_get_base(buffer.get())),
+          ggml_backend_buffer_get_size(buffer.get())};
+}
+
+bool holds_only(std::span<const std::uint8_t> bytes, std::uint8_t value) {
+  return std::ranges::all_of(bytes, [&](std::uint8_t byte) { return byte == value; });
+}
+
+TEST(LibraryMemory, BuffersOfEverySizeAreClearedAsOften) {
+  for (const std::size_t size :
+       {std::size_t{4096}, std::size_t{8} << 20U, (std::size_t{20} << 20U) + 32}) {
+    const Buffer buffer = buffer_of(size);
+    ASSERT_NE(buffer, nullptr);
+    EXPECT_TRUE(ggml_backend_buffer_is_host(buffer.get()));
+    const auto bytes = bytes_of(buffer);
+    ASSERT_EQ(bytes.size(), size);
+    ggml_backend_buffer_clear(buffer.get(), 0);
+    EXPECT_TRUE(holds_only(bytes, 0));
+    std::memset(bytes.data(), 5, size);
+    ggml_backend_buffer_clear(buffer.get(), 0);
+    EXPECT_TRUE(holds_only(bytes, 0));
+    ggml_backend_buffer_clear(buffer.get(), 7);
+    EXPECT_TRUE(holds_only(bytes, 7));
+  }
+}
+
+// A machine without the memory must say so at the start, not when a conversation has grown.
+TEST(LibraryMemory, AllPagesAreThereOnceABufferIsCleared) {
+  const Buffer buffer = buffer_of(std::size_t{32} << 20U);
+  ASSERT_NE(buffer, nullptr);
+  const auto bytes = bytes_of(buffer);
+  std::vector<unsigned char> pages(bytes.size() / 4096);
+  ggml_backend_buffer_clear(buffer.get(), 0);
+  ASSERT_EQ(::mincore(bytes.data(), bytes.size(), pages.data()), 0);
+  EXPECT_TRUE(std::ranges::all_of(pages, [](unsigned char page) { return (page & 1U) != 0; }));
+}
+
+TEST(LibraryMemory, WhatCannotBeMappedIsNotAllocated) {
+  EXPECT_EQ(buffer_of(std::size_t{1} << 60U), nullptr);
+}
+
+}  // namespace
+}  // namespace afterimage
