@@ -28,13 +28,13 @@ struct SelfCheck {
   [[nodiscard]] bool passed() const { return same; }
 };
 
-/// "self-check: 72 tokens at once, 54 of them in 6 batches, every bit the same", or how much differs.
+/// "self-check: 65 tokens at once, 35 of them in 5 batches, every bit the same", or how much differs.
 std::string to_string(const SelfCheck& check);
 
 /// Computes a test prompt at once, and then its last tokens together with those of a second sequence,
 /// if the model has one (`lanes` > 1), and most of it cut into batches of different sizes; compares
-/// logits and saved KV of all layers. Takes as long as prefilling about 130 tokens, of a recurrent
-/// model 220; `progress` is told the fraction done, 0 to 1.
+/// logits and saved KV of all layers. Takes as long as prefilling about 105 tokens, of a recurrent
+/// model 200; `progress` is told the fraction done, 0 to 1.
 ///
 /// Errors   kUnavailable: the library failed.
 /// Threads  Before the model serves requests: uses sequences 0 and 1, which are empty afterwards.
