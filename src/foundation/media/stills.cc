@@ -8,9 +8,7 @@ extern "C" {
 #include <libavutil/imgutils.h>
 #include <libavutil/log.h>
 #include <libavutil/mem.h>
-#include <libavutil/opt.h>
 #include <libavutil/pixdesc.h>
-#include <libswscale/swscale.h>
 }
 
 #include <fmt/format.h>
@@ -23,18 +21,11 @@ extern "C" {
 #include "foundation/media/even_frame.h"
 #include "foundation/media/formats.h"
 #include "foundation/media/heif.h"
+#include "foundation/media/libav.h"
+#include "foundation/media/to_rgb.h"
 
 namespace afterimage {
 namespace {
-
-struct FreeStill {
-  void operator()(AVCodecContext* context) const { avcodec_free_context(&context); }
-  void operator()(AVPacket* packet) const { av_packet_free(&packet); }
-  void operator()(AVFrame* frame) const { av_frame_free(&frame); }
-  void operator()(SwsContext* context) const { sws_freeContext(context); }
-};
-template <typename T>
-using OwnedStill = std::unique_ptr<T, FreeStill>;
 
 Error no_memory_for_still() { return {ErrorCode::kNoSpace, "no memory to decode a picture"}; }
 
@@ -57,7 +48,7 @@ class StillDecoder {
                                      "file to PNG or JPEG",
                                      avcodec_get_name(settings.codec)));
     }
-    OwnedStill<AVCodecContext> context(avcodec_alloc_context3(codec));
+    OwnedAv<AVCodecContext> context(avcodec_alloc_context3(codec));
     if (context == nullptr) return std::unexpected(no_memory_for_still());
     context->thread_count = 1;
     context->flags |= AV_CODEC_FLAG_BITEXACT;
@@ -81,8 +72,8 @@ class StillDecoder {
     return StillDecoder(file, std::move(context));
   }
 
-  Result<OwnedStill<AVFrame>> decode(std::span<const std::byte> coded) {
-    OwnedStill<AVPacket> packet(av_packet_alloc());
+  Result<OwnedAv<AVFrame>> decode(std::span<const std::byte> coded) {
+    OwnedAv<AVPacket> packet(av_packet_alloc());
     if (packet == nullptr || av_new_packet(packet.get(), static_cast<int>(coded.size())) < 0) {
       return std::unexpected(no_memory_for_still());
     }
@@ -91,9 +82,9 @@ class StillDecoder {
   }
 
   /// Without a copy. `tiff` outlives the decoder.
-  Result<OwnedStill<AVFrame>> decode(TiffForDecoder& tiff) {
+  Result<OwnedAv<AVFrame>> decode(TiffForDecoder& tiff) {
     static_assert(TiffForDecoder::kPadding >= AV_INPUT_BUFFER_PADDING_SIZE);
-    OwnedStill<AVPacket> packet(av_packet_alloc());
+    OwnedAv<AVPacket> packet(av_packet_alloc());
     if (packet == nullptr) return std::unexpected(no_memory_for_still());
     packet->data = reinterpret_cast<std::uint8_t*>(tiff.bytes.data());
     packet->size = static_cast<int>(tiff.bytes.size() - TiffForDecoder::kPadding);
@@ -105,11 +96,11 @@ class StillDecoder {
   }
 
  private:
-  StillDecoder(const MediaFile& file, OwnedStill<AVCodecContext> context)
+  StillDecoder(const MediaFile& file, OwnedAv<AVCodecContext> context)
       : file_(&file), context_(std::move(context)) {}
 
-  Result<OwnedStill<AVFrame>> decode_packet(OwnedStill<AVPacket> packet) {
-    OwnedStill<AVFrame> frame(av_frame_alloc());
+  Result<OwnedAv<AVFrame>> decode_packet(OwnedAv<AVPacket> packet) {
+    OwnedAv<AVFrame> frame(av_frame_alloc());
     if (frame == nullptr) return std::unexpected(no_memory_for_still());
     packet->flags |= AV_PKT_FLAG_KEY;
     int done = avcodec_send_packet(context_.get(), packet.get());
@@ -128,7 +119,7 @@ class StillDecoder {
   }
 
   const MediaFile* file_;
-  OwnedStill<AVCodecContext> context_;
+  OwnedAv<AVCodecContext> context_;
 };
 
 std::uint8_t rounded_to_byte(unsigned value) {
@@ -209,46 +200,10 @@ Result<StillPixels> rgb_of_still(const AVFrame& frame, const std::optional<HeifC
   const bool is_full =
       colour.has_value() ? colour->is_full_range : frame.color_range == AVCOL_RANGE_JPEG || is_jpeg;
   StillPixels pixels{.bytes = {}, .channels = has_alpha(format) ? std::size_t{4} : 3};
-  const AVPixelFormat to = pixels.channels == 4 ? AV_PIX_FMT_RGBA : AV_PIX_FMT_RGB24;
   // How colours of two or four pixels each are spread over them: as libheif does it, and nearly as libavif.
-  const int filter = sniff(file.bytes) == FileFormat::kHeic ? SWS_POINT : SWS_BICUBIC;
-  const int flags =
-      filter | SWS_ACCURATE_RND | SWS_BITEXACT | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP;
-  const OwnedStill<SwsContext> context(sws_isSupportedInput(format) == 0 ? nullptr
-                                                                         : sws_alloc_context());
-  if (context == nullptr) return unsupported(file, "an unknown pixel format");
-  AFI_TRY(const EvenFrame even, even_frame(frame));
-  const AVFrame& source = even == nullptr ? frame : *even;
-  for (const auto& [option, value] :
-       {std::pair{"srcw", source.width}, std::pair{"srch", source.height},
-        std::pair{"dstw", source.width}, std::pair{"dsth", source.height},
-        std::pair{"src_format", static_cast<int>(format)},
-        std::pair{"dst_format", static_cast<int>(to)}, std::pair{"sws_flags", flags}}) {
-    av_opt_set_int(context.get(), option, value, 0);
-  }
-  if (sws_init_context(context.get(), nullptr, nullptr) < 0) {
-    return unsupported(file, "an unknown pixel format");
-  }
-  sws_setColorspaceDetails(context.get(), sws_getCoefficients(scaler_matrix(matrix)),
-                           is_full ? 1 : 0, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
-                           1 << 16);
-  const std::size_t row = pixels.channels * static_cast<std::size_t>(frame.width);
-  const auto height = static_cast<std::size_t>(frame.height);
-  // It writes whole blocks of pixels.
-  const std::size_t stride =
-      (pixels.channels * static_cast<std::size_t>(source.width) + 127) / 64 * 64;
-  std::vector<std::uint8_t> padded(stride * static_cast<std::size_t>(source.height) + 64);
-  std::uint8_t* const planes[4] = {padded.data(), nullptr, nullptr, nullptr};
-  const int strides[4] = {static_cast<int>(stride), 0, 0, 0};
-  if (sws_scale(context.get(), source.data, source.linesize, 0, source.height, planes, strides) !=
-      source.height) {
-    return corrupt(file, "its pixels cannot be converted to RGB");
-  }
-  pixels.bytes.reserve(row * height);
-  for (std::size_t y = 0; y < height; ++y) {
-    const auto from = padded.begin() + static_cast<std::ptrdiff_t>(y * stride);
-    pixels.bytes.insert(pixels.bytes.end(), from, from + static_cast<std::ptrdiff_t>(row));
-  }
+  ToRgb to_rgb(sniff(file.bytes) == FileFormat::kHeic ? SWS_POINT : SWS_BICUBIC);
+  const FrameColours colours{.format = format, .matrix = matrix, .is_full_range = is_full};
+  AFI_TRY(pixels.bytes, to_rgb.convert(frame, colours, pixels.channels, file));
   return pixels;
 }
 
@@ -271,8 +226,8 @@ void place_tile(const AVFrame& tile, std::uint32_t left, std::uint32_t top, AVFr
   }
 }
 
-Result<OwnedStill<AVFrame>> canvas_for(const AVFrame& tile, const HeifCoded& coded) {
-  OwnedStill<AVFrame> canvas(av_frame_alloc());
+Result<OwnedAv<AVFrame>> canvas_for(const AVFrame& tile, const HeifCoded& coded) {
+  OwnedAv<AVFrame> canvas(av_frame_alloc());
   if (canvas == nullptr) return std::unexpected(no_memory_for_still());
   canvas->format = tile.format;
   canvas->width = static_cast<int>(coded.tile_width * coded.columns);
@@ -293,15 +248,15 @@ bool is_planar_picture(const AVFrame& frame) {
           (AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BITSTREAM | AV_PIX_FMT_FLAG_HWACCEL)) == 0;
 }
 
-Result<OwnedStill<AVFrame>> decode_tiles(const MediaFile& file, const HeifCoded& coded) {
+Result<OwnedAv<AVFrame>> decode_tiles(const MediaFile& file, const HeifCoded& coded) {
   AFI_TRY(StillDecoder decoder,
           StillDecoder::open(file, {.codec = coded.is_av1 ? AV_CODEC_ID_AV1 : AV_CODEC_ID_HEVC,
                                     .configuration = coded.configuration,
                                     .width = coded.tile_width,
                                     .height = coded.tile_height}));
-  OwnedStill<AVFrame> canvas;
+  OwnedAv<AVFrame> canvas;
   for (std::size_t i = 0; i < coded.tiles.size(); ++i) {
-    AFI_TRY(OwnedStill<AVFrame> tile, decoder.decode(coded.tiles[i]));
+    AFI_TRY(OwnedAv<AVFrame> tile, decoder.decode(coded.tiles[i]));
     if (!std::cmp_equal(tile->width, coded.tile_width) ||
         !std::cmp_equal(tile->height, coded.tile_height)) {
       return corrupt(file, fmt::format("it declares {}x{} pixels and holds {}x{}", coded.tile_width,
@@ -323,7 +278,7 @@ Result<OwnedStill<AVFrame>> decode_tiles(const MediaFile& file, const HeifCoded&
 /// Levels of 8 bits, over the whole range.
 Result<std::vector<std::uint8_t>> decode_alpha(const MediaFile& file, const HeifCoded& coded,
                                                const AVFrame& picture) {
-  AFI_TRY(const OwnedStill<AVFrame> frame, decode_tiles(file, coded));
+  AFI_TRY(const OwnedAv<AVFrame> frame, decode_tiles(file, coded));
   if (frame->width != picture.width || frame->height != picture.height) {
     return corrupt(file, "alpha of another size than the picture");
   }
@@ -386,7 +341,7 @@ Image cropped(Image image, const HeifCrop& crop) {
 Result<Image> decode_heif(const MediaFile& file, const PictureHeader& header) {
   AFI_TRY(const HeifImage heif, read_heif(file));
   if (heif.is_premultiplied) return unsupported(file, "colours multiplied by alpha");
-  AFI_TRY(const OwnedStill<AVFrame> frame, decode_tiles(file, heif.picture));
+  AFI_TRY(const OwnedAv<AVFrame> frame, decode_tiles(file, heif.picture));
   AFI_TRY(StillPixels pixels, rgb_of_still(*frame, heif.picture.colour, file));
   if (heif.alpha.has_value() && pixels.channels == 3) {
     AFI_TRY(const std::vector<std::uint8_t> alpha, decode_alpha(file, *heif.alpha, *frame));
@@ -417,7 +372,7 @@ Result<Image> decode_coded_still(const MediaFile& file, const PictureHeader& hea
                                                           .configuration = {},
                                                           .width = header.width,
                                                           .height = header.height}));
-  AFI_TRY(const OwnedStill<AVFrame> frame,
+  AFI_TRY(const OwnedAv<AVFrame> frame,
           tiff.bytes.empty() ? decoder.decode(file.bytes) : decoder.decode(tiff));
   if (!std::cmp_equal(frame->width, header.width) ||
       !std::cmp_equal(frame->height, header.height)) {

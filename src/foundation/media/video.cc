@@ -20,6 +20,7 @@ extern "C" {
 #include "foundation/media/formats.h"
 #include "foundation/media/libav.h"
 #include "foundation/media/media_limits.h"
+#include "foundation/media/to_rgb.h"
 
 namespace afterimage {
 namespace {
@@ -265,50 +266,17 @@ Result<OwnedAv<AVCodecContext>> open_decoder(const VideoFile& video, const Media
   return decoder;
 }
 
-/// Converts frames to RGB without scaling, the same on every machine.
-class ToRgb {
- public:
-  Result<Image> convert(const AVFrame& shown, const MediaFile& file) {
-    AFI_TRY(const EvenFrame even, even_frame(shown));
-    const AVFrame& frame = even == nullptr ? shown : *even;
-    const auto format = static_cast<AVPixelFormat>(frame.format);
-    constexpr int kFlags =
-        SWS_BILINEAR | SWS_ACCURATE_RND | SWS_BITEXACT | SWS_FULL_CHR_H_INT | SWS_FULL_CHR_H_INP;
-    if (sws_isSupportedInput(format) == 0) return unsupported(file, "an unknown pixel format");
-    context_.reset(sws_getCachedContext(context_.release(), frame.width, frame.height, format,
-                                        frame.width, frame.height, AV_PIX_FMT_RGB24, kFlags,
-                                        nullptr, nullptr, nullptr));
-    if (context_ == nullptr) return unsupported(file, "a pixel format without a conversion");
-    const bool full = frame.color_range == AVCOL_RANGE_JPEG || format == AV_PIX_FMT_YUVJ420P ||
-                      format == AV_PIX_FMT_YUVJ422P || format == AV_PIX_FMT_YUVJ444P;
-    sws_setColorspaceDetails(context_.get(),
-                             sws_getCoefficients(scaler_matrix(colour_matrix(frame))), full ? 1 : 0,
-                             sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16);
-    const auto width = static_cast<std::size_t>(shown.width);
-    const auto height = static_cast<std::size_t>(shown.height);
-    // It writes whole blocks of pixels.
-    const std::size_t stride = (3 * static_cast<std::size_t>(frame.width) + 127) / 64 * 64;
-    padded_.resize(stride * static_cast<std::size_t>(frame.height) + 64);
-    std::uint8_t* const to[4] = {padded_.data(), nullptr, nullptr, nullptr};
-    const int strides[4] = {static_cast<int>(stride), 0, 0, 0};
-    const int rows =
-        sws_scale(context_.get(), frame.data, frame.linesize, 0, frame.height, to, strides);
-    if (rows != frame.height) return corrupt(file, "a frame cannot be converted to RGB");
-    Image image{.width = static_cast<std::uint32_t>(width),
-                .height = static_cast<std::uint32_t>(height),
-                .rgb = {}};
-    image.rgb.reserve(3 * width * height);
-    for (std::size_t y = 0; y < height; ++y) {
-      const auto row = padded_.begin() + static_cast<std::ptrdiff_t>(y * stride);
-      image.rgb.insert(image.rgb.end(), row, row + static_cast<std::ptrdiff_t>(3 * width));
-    }
-    return image;
-  }
-
- private:
-  OwnedAv<SwsContext> context_;
-  std::vector<std::uint8_t> padded_;
-};
+Result<Image> image_of(const AVFrame& frame, ToRgb& to_rgb, const MediaFile& file) {
+  const auto format = static_cast<AVPixelFormat>(frame.format);
+  const bool is_full = frame.color_range == AVCOL_RANGE_JPEG || format == AV_PIX_FMT_YUVJ420P ||
+                       format == AV_PIX_FMT_YUVJ422P || format == AV_PIX_FMT_YUVJ444P;
+  const FrameColours colours{
+      .format = format, .matrix = colour_matrix(frame), .is_full_range = is_full};
+  AFI_TRY(auto rgb, to_rgb.convert(frame, colours, 3, file));
+  return Image{.width = static_cast<std::uint32_t>(frame.width),
+               .height = static_cast<std::uint32_t>(frame.height),
+               .rgb = std::move(rgb)};
+}
 
 /// Decodes frames in order of time and converts, for each wanted time, the one shown then. Frames that are not
 /// wanted, and that no other frame is decoded from, are skipped.
@@ -329,7 +297,7 @@ class VideoFrames final : public FrameSource {
     }
     const AVFrame* const frame = at_ > wanted && before_ != nullptr ? before_.get() : shown_.get();
     if (frame == nullptr) return corrupt(*file_, "none of its frames can be decoded");
-    AFI_TRY(Image image, to_rgb_.convert(*frame, *file_));
+    AFI_TRY(Image image, image_of(*frame, to_rgb_, *file_));
     return Frame{
         .image = turn_upright(std::move(image), orientation_of(video_->stream())),
         .at = Duration(av_rescale_q(wanted - start_, video_->stream().time_base, kNanoseconds))};
@@ -360,7 +328,7 @@ class VideoFrames final : public FrameSource {
   std::int64_t start_ = 0;
   std::unique_ptr<VideoFile> video_;
   OwnedAv<AVCodecContext> decoder_;
-  ToRgb to_rgb_;
+  ToRgb to_rgb_{SWS_BILINEAR};
   OwnedAv<AVPacket> packet_;
   OwnedAv<AVFrame> decoded_;
   OwnedAv<AVFrame> before_;  // the frame before `shown_`
@@ -465,7 +433,7 @@ Result<std::unique_ptr<FrameSource>> open_video_frames(const MediaFile& file,
 }
 
 std::string video_decoder() {
-  return fmt::format("lavc {}, lsws {}, even frames", avcodec_version(), swscale_version());
+  return fmt::format("lavc {}, lsws {}, even frames, planes", avcodec_version(), swscale_version());
 }
 
 }  // namespace afterimage
