@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <exception>
 #include <stop_token>
 #include <utility>
 
@@ -36,7 +37,11 @@ Result<ModelFiles::Names> read_names(const LlamaOptions& options, const std::sto
 
 ModelFiles::ModelFiles(const LlamaOptions& options)
     : reader_([this, &options](const std::stop_token& stop) {
-        promise_.set_value(read_names(options, stop));
+        try {
+          promise_.set_value(read_names(options, stop));
+        } catch (...) {  // no memory
+          promise_.set_exception(std::current_exception());
+        }
       }) {}
 
 ModelIdentity identity_of(const LlamaOptions& options, const LoadedModel& model,

@@ -16,12 +16,12 @@
 namespace afterimage {
 namespace {
 
-constexpr std::uint32_t kTokens = 65;
+constexpr std::uint32_t kTokens = 66;
 /// Of the first run: the later ones continue there, where the model can go back to it.
-constexpr std::uint32_t kKept = 30;
-/// Of the other tokens. Kernels switch at 1, 4, 8, 16, 32 or 64 rows. Wherever one does, some of these
-/// batches are on one side of it and the whole prompt is on the other.
-constexpr auto kBatches = std::to_array<std::uint32_t>({17, 9, 5, 3, 1});
+constexpr std::uint32_t kKept = 31;
+/// Of the other tokens. Kernels switch at 1, 2, 4, 8, 16, 32 or 64 rows, or between even and odd numbers of
+/// them. Wherever one does, some of these batches are on one side of it and the whole prompt is on the other.
+constexpr auto kBatches = std::to_array<std::uint32_t>({17, 10, 5, 2, 1});
 static_assert(std::accumulate(kBatches.begin(), kBatches.end(), kKept) == kTokens);
 
 constexpr std::uint32_t kBeside = 2;  // tokens computed together with another sequence's

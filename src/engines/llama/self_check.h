@@ -28,7 +28,7 @@ struct SelfCheck {
   [[nodiscard]] bool passed() const { return same; }
 };
 
-/// "self-check: 65 tokens at once, 35 of them in 5 batches, every bit the same", or how much differs.
+/// "self-check: 66 tokens at once, 35 of them in 5 batches, every bit the same", or how much differs.
 std::string to_string(const SelfCheck& check);
 
 /// Computes a test prompt at once, and then its last tokens together with those of a second sequence,
