@@ -23,16 +23,22 @@ decltype(ggml_backend_buffer_type_i::alloc_buffer) library_allocates = nullptr;
 
 void unmap(ggml_backend_buffer_t buffer) { ::munmap(buffer->context, buffer->size); }
 
-/// Gives the pages back, which are zero when they come again, and takes all of them at once. False: it cannot.
+/// KV is cleared where it is allocated, when no page is there yet. Whatever is there is given back, and comes
+/// again with zeros. False: the kernel doesn't bring all of it at once.
 bool renew_pages(void* at, std::size_t size) {
   if (::madvise(at, size, MADV_DONTNEED) != 0) return false;
   static_cast<void>(::madvise(at, size, MADV_HUGEPAGE));  // if there are any
   return ::madvise(at, size, kPopulateWrite) == 0;
 }
 
-void clear(ggml_backend_buffer_t buffer, std::uint8_t value) {
-  if (value == 0 && renew_pages(buffer->context, buffer->size)) return;
+void fill(ggml_backend_buffer_t buffer, std::uint8_t value) {
   std::memset(buffer->context, value, buffer->size);
+}
+
+/// Pages that are there are cleared where they are: requests clear memory, too, and must not lose it meanwhile.
+void clear_first(ggml_backend_buffer_t buffer, std::uint8_t value) {
+  buffer->iface.clear = fill;
+  if (value != 0 || !renew_pages(buffer->context, buffer->size)) fill(buffer, value);
 }
 
 ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, std::size_t size) {
@@ -43,7 +49,7 @@ ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, std::size_t size
   ggml_backend_buffer_t const buffer = ggml_backend_cpu_buffer_from_ptr(at, size);
   buffer->buft = type;
   buffer->iface.free_buffer = unmap;
-  buffer->iface.clear = clear;
+  buffer->iface.clear = clear_first;
   return buffer;
 }
 

@@ -6,6 +6,7 @@
 #include <ggml-cpu.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -38,6 +39,25 @@ bool holds_only(std::span<const std::uint8_t> bytes, std::uint8_t value) {
   return std::ranges::all_of(bytes, [&](std::uint8_t byte) { return byte == value; });
 }
 
+std::size_t page() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+TEST(LibraryMemory, LargeBuffersAreMapped) {
+  for (const std::size_t size : {std::size_t{8} << 20U, std::size_t{100} << 20U}) {
+    const Buffer buffer = buffer_of(size);
+    ASSERT_NE(buffer, nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes_of(buffer).data()) % page(), 0U);
+  }
+}
+
+TEST(LibraryMemory, WhatIsWrittenBeforeTheFirstClearIsCleared) {
+  const Buffer buffer = buffer_of(std::size_t{8} << 20U);
+  ASSERT_NE(buffer, nullptr);
+  const auto bytes = bytes_of(buffer);
+  std::memset(bytes.data(), 5, bytes.size());
+  ggml_backend_buffer_clear(buffer.get(), 0);
+  EXPECT_TRUE(holds_only(bytes, 0));
+}
+
 TEST(LibraryMemory, BuffersOfEverySizeAreClearedAsOften) {
   for (const std::size_t size :
        {std::size_t{4096}, std::size_t{8} << 20U, (std::size_t{20} << 20U) + 32}) {
@@ -61,7 +81,7 @@ TEST(LibraryMemory, AllPagesAreThereOnceABufferIsCleared) {
   const Buffer buffer = buffer_of(std::size_t{32} << 20U);
   ASSERT_NE(buffer, nullptr);
   const auto bytes = bytes_of(buffer);
-  std::vector<unsigned char> pages(bytes.size() / 4096);
+  std::vector<unsigned char> pages(bytes.size() / page());
   ggml_backend_buffer_clear(buffer.get(), 0);
   ASSERT_EQ(::mincore(bytes.data(), bytes.size(), pages.data()), 0);
   EXPECT_TRUE(std::ranges::all_of(pages, [](unsigned char page) { return (page & 1U) != 0; }));
