@@ -133,6 +133,42 @@ struct Mxfp4Block {
 // Formats of 256 weights with small whole scales. A weight is (byte - kOffset) * scale * d, less
 // minimum * dmin where the format has minima. Bytes are at most 127.
 
+/// Of eight groups, a byte each.
+struct ScalesAndMinima {
+  std::uint64_t scales;
+  std::uint64_t minima;
+};
+
+/// Of six bits each in twelve bytes.
+inline ScalesAndMinima scales_and_minima(const std::byte* at) {
+  std::uint64_t low;
+  std::uint32_t high;
+  __builtin_memcpy(&low, at, sizeof low);
+  __builtin_memcpy(&high, at + 8, sizeof high);
+  const std::uint64_t first = low & 0x3f3f3f3f3f3f3f3f;  // four scales, four minima
+  const std::uint64_t low_bits = (high & 0x0f0f0f0fU) | std::uint64_t{high & 0xf0f0f0f0U} << 28;
+  const std::uint64_t last = low_bits | (low >> 2 & 0x3030303030303030);
+  return {.scales = (first & 0xffffffff) | last << 32, .minima = first >> 32 | last >> 32 << 32};
+}
+
+/// Eight sums of two 16-bit products of a row.
+inline __m256i dot2_of_row(__m256i sum, __m256i a, __m256i b) {
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+}
+
+/// Of the eight groups of a block, from bytes.
+class GroupScales {
+ public:
+  explicit GroupScales(std::uint64_t bytes)
+      : bytes_(_mm256_set1_epi64x(static_cast<std::int64_t>(bytes))) {}
+  __m256i of(std::size_t group) const {
+    return _mm256_shuffle_epi8(bytes_, _mm256_set1_epi16(static_cast<std::int16_t>(0x8000 | group)));
+  }
+
+ private:
+  __m256i bytes_;
+};
+
 inline __m256i nibbles_of_k(const std::byte* at, std::size_t upper) {
   const __m256i both = load32(at);
   return _mm256_and_si256(upper != 0 ? _mm256_srli_epi16(both, 4) : both, _mm256_set1_epi8(15));

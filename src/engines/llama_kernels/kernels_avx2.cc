@@ -132,11 +132,6 @@ inline Ints dot2(Ints sum, Ints a, Ints b) {
           _mm256_add_epi32(sum.high, _mm256_madd_epi16(a.high, b.high))};
 }
 
-/// Eight sums of two 16-bit products of a row.
-inline __m256i dot2_of_row(__m256i sum, __m256i a, __m256i b) {
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
-}
-
 /// The sixteen numbers as bytes, saturated.
 inline void store_bytes(std::int8_t* at, Floats x) {
   const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high));

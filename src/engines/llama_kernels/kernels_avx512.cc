@@ -74,11 +74,6 @@ inline Ints dot2(Ints sum, Ints a, Ints b) {
   return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
 }
 
-/// Eight sums of two 16-bit products of a row.
-inline __m256i dot2_of_row(__m256i sum, __m256i a, __m256i b) {
-  return _mm256_dpwssd_epi32(sum, a, b);
-}
-
 /// The sixteen numbers as bytes, saturated.
 inline void store_bytes(std::int8_t* at, Floats x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(at), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(x)));

@@ -4,28 +4,18 @@
 // Products of quantized weights and packed activations, in one order whatever the number of rows:
 // the whole sum of a block is exact, and blocks are added one after the other in one accumulator.
 #include "engines/llama_kernels/formats.inl"
+#include "engines/llama_kernels/packed_row.inl"
+#ifdef __AVX512VNNI__
+#include "engines/llama_kernels/q6_block_wide.inl"
+#else
+#include "engines/llama_kernels/q6_block.inl"
+#endif
 
 namespace afterimage {
 namespace {
 
 constexpr std::size_t kTileRows = 16 * kTileVectors;
 constexpr std::size_t kInnerChunk = 4096;  // weights of a row that are unpacked at a time
-
-// Packed activations: bytes, then a scale for each block, then what the format needs of sums.
-
-struct PackedRow {
-  const std::int8_t* bytes;
-  const float* scales;
-  const std::byte* sums;
-};
-
-inline PackedRow packed_row(const ProductColumns& columns, std::size_t c, std::size_t inner,
-                            std::size_t block) {
-  const std::byte* const at = columns.packed + c * columns.packed_bytes;
-  const auto* const scales = reinterpret_cast<const float*>(at + inner);
-  return {reinterpret_cast<const std::int8_t*>(at), scales,
-          reinterpret_cast<const std::byte*>(scales + inner / block)};
-}
 
 inline std::int32_t sum_of(const std::int8_t* bytes, std::size_t count) {
   std::int32_t sum = 0;
@@ -136,9 +126,6 @@ inline void store_bytes_transposed(const __m256i (&in)[8], std::uint8_t* out) {
 inline std::size_t ahead_of(std::size_t together) {
   constexpr std::size_t kAhead = 20 * 1024;
   return (kAhead + together - 1) / together * together;
-}
-inline void fetch_next(const std::byte* at) {
-  _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
 }
 inline void fetch(const std::byte* at) {
   _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
@@ -545,105 +532,83 @@ __m256 multiply_rows(const std::byte* const (&rows)[8], std::size_t ahead, std::
   return sums;
 }
 
-/// Of one block of a row with each column: eight numbers, of which the sum is meant. `minima` as well.
-template <std::size_t C>
-struct BlockSums {
-  __m256i whole[C];
-  __m256i minima[C];
-};
-
-/// The scales of eight groups, and then their minima, of six bits each in twelve bytes.
-inline __m256i scales_and_minima(const std::byte* at) {
-  std::uint64_t low;
-  std::uint32_t high;
-  __builtin_memcpy(&low, at, sizeof low);
-  __builtin_memcpy(&high, at + 8, sizeof high);
-  const std::uint64_t first = low & 0x3f3f3f3f3f3f3f3f;  // four scales, four minima
-  const std::uint64_t low_bits = (high & 0x0f0f0f0fU) | std::uint64_t{high & 0xf0f0f0f0U} << 28;
-  const std::uint64_t last = low_bits | (low >> 2 & 0x3030303030303030);
-  const __m128i mixed =
-      _mm_set_epi64x(static_cast<std::int64_t>(last), static_cast<std::int64_t>(first));
-  return _mm256_cvtepu8_epi16(_mm_shuffle_epi32(mixed, 0xd8));
-}
-
 template <typename Block, std::size_t C>
-inline BlockSums<C> sums_of_minima_block(const std::byte* block, const PackedRow (&columns)[C],
-                                         std::size_t b) {
+inline BlockSums<C> sums_of_groups(const std::byte* block, std::uint64_t scales,
+                                   const PackedRow (&columns)[C], std::size_t b) {
+  const GroupScales scale(scales);
   BlockSums<C> sums;
-  const __m256i both = scales_and_minima(block + 4);
-  const __m256i scales = _mm256_broadcastsi128_si256(_mm256_castsi256_si128(both));
-  const __m128i minima = _mm256_extracti128_si256(both, 1);
-  for (std::size_t c = 0; c < C; ++c) {
-    sums.whole[c] = _mm256_setzero_si256();
-    const __m128i of_groups = load16(columns[c].sums + 16 * b);
-    sums.minima[c] = _mm256_zextsi128_si256(_mm_madd_epi16(minima, of_groups));
-  }
+  for (std::size_t c = 0; c < C; ++c) sums.whole[c] = _mm256_setzero_si256();
 #pragma GCC unroll 8
   for (std::size_t g = 0; g < 8; ++g) {
     const __m256i w = Block::bytes(block, g);
-    const auto own = static_cast<std::int16_t>(0x0100 + 0x0202 * g);
-    const __m256i scale = _mm256_shuffle_epi8(scales, _mm256_set1_epi16(own));
     for (std::size_t c = 0; c < C; ++c) {
       // Pairs fit into 16 bits: a weight is at most 31, an activation at most 127.
       const auto* const a = reinterpret_cast<const std::byte*>(columns[c].bytes + 256 * b + 32 * g);
-      sums.whole[c] = dot2_of_row(sums.whole[c], _mm256_maddubs_epi16(w, load32(a)), scale);
+      sums.whole[c] =
+          dot2_of_row(sums.whole[c], _mm256_maddubs_epi16(w, load32(a)), scale.of(g));
     }
   }
   return sums;
 }
 
-template <std::size_t C>
-inline BlockSums<C> sums_of_q6_block(const std::byte* block, const PackedRow (&columns)[C],
-                                     std::size_t b) {
-  BlockSums<C> sums;
-  const __m128i order =
-      _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-  const __m256i scales =
-      _mm256_cvtepi8_epi16(_mm_shuffle_epi8(Q6KBlock::scales(block), order));
-  static_assert(Q6KBlock::kOffset == 1 << 5);
-  for (std::size_t c = 0; c < C; ++c) {
-    const __m256i offsets = _mm256_madd_epi16(scales, load32(columns[c].sums + 32 * b));
-    sums.whole[c] = _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_slli_epi32(offsets, 5));
-  }
-#pragma GCC unroll 8
-  for (std::size_t half = 0; half < 8; ++half) {
-    const __m256i w = Q6KBlock::bytes(block, half);
-    const auto own = static_cast<std::int16_t>(0x0100 + 0x0202 * half);
-    const __m256i scale = _mm256_shuffle_epi8(scales, _mm256_set1_epi16(own));
-    for (std::size_t c = 0; c < C; ++c) {
-      // Pairs fit into 16 bits: a weight is at most 63, an activation at most 127.
-      const auto* const a =
-          reinterpret_cast<const std::byte*>(columns[c].bytes + 256 * b + 32 * half);
-      sums.whole[c] = dot2_of_row(sums.whole[c], _mm256_maddubs_epi16(w, load32(a)), scale);
-    }
-  }
-  return sums;
-}
+/// What is kept of one block of eight rows.
+template <typename Block, std::size_t C>
+struct KeptBlock {
+  __m256i whole[C][8];
+  std::uint64_t minima[Block::kHasMinima ? 8 : 1];
+  std::uint32_t scales[8];  // d, and dmin in the upper half
+};
 
 template <typename Block, std::size_t C>
-inline BlockSums<C> sums_of_k_block(const std::byte* block, const PackedRow (&columns)[C],
-                                    std::size_t b) {
+inline void keep_block(const std::byte* block, const PackedRow (&columns)[C], std::size_t b,
+                       std::size_t row, KeptBlock<Block, C>& kept) {
+  BlockSums<C> sums;
   if constexpr (Block::kHasMinima) {
-    return sums_of_minima_block<Block>(block, columns, b);
+    static_assert(Block::kD == 0 && Block::kDmin == 2);
+    __builtin_memcpy(&kept.scales[row], block, sizeof kept.scales[row]);
+    const ScalesAndMinima both = scales_and_minima(block + 4);
+    kept.minima[row] = both.minima;
+    sums = sums_of_groups<Block>(block, both.scales, columns, b);
   } else {
-    return sums_of_q6_block(block, columns, b);
+    kept.scales[row] = u16(block + Block::kD);
+    sums = sums_of_q6_block(block, columns, b);
   }
+  for (std::size_t c = 0; c < C; ++c) kept.whole[c][row] = sums.whole[c];
 }
 
-/// Adds a block of eight rows to their sums with one column.
-template <typename Block>
-inline __m256 with_block(__m256 sums, const __m256i (&whole)[8], const __m256i (&minima)[8],
-                         const std::byte* const (&rows)[8], const PackedRow& column,
-                         std::size_t b) {
-  const __m256 scale = _mm256_set1_ps(column.scales[b]);
-  const __m256 d = f16_of_rows(rows, b * Block::kBytes + Block::kD);
-  sums = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums_of_eight(whole)), _mm256_mul_ps(d, scale), sums);
-  if constexpr (Block::kHasMinima) {
-    const __m256 dmin = f16_of_rows(rows, b * Block::kBytes + Block::kDmin);
-    sums = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(sums_of_eight(minima)), _mm256_mul_ps(dmin, scale),
-                            sums);
+/// Of eight rows: the products of their minima with the sums of eight groups.
+inline __m256i products_of_minima(const std::uint64_t (&minima)[8], const std::byte* of_groups) {
+  const __m256i groups = _mm256_broadcastsi128_si256(load16(of_groups));
+  __m256i pairs[4];
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto* const two_rows = reinterpret_cast<const std::byte*>(&minima[2 * i]);
+    pairs[i] = _mm256_madd_epi16(_mm256_cvtepu8_epi16(load16(two_rows)), groups);
   }
-  return sums;
+  const __m256i evens_then_odds = _mm256_hadd_epi32(_mm256_hadd_epi32(pairs[0], pairs[1]),
+                                                    _mm256_hadd_epi32(pairs[2], pairs[3]));
+  return _mm256_permutevar8x32_epi32(evens_then_odds, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+/// Adds a block of eight rows to their sums.
+template <typename Block, std::size_t C>
+inline void add_block(const KeptBlock<Block, C>& kept, const PackedRow (&columns)[C], std::size_t b,
+                      __m256 (&sums)[C]) {
+  const __m256i both = load32(reinterpret_cast<const std::byte*>(kept.scales));
+  const __m256i halves = _mm256_permute4x64_epi64(
+      _mm256_packus_epi32(_mm256_and_si256(both, _mm256_set1_epi32(0xffff)),
+                          _mm256_srli_epi32(both, 16)),
+      0xd8);
+  const __m256 d = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
+  for (std::size_t c = 0; c < C; ++c) {
+    const __m256 scale = _mm256_set1_ps(columns[c].scales[b]);
+    sums[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums_of_eight(kept.whole[c])),
+                              _mm256_mul_ps(d, scale), sums[c]);
+    if constexpr (Block::kHasMinima) {
+      const __m256 dmin = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
+      const __m256i minima = products_of_minima(kept.minima, columns[c].sums + 16 * b);
+      sums[c] = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(minima), _mm256_mul_ps(dmin, scale), sums[c]);
+    }
+  }
 }
 
 /// A row is read after the other, as processors foresee it, and the sums of its blocks are kept until those of
@@ -651,7 +616,7 @@ inline __m256 with_block(__m256 sums, const __m256i (&whole)[8], const __m256i (
 template <typename Block, std::size_t C>
 void multiply_k_rows(const WeightRows& weights, std::size_t rows, const ProductColumns& columns) {
   constexpr std::size_t kBlocks = 8;  // of a row at a time
-  constexpr std::size_t kAhead = 2048;
+  constexpr std::size_t kAhead = 6144;
   const std::size_t blocks = weights.inner / 256;
   PackedRow packed[C];
   for (std::size_t c = 0; c < C; ++c) packed[c] = packed_row(columns, c, weights.inner, 256);
@@ -662,25 +627,15 @@ void multiply_k_rows(const WeightRows& weights, std::size_t rows, const ProductC
     for (std::size_t c = 0; c < C; ++c) sums[c] = _mm256_setzero_ps();
     for (std::size_t begin = 0; begin < blocks; begin += kBlocks) {
       const std::size_t count = blocks - begin < kBlocks ? blocks - begin : kBlocks;
-      __m256i whole[C][kBlocks][8];
-      __m256i minima[C][Block::kHasMinima ? kBlocks : 1][8];
+      KeptBlock<Block, C> kept[kBlocks];
       for (std::size_t r = 0; r < 8; ++r) {
         const std::byte* block = at[r] + begin * Block::kBytes;
         for (std::size_t b = 0; b < count; ++b, block += Block::kBytes) {
-          for (std::size_t i = 0; i < Block::kBytes; i += 64) fetch_next(block + kAhead + i);
-          const BlockSums<C> of_block = sums_of_k_block<Block>(block, packed, begin + b);
-          for (std::size_t c = 0; c < C; ++c) {
-            whole[c][b][r] = of_block.whole[c];
-            if constexpr (Block::kHasMinima) minima[c][b][r] = of_block.minima[c];
-          }
+          for (std::size_t i = 0; i < Block::kBytes; i += 64) fetch(block + kAhead + i);
+          keep_block(block, packed, begin + b, r, kept[b]);
         }
       }
-      for (std::size_t b = 0; b < count; ++b) {
-        for (std::size_t c = 0; c < C; ++c) {
-          sums[c] = with_block<Block>(sums[c], whole[c][b], minima[c][Block::kHasMinima ? b : 0],
-                                      at, packed[c], begin + b);
-        }
-      }
+      for (std::size_t b = 0; b < count; ++b) add_block(kept[b], packed, begin + b, sums);
     }
     for (std::size_t c = 0; c < C; ++c) {
       store_rows(columns.out + c * columns.out_stride + row, sums[c], rows - row);
