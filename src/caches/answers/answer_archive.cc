@@ -435,6 +435,12 @@ Result<bool> AnswerArchive::erase_without_waiting(Question& question) {
   return erased;
 }
 
+std::uint64_t AnswerArchive::erasures() const {
+  constexpr std::uint64_t kOfAGeneration = std::uint64_t{1} << 40U;
+  const MutexLock lock(mutex_);
+  return stats_.generations * kOfAGeneration + invalidations_.count();
+}
+
 AnswerArchiveStats AnswerArchive::stats() const {
   const ReadLease now = read_lease();
   const bool may_serve = !lease_expired(now);

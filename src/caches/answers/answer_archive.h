@@ -185,6 +185,11 @@ class AnswerArchive {
   Result<void> refresh();
 
   [[nodiscard]] AnswerArchiveStats stats() const;
+  /// Another number after each erasure by a filter, here or elsewhere as far as this process has read.
+  [[nodiscard]] std::uint64_t erasures() const;
+  /// Waits for writes that began before the last erasure was recorded; later ones see it. After that the tier can be
+  /// swept. erase() does it for its own process.
+  void wait_for_puts();
 
  private:
   AnswerArchive(AnswerArchiveDependencies dependencies, InvalidationList invalidations,
@@ -215,8 +220,6 @@ class AnswerArchive {
   [[nodiscard]] Mutex& put_lock(const TierKey& exact);
   bool put(Question& question, const TierKey& exact, const ArchivedAnswer& archived,
            const EntryMeta& meta, const ReadLease& before_it);
-  /// Those that began before an erasure was recorded; later ones see it.
-  void wait_for_puts();
   void put_forms(Question& question, const EntryMeta& meta, const ReadLease& before_it);
   [[nodiscard]] EntryMeta meta_of(const AnswerFacts& facts) const;
   [[nodiscard]] bool lease_expired(const ReadLease& before) const;

@@ -56,14 +56,15 @@ Result<std::unique_ptr<SimilarAnswers>> SimilarAnswers::create(SimilarAnswersOpt
   if (made.storage.has_value()) {
     const std::string verified_by = similar->level_->verified_by();
     AFI_TRY(SharedCell* const evidence, made.storage->evidence(evidence_name(made, verified_by)));
-    similar->archive_ = std::make_unique<SimilarityArchive>(
-        SimilarityArchiveDependencies{.level = *similar->level_,
-                                      .cache = cache,
-                                      .tier = made.storage->tier,
-                                      .evidence = *evidence,
-                                      .transfer = made.storage->transfer,
-                                      .clock = clock,
-                                      .secret = made.storage->secret});
+    similar->archive_ = std::make_unique<SimilarityArchive>(SimilarityArchiveDependencies{
+        .level = *similar->level_,
+        .cache = cache,
+        .tier = made.storage->tier,
+        .evidence = *evidence,
+        .transfer = made.storage->transfer,
+        .clock = clock,
+        .secret = made.storage->secret,
+        .erasures = [&answers = made.storage->answers] { return answers.erasures(); }});
   }
   return similar;
 }
@@ -128,12 +129,13 @@ void SimilarAnswers::learn(const Question& question, const SimilarLookup& lookup
     add_to(answer_cost_, cost);
   }
   compare(question, lookup, answer);
+  const std::uint64_t since = archive_ == nullptr ? 0 : archive_->erasures();
   // Work that waits may be overtaken by an erasure, which then holds for the question, too.
   Question kept(question);
-  if (!cache_.peek(kept, {.serve = MatchLevel::kExact}).answer.has_value()) return;
+  if (waits() && !cache_.peek(kept, {.serve = MatchLevel::kExact}).answer.has_value()) return;
   // Without room it is not found by similarity, which stats() counts.
   static_cast<void>(level_->insert(question, lookup.vectors));
-  if (archive_ != nullptr) archive_->keep(question, lookup.vectors);
+  if (archive_ != nullptr) archive_->keep(question, lookup.vectors, since);
 }
 
 bool SimilarAnswers::verify(const Question& question, const SimilarLookup& lookup,

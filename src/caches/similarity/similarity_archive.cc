@@ -72,10 +72,12 @@ SimilarPage SimilarityArchive::read(const TierKey& key) {
   return *std::move(page);
 }
 
-void SimilarityArchive::write(const TierKey& key, const SimilarPage& page) {
+void SimilarityArchive::write(const TierKey& key, const SimilarPage& page, std::uint64_t since) {
   const std::vector<std::byte> bytes = to_bytes(page);
   if (!dependencies_.tier.put(key, {.tensors = {}, .cost = Duration(0)}, bytes).has_value())
     fail_once();
+  // The sweep of the tier may have been before the page was written.
+  if (erasures() != since) static_cast<void>(dependencies_.tier.erase(key));
 }
 
 void SimilarityArchive::refresh(const ScopeId& scope) {
@@ -105,7 +107,8 @@ void SimilarityArchive::read_pages(const ScopeId& scope, Known& known) {
   }
 }
 
-void SimilarityArchive::keep(const Question& question, std::span<const Vector> vectors) {
+void SimilarityArchive::keep(const Question& question, std::span<const Vector> vectors,
+                             std::uint64_t since) {
   const MutexLock lock(mutex_);
   Known& known = this->known(question.scope());
   const auto written = known.page_of.find(question.text());
@@ -120,7 +123,7 @@ void SimilarityArchive::keep(const Question& question, std::span<const Vector> v
   }
   page.candidates.push_back(
       {.question = question.text(), .vectors = {vectors.begin(), vectors.end()}, .evidence = {}});
-  write(key_of(question.scope(), number), page);
+  write(key_of(question.scope(), number), page, since);
   known.page_of.insert_or_assign(question.text(), number);
   ++stats_.kept;
 }
@@ -147,11 +150,12 @@ void SimilarityArchive::learn_in_page(const ScopeId& scope, const std::string& c
   const auto number = known.page_of.find(candidate);
   if (number == known.page_of.end()) return;
   const TierKey key = key_of(scope, number->second);
+  const std::uint64_t since = erasures();
   SimilarPage page = read(key);
   const auto there = find_in(page, candidate);
   if (there == page.candidates.end()) return;
   there->evidence.add(kind, right);
-  write(key, page);
+  write(key, page, since);
 }
 
 void SimilarityArchive::share_evidence() {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -42,6 +43,8 @@ struct SimilarityArchiveDependencies {
   MemoryBudget& transfer;  // charged for bytes being loaded
   const Clock& clock;
   Secret secret{};  // keys are derived from it
+  /// Another number after each erasure that may take pages from the tier, before it does.
+  std::function<std::uint64_t()> erasures = {};
 };
 
 /// Candidates and evidence of a SimilarityLevel, for later processes and for others that share the
@@ -72,8 +75,12 @@ class SimilarityArchive final : public AnswerObserver {
 
   /// Gives the match level what the tier and other processes know of this scope, and their evidence.
   void refresh(const ScopeId& scope);
-  /// Stores a candidate of the match level.
-  void keep(const Question& question, std::span<const Vector> vectors);
+  /// To be asked before anything that is kept later is known to be there.
+  [[nodiscard]] std::uint64_t erasures() const {
+    return dependencies_.erasures ? dependencies_.erasures() : 0;
+  }
+  /// Stores a candidate of the match level, whose answer was there after `since` was asked for: what erasures() said.
+  void keep(const Question& question, std::span<const Vector> vectors, std::uint64_t since);
   /// Stores what match level.learn() returned for this look-up.
   void learned(const Question& question, const SimilarityLookup& found, bool right);
   /// Stores that these candidates of a scope are suspected.
@@ -97,7 +104,8 @@ class SimilarityArchive final : public AnswerObserver {
   [[nodiscard]] bool is_due(const std::optional<Duration>& read_at) const;
   /// Empty if there is none that can be used. Its evidence is of the current epoch.
   SimilarPage read(const TierKey& key) AFI_REQUIRES(mutex_);
-  void write(const TierKey& key, const SimilarPage& page) AFI_REQUIRES(mutex_);
+  /// Of what was read, or known, after `since`: if anything was erased meanwhile, the page is erased again.
+  void write(const TierKey& key, const SimilarPage& page, std::uint64_t since) AFI_REQUIRES(mutex_);
   void read_pages(const ScopeId& scope, Known& known) AFI_REQUIRES(mutex_);
   /// Of a match with a candidate, in its page.
   void learn_in_page(const ScopeId& scope, const std::string& candidate, const SimilarityKind& kind,

@@ -67,13 +67,15 @@ struct Process {
       EXPECT_TRUE(cache->insert(candidate, answer(archived), {.cost = 1s}).has_value());
     };
     level = SimilarityLevel::create(std::move(options), *cache, budget, place.clock).value();
-    archive =
-        std::make_unique<SimilarityArchive>(SimilarityArchiveDependencies{.level = *level,
-                                                                          .cache = *cache,
-                                                                          .tier = place.tier,
-                                                                          .evidence = cell,
-                                                                          .transfer = budget,
-                                                                          .clock = place.clock});
+    archive = std::make_unique<SimilarityArchive>(
+        SimilarityArchiveDependencies{.level = *level,
+                                      .cache = *cache,
+                                      .tier = place.tier,
+                                      .evidence = cell,
+                                      .transfer = budget,
+                                      .clock = place.clock,
+                                      .secret = {},
+                                      .erasures = [this] { return erasures; }});
   }
   std::vector<Vector> vectors(const std::string& text) {
     return {embedder.embed_one(std::string_view(text)).value()};
@@ -82,7 +84,7 @@ struct Process {
     Question question(where, text);
     ASSERT_TRUE(cache->insert(question, answer(said), {.cost = 1s}).has_value());
     ASSERT_TRUE(level->insert(question, vectors(text)).has_value());
-    archive->keep(question, vectors(text));
+    archive->keep(question, vectors(text), archive->erasures());
   }
   SimilarityLookup find(const ScopeId& where, const std::string& text) {
     archive->refresh(where);
@@ -106,6 +108,7 @@ struct Process {
   HashedNgrams embedder = HashedNgrams::create(kDimensions).value();
   std::string archived = "red";  // what the answers' archive holds; empty: nothing
   int brought = 0;
+  std::uint64_t erasures = 0;
   std::unique_ptr<SimilarityLevel> level;
   std::unique_ptr<SimilarityArchive> archive;
 };
@@ -113,6 +116,21 @@ struct Process {
 /// As many as the error budget of the test asks for.
 void learn_enough(Process& process) {
   for (int i = 0; i < 12; ++i) process.learn(scope(1), kReworded, "red");
+}
+
+// Regression: a page that was read before the tier was swept was written back afterwards, with every question in it.
+TEST(SimilarityArchive, NothingOfAPageComesBackAfterAnErasure) {
+  SharedPlace place;
+  Process one(place);
+  one.put(scope(1), kAsked, "red");
+  ASSERT_EQ(place.tier.stats().entries, EntryCount(1));
+  Question later(scope(1), "What is the size of the car?");
+  const std::uint64_t since = one.archive->erasures();
+  ++one.erasures;
+  one.archive->keep(later, one.vectors(later.text()), since);
+  EXPECT_EQ(place.tier.stats().entries, EntryCount(0));
+  one.archive->keep(later, one.vectors(later.text()), one.archive->erasures());
+  EXPECT_EQ(place.tier.stats().entries, EntryCount(1)) << "with what is new only";
 }
 
 TEST(SimilarityArchive, ALaterProcessFindsCandidatesAndEvidence) {

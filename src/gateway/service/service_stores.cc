@@ -187,6 +187,7 @@ void Service::State::erase_what_others_erased(const Invalidation& invalidation) 
   if (!unknown && !target.has_value()) return;
   const bool posted = gateway->erasers().post([this, unknown, target] {
     const Result<void> erased = unknown ? erase_own_copies() : [&]() -> Result<void> {
+      archive->wait_for_puts();
       AFI_TRY_VOID(erase_here(*gateway, *target));
       return {};
     }();
