@@ -46,6 +46,8 @@ constexpr std::size_t kAddedHeaders = 8;  // at most, to most requests and respo
 
 /// Longer prompts are compared on threads of their own.
 constexpr std::size_t kComparedHere = 64UL * 1024;
+/// Until a call has reached a server of this machine, which then computes.
+constexpr Duration kSettled = std::chrono::microseconds(250);
 
 }  // namespace
 
@@ -181,17 +183,21 @@ GatewayRequest::Next GatewayRequest::on_waiting_for_backend() {
   return std::nullopt;
 }
 
-/// While the backend is at work: once the call has left, since its thread sends it before it comes to this.
+/// While the backend is at work: once the call has reached it. A processor that is busy right after it has sent a
+/// call may delay the other side.
 void GatewayRequest::work_meanwhile(std::optional<Question> unfolded) {
   const bool compares = prompt_.applies();
   if (!unfolded.has_value() && !compares) return;
   const bool is_long = compares && asked_.body->size() > kComparedHere;
   IoThreads& threads = gateway_.parts().threads;
-  threads.post(threads.here_or_next(), [self = shared_from_this(), compares, is_long,
-                                        question = std::move(unfolded)]() mutable {
-    if (question.has_value()) self->storing_.fold(*std::move(question));
-    if (compares && !is_long) self->prompt_.compare();
-  });
+  threads.post_after(
+      threads.here_or_next(), kSettled,
+      [self = shared_from_this(), compares, is_long, question = std::move(unfolded)]() mutable {
+        if (question.has_value() && !self->storing_.result().has_value()) {
+          self->storing_.fold(*std::move(question));
+        }
+        if (compares && !is_long) self->prompt_.compare();
+      });
   // If nobody has time for it, the head of the response waits.
   if (is_long) {
     static_cast<void>(
