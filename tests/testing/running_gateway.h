@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -218,7 +219,10 @@ struct Running {
   /// Waits until so many answers were offered to the disk, which happens behind the replies.
   void wait_archived(std::uint64_t answers) const {
     const AnswerArchive& archive = *service->gateway().parts().archive;
-    while (archive.stats().kept + archive.stats().refused < answers) std::this_thread::yield();
+    const Duration end = clock.now() + std::chrono::seconds(20);
+    const auto offered = [&] { return archive.stats().kept + archive.stats().refused; };
+    while (offered() < answers && clock.now() < end) std::this_thread::yield();
+    EXPECT_GE(offered(), answers);
   }
   json admin(const std::string& method, const std::string& path, const std::string& body = "") {
     const Said said =
