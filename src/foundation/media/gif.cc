@@ -85,7 +85,7 @@ class GifPlayer {
       if (type == EXTENSION_RECORD_TYPE) {
         AFI_TRY_VOID(read_extension());
       } else if (type == IMAGE_DESC_RECORD_TYPE) {
-        AFI_TRY_VOID(show_frame(frames));
+        AFI_TRY_VOID(show_frame(frames, frames.size() + 1 == wanted));
       } else {
         return corrupt(file_, "its GIF frames do not match those counted in its headers");
       }
@@ -114,7 +114,8 @@ class GifPlayer {
     return {};
   }
 
-  Result<void> show_frame(std::vector<Frame>& frames) {
+  /// The last one takes the screen along.
+  Result<void> show_frame(std::vector<Frame>& frames, bool is_last) {
     if (DGifGetImageDesc(gif_.get()) == GIF_ERROR) return damaged();
     const GifImageDesc& image = gif_->Image;
     const Rect rect{static_cast<std::uint32_t>(image.Left), static_cast<std::uint32_t>(image.Top),
@@ -124,8 +125,12 @@ class GifPlayer {
       return corrupt(file_, "a GIF frame extends beyond the screen");
     }
     std::optional<Image> before;
-    if (control_.DisposalMode == DISPOSE_PREVIOUS) before = screen_;
+    if (!is_last && control_.DisposalMode == DISPOSE_PREVIOUS) before = screen_;
     AFI_TRY_VOID(draw(rect));
+    if (is_last) {
+      frames.push_back({.image = std::move(screen_), .at = at_});
+      return {};
+    }
     frames.push_back({.image = screen_, .at = at_});
     at_ += shown_for(std::chrono::milliseconds(10) * control_.DelayTime);
     if (before) screen_ = *std::move(before);
