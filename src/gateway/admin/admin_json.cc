@@ -378,6 +378,9 @@ json prefix_json(const PromptReport& report) {
                {"reused_tokens", or_null(report.usage.cached_tokens)},
                {"lost_by_prompt", or_null(report.lost_by_prompt())},
                {"lost_by_server", or_null(report.lost_by_server())}};
+  if (report.reason == PromptReason::kOverwritten) {
+    said["later_tokens"] = or_null(report.tokens_from_start(report.overwritten_bytes));
+  }
   if (report.example != nullptr) said["example"] = example_json(*report.example);
   return said;
 }

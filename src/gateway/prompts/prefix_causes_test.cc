@@ -67,8 +67,8 @@ TEST(PrefixCauses, EachHasARemedy) {
   for (std::size_t part = 0; part < kPartKinds; ++part) {
     EXPECT_NE(remedy({.part = static_cast<PartKind>(part)}), "") << part;
   }
-  for (const auto reason :
-       {PromptReason::kEvicted, PromptReason::kOtherReplica, PromptReason::kServerRestarted}) {
+  for (const auto reason : {PromptReason::kEvicted, PromptReason::kOverwritten,
+                            PromptReason::kOtherReplica, PromptReason::kServerRestarted}) {
     EXPECT_NE(remedy({.reason = reason}), "") << to_string(reason);
   }
 }

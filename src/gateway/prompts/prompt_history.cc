@@ -56,23 +56,37 @@ std::size_t PromptHistory::shared_links(const Held& held, const std::vector<std:
   return static_cast<std::size_t>(end - links.begin());
 }
 
-std::optional<PromptHistory::Seen> PromptHistory::find_by_links(
-    const std::string& tenant, const std::vector<std::uint64_t>& links,
-    const PromptOrigin& origin) {
+PromptHistory::Closest PromptHistory::closest_by_links(const Held& held,
+                                                       const std::vector<std::uint64_t>& links,
+                                                       std::size_t shared) {
+  const Order order = held.by_link.find(links[shared - 1]);
+  Closest found{.closest = held.by_age.at(order).seen, .later = std::nullopt};
+  // A link's prompt is the newest that has it: of links further back it is never newer.
+  const auto begin = links.begin();
+  const auto newer =
+      std::partition_point(begin, begin + static_cast<std::ptrdiff_t>(shared),
+                           [&](std::uint64_t link) { return held.by_link.find(link) > order; });
+  if (newer != begin) found.later = held.by_age.at(held.by_link.find(*std::prev(newer))).seen;
+  return found;
+}
+
+PromptHistory::Closest PromptHistory::find_by_links(const std::string& tenant,
+                                                    const std::vector<std::uint64_t>& links,
+                                                    const PromptOrigin& origin) {
   const MutexLock lock(mutex_);
   settle_locked();
   const auto found = tenants_.find(tenant);
-  if (found == tenants_.end()) return std::nullopt;
+  if (found == tenants_.end()) return {};
   const Held& held = found->second;
-  if (const std::size_t shared = shared_links(held, links); shared > 0) {
-    return held.by_age.at(held.by_link.find(links[shared - 1])).seen;
-  }
+  const std::size_t shared = shared_links(held, links);
+  if (shared > 0) return closest_by_links(held, links, shared);
   if (!origin.conversation.empty()) {
     const Order same = held.by_conversation.find(print_of(origin.conversation));
-    if (same != 0) return held.by_age.at(same).seen;
+    if (same != 0) return {.closest = held.by_age.at(same).seen, .later = std::nullopt};
   }
   const Seen& last = held.by_age.rbegin()->second.seen;
-  return last.prompt->origin.operation == origin.operation ? std::optional(last) : std::nullopt;
+  if (last.prompt->origin.operation != origin.operation) return {};
+  return {.closest = last, .later = std::nullopt};
 }
 
 std::optional<PromptHistory::Seen> PromptHistory::find_by_parts(const std::string& tenant,
@@ -92,7 +106,7 @@ PromptHistory::Comparison PromptHistory::compare_with_closest(const std::string&
                                                               const ApiRequest& request,
                                                               PromptOrigin origin) {
   PrintedPrompt prompt = recorder_.print(request);
-  const auto closest = find_by_links(tenant, prompt.links, origin);
+  const auto [closest, later] = find_by_links(tenant, prompt.links, origin);
   Comparison made;
   made.now = recorder_.record(std::move(prompt), std::move(origin),
                               closest.has_value() ? closest->prompt.get() : nullptr);
@@ -106,6 +120,10 @@ PromptHistory::Comparison PromptHistory::compare_with_closest(const std::string&
     made.earlier = (*candidate)->prompt;
     made.server = (*candidate)->server;
     made.earlier_tokens = (*candidate)->tokens;
+  }
+  if (later.has_value() && made.earlier == closest->prompt) {
+    made.later = later->prompt;
+    made.later_server = later->server;
   }
   made.report = first_report(best.value_or(PromptDivergence{.total_bytes = made.now->bytes}));
   return made;

@@ -52,7 +52,10 @@ class PromptHistory {
     Shared earlier;                    // nullptr: there is none
     PromptServer server = {};          // that had the earlier one
     std::uint64_t earlier_tokens = 0;  // as that server counted it; 0: unknown
-    PromptReport report;               // before the server has said anything
+    /// Of the prompts that a server has read since, the one that shares the most from the beginning.
+    Shared later;  // nullptr: there is none
+    PromptServer later_server = {};
+    PromptReport report;  // before the server has said anything
   };
   /// Compares the prompt of a request with the one of `tenant` that shares the most from its beginning. If
   /// none shares anything, with the one that has the same first message, the same system prompt or the same
@@ -92,6 +95,11 @@ class PromptHistory {
     PromptServer server;
     std::uint64_t tokens = 0;  // 0: unknown
   };
+  /// The prompt that shares the most, and of those that were seen since, the next.
+  struct Closest {
+    std::optional<Seen> closest;
+    std::optional<Seen> later;
+  };
   /// What add(), counted() and name() were told.
   struct News {
     enum class Kind : unsigned char { kAdded, kCounted, kNamed };
@@ -126,9 +134,12 @@ class PromptHistory {
 
   [[nodiscard]] static std::size_t shared_links(const Held& held,
                                                 const std::vector<std::uint64_t>& links);
-  [[nodiscard]] std::optional<Seen> find_by_links(const std::string& tenant,
-                                                  const std::vector<std::uint64_t>& links,
-                                                  const PromptOrigin& origin);
+  [[nodiscard]] static Closest closest_by_links(const Held& held,
+                                                const std::vector<std::uint64_t>& links,
+                                                std::size_t shared);
+  [[nodiscard]] Closest find_by_links(const std::string& tenant,
+                                      const std::vector<std::uint64_t>& links,
+                                      const PromptOrigin& origin);
   [[nodiscard]] std::optional<Seen> find_by_parts(const std::string& tenant,
                                                   const PromptRecord& prompt);
   [[nodiscard]] std::uint64_t print_of(const std::string& conversation) const {

@@ -61,6 +61,25 @@ TEST(PromptHistory, FindsThePromptThatSharesTheMost) {
   EXPECT_EQ(found.report.reason, PromptReason::kKept);
 }
 
+TEST(PromptHistory, FindsTheLaterPromptThatMayHaveTakenThePlaceOfTheClosest) {
+  World world;
+  const std::string system = message("system", kLong);
+  const std::string task = system + "," + message("user", "One?" + kLong);
+  const std::string next = task + "," + message("assistant", "1") + "," + message("user", "?");
+  const auto before = world.add("a", body_of(task));
+  EXPECT_EQ(world.look("a", body_of(next)).later, nullptr);
+  world.add("a", body_of(message("user", "Something else. " + kLong)));
+  EXPECT_EQ(world.look("a", body_of(next)).later, nullptr);
+  const auto other = world.add("a", body_of(system + "," + message("user", "Two?")));
+  const auto newest = world.add("a", body_of(system + "," + message("user", "Three?")));
+  const auto found = world.look("a", body_of(next));
+  EXPECT_EQ(found.earlier, before);
+  EXPECT_EQ(found.later, newest);  // which shares as much as the other one
+  EXPECT_EQ(compare(*found.now, *found.later).shared_bytes, 600U);
+  EXPECT_EQ(world.look("a", body_of(system + "," + message("user", "Two?"))).later, newest);
+  EXPECT_EQ(world.look("a", body_of(system + "," + message("user", "Two?"))).earlier, other);
+}
+
 TEST(PromptHistory, AnotherTenantIsNeverComparedWith) {
   World world;
   world.add("a", body_of(message("user", kLong)));
@@ -213,6 +232,24 @@ TEST(PromptReport, TheServerIsToBlameWhereItReusedMuchLessThanIsShared) {
   EXPECT_EQ(header_value(evicted),
             "shared=40000/44000 bytes; reused=0/11000 tokens; reason=evicted");
   EXPECT_EQ(reported(kept, 11'000, 0, true).reason, PromptReason::kOtherReplica);
+}
+
+// findings/llama_server_s_prompts_overwrite_each_other.sh
+TEST(PromptReport, WhatALaterPromptSharesIsAllThatIsLeftOfAnOverwrittenOne) {
+  const PromptDivergence kept{.shared_bytes = 40'000, .total_bytes = 44'000};
+  const PromptReport overwritten = with_later(reported(kept, 11'000, 5'900), 24'000);
+  EXPECT_EQ(overwritten.reason, PromptReason::kOverwritten);
+  EXPECT_EQ(overwritten.blame(), Blame::kServer);
+  EXPECT_EQ(overwritten.lost_by_server(), 4'100U);
+  EXPECT_EQ(header_value(overwritten),
+            "shared=40000/44000 bytes; reused=5900/11000 tokens; reason=overwritten");
+  for (const std::uint64_t later : {0U, 4'000U, 36'000U}) {
+    EXPECT_EQ(with_later(reported(kept, 11'000, 5'900), later).reason, PromptReason::kEvicted)
+        << later;
+  }
+  EXPECT_EQ(with_later(reported(kept, 11'000, 9'984), 40'000).reason, PromptReason::kKept);
+  EXPECT_EQ(with_later(reported(kept, 11'000, 5'900, true), 24'000).reason,
+            PromptReason::kOtherReplica);
 }
 
 TEST(PromptReport, ThePromptIsToBlameWhereTheServerReusedWhatIsShared) {

@@ -32,8 +32,9 @@ void append_share(std::string& text, std::string_view what, std::uint64_t share,
 }  // namespace
 
 std::string_view to_string(PromptReason reason) {
-  static constexpr auto kNames = std::to_array<std::string_view>(
-      {"kept", "never-seen", "diverges", "evicted", "other-replica", "server-restarted"});
+  static constexpr auto kNames =
+      std::to_array<std::string_view>({"kept", "never-seen", "diverges", "evicted", "overwritten",
+                                       "other-replica", "server-restarted"});
   static_assert(kNames.size() == kPromptReasons);
   return kNames[static_cast<std::size_t>(reason)];
 }
@@ -49,10 +50,14 @@ std::optional<std::uint64_t> PromptReport::tokens_of(std::uint64_t bytes) const 
   return share_of(*usage.prompt_tokens, bytes, divergence.total_bytes);
 }
 
-std::optional<std::uint64_t> PromptReport::shared_tokens() const {
-  const auto by_this = tokens_of(divergence.shared_bytes);
+std::optional<std::uint64_t> PromptReport::tokens_from_start(std::uint64_t bytes) const {
+  const auto by_this = tokens_of(bytes);
   if (!by_this.has_value() || earlier.tokens == 0 || earlier.bytes == 0) return by_this;
-  return std::min(*by_this, share_of(earlier.tokens, divergence.shared_bytes, earlier.bytes));
+  return std::min(*by_this, share_of(earlier.tokens, bytes, earlier.bytes));
+}
+
+std::optional<std::uint64_t> PromptReport::shared_tokens() const {
+  return tokens_from_start(divergence.shared_bytes);
 }
 
 std::optional<std::uint64_t> PromptReport::lost_by_prompt() const {
@@ -83,6 +88,7 @@ Blame PromptReport::blame() const {
     case PromptReason::kDiverges:
       return Blame::kPrompt;
     case PromptReason::kEvicted:
+    case PromptReason::kOverwritten:
     case PromptReason::kOtherReplica:
     case PromptReason::kServerRestarted:
       return Blame::kServer;
@@ -131,6 +137,18 @@ PromptReport with_usage(PromptReport report, const ServerFacts& facts) {
     report.reason = PromptReason::kKept;  // the server did not mind
     report.example = nullptr;
   }
+  return report;
+}
+
+PromptReport with_later(PromptReport report, std::uint64_t later_bytes) {
+  const auto later = report.tokens_from_start(later_bytes);
+  if (report.reason != PromptReason::kEvicted || later_bytes == 0 || !later.has_value()) {
+    return report;
+  }
+  const std::uint64_t reused = *report.usage.cached_tokens;
+  if (std::max(reused, *later) - std::min(reused, *later) > tolerance(*later)) return report;
+  report.reason = PromptReason::kOverwritten;
+  report.overwritten_bytes = later_bytes;
   return report;
 }
 

@@ -16,15 +16,16 @@ namespace afterimage {
 
 /// Why a prompt could not, or was not, reused from the server's prefix cache.
 enum class PromptReason : unsigned char {
-  kKept,             // nothing is lost: it begins as an earlier one, and what follows is new
-  kNeverSeen,        // there is no earlier prompt that it resembles
-  kDiverges,         // it differs from the earlier prompt
-  kEvicted,          // the server reused much less than both prompts share
-  kOtherReplica,     // the earlier prompt was another replica's
+  kKept,          // nothing is lost: it begins as an earlier one, and what follows is new
+  kNeverSeen,     // there is no earlier prompt that it resembles
+  kDiverges,      // it differs from the earlier prompt
+  kEvicted,       // the server reused much less than both prompts share
+  kOverwritten,   // no more than a later prompt shares with it, which took the earlier one's place
+  kOtherReplica,  // the earlier prompt was another replica's
   kServerRestarted,  // between the two prompts
 };
-inline constexpr std::size_t kPromptReasons = 6;
-/// "kept", "never-seen", "diverges", "evicted", "other-replica", "server-restarted".
+inline constexpr std::size_t kPromptReasons = 7;
+/// "kept", "never-seen", "diverges", "evicted", "overwritten", "other-replica", "server-restarted".
 std::string_view to_string(PromptReason reason);
 
 /// Whose fault it is that tokens were computed again.
@@ -58,6 +59,8 @@ struct PromptReport {
   PromptDivergence divergence = {};
   PromptUsage usage = {};
   CountedPrompt earlier = {};
+  /// Shared with the later prompt that took the earlier one's place. 0: none did.
+  std::uint64_t overwritten_bytes = 0;
   std::shared_ptr<const KeptExample> example = nullptr;  // nullptr: no text is kept
 
   /// Estimated from bytes; nullopt: the server has not said how many tokens the prompt has.
@@ -65,6 +68,8 @@ struct PromptReport {
   /// By this prompt's tokens or by the earlier one's, whichever are fewer: parts of a prompt have different
   /// numbers of bytes for a token.
   [[nodiscard]] std::optional<std::uint64_t> shared_tokens() const;
+  /// Of `bytes` from the beginning, in the same way.
+  [[nodiscard]] std::optional<std::uint64_t> tokens_from_start(std::uint64_t bytes) const;
   /// That the server computed again because the prompt changed before them.
   [[nodiscard]] std::optional<std::uint64_t> lost_by_prompt() const;
   /// That the server computed again although the prompt begins with them as an earlier one did. nullopt:
@@ -92,6 +97,9 @@ struct ServerFacts {
   bool has_restarted = false;     // since then
 };
 [[nodiscard]] PromptReport with_usage(PromptReport report, const ServerFacts& facts);
+/// An evicted prompt was overwritten if what it reused is what it shares with a later prompt of the same
+/// server: `later_bytes` from the beginning.
+[[nodiscard]] PromptReport with_later(PromptReport report, std::uint64_t later_bytes);
 
 /// "system@79", "tools[3]". Requires a part.
 [[nodiscard]] std::string place_of(const PromptDivergence& divergence);

@@ -65,6 +65,13 @@ std::optional<PromptReport> PromptComparing::report() {
   return made_->report;
 }
 
+void PromptComparing::look_for_overwriting_locked(const PromptServer& server) {
+  if (made_->report.reason != PromptReason::kEvicted || made_->later == nullptr) return;
+  if (made_->later_server.server != server.server) return;
+  made_->report = with_later(std::move(made_->report),
+                             afterimage::compare(*made_->now, *made_->later).shared_bytes);
+}
+
 void PromptComparing::taken_locked(const SharedResponse& response,
                                    std::optional<std::uint64_t> tokens) {
   compare_locked();
@@ -99,6 +106,7 @@ void PromptComparing::ended(const SharedResponse& response) {
                    .tokens = made_->earlier_tokens},
        .is_other_replica = before.server != server.server,
        .has_restarted = before.server == server.server && before.starts != server.starts});
+  look_for_overwriting_locked(server);
   gateway_.template_order().learn(had_tools, made_->report, asked_.api->model);
   if (!keeps_text()) made_->report.example = nullptr;  // they were reloaded
   taken_locked(response, usage.prompt_tokens);

@@ -47,6 +47,8 @@ class PromptComparing {
 
  private:
   void compare_locked() AFI_REQUIRES(mutex_);
+  /// The server's word is in the report: was the earlier prompt's place in its cache taken?
+  void look_for_overwriting_locked(const PromptServer& server) AFI_REQUIRES(mutex_);
   /// Not of a tenant whose hits are hidden.
   [[nodiscard]] bool keeps_text() const;
   /// `tokens`: of the prompt, if the server has said so.

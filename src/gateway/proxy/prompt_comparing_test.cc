@@ -77,6 +77,31 @@ TEST(PromptComparing, AServerThatDroppedWhatIsSharedIsToBlame) {
   EXPECT_EQ(last_prefix(running)["blame"], "server");
 }
 
+// findings/llama_server_s_prompts_overwrite_each_other.sh
+TEST(PromptComparing, APromptWhosePlaceALaterOneTookIsOverwritten) {
+  const auto turn = [](const std::string& agent, const std::string& more = "") {
+    return R"({"model":"m","temperature":0,"messages":[{"role":"system","content":")" + kRules +
+           R"("},{"role":"user","content":")" + agent + kRules + "\"}" + more + "]}";
+  };
+  const std::string next = R"(,{"role":"assistant","content":"1"},{"role":"user","content":"?"})";
+  const auto reason_of = [&](const std::string& second_agent, unsigned reused) {
+    Running running;
+    running.model.answers(reuses(0));
+    running.chat(turn("one"));
+    running.chat(second_agent);
+    running.model.answers(reuses(reused));
+    running.chat(turn("one", next));
+    return last_prefix(running);
+  };
+  const json overwritten = reason_of(turn("two"), 480);
+  EXPECT_EQ(overwritten["reason"], "overwritten") << overwritten;
+  EXPECT_EQ(overwritten["blame"], "server");
+  EXPECT_EQ(overwritten["later_tokens"], 500);
+  EXPECT_EQ(reason_of(turn("two"), 16)["reason"], "evicted");
+  EXPECT_EQ(reason_of(agent("17", "Something else?"), 480)["reason"], "evicted");
+  EXPECT_EQ(reason_of(turn("two"), 990)["reason"], "kept");
+}
+
 // findings/vllm_reads_no_cache_for_a_prompt_s_probabilities.sh
 TEST(PromptComparing, AServerThatMustComputeThePromptsProbabilitiesIsNotToBlame) {
   Running running;
