@@ -26,6 +26,7 @@ namespace afterimage {
 namespace {
 
 constexpr int kPacketsUntilSound = 16;  // a decoder may need some before its first samples
+constexpr std::size_t kMostSamplesOfAByte = 64;
 
 AVCodecID codec_of(SoundCodec codec) {
   switch (codec) {
@@ -250,13 +251,17 @@ float as_float(T sample) {
 template <typename T>
 void append(const AVFrame& frame, std::size_t channels, bool planar, std::vector<float>& to) {
   const auto count = static_cast<std::size_t>(frame.nb_samples);
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t channel = 0; channel < channels; ++channel) {
+  const std::size_t begin = to.size();
+  const std::size_t step = (planar ? 1 : channels) * sizeof(T);
+  to.resize(begin + count * channels);
+  for (std::size_t channel = 0; channel < channels; ++channel) {
+    const std::uint8_t* from =
+        planar ? frame.extended_data[channel] : frame.extended_data[0] + channel * sizeof(T);
+    float* at = to.data() + begin + channel;
+    for (std::size_t i = 0; i < count; ++i, from += step, at += channels) {
       T sample{};
-      const std::uint8_t* const plane = frame.extended_data[planar ? channel : 0];
-      const std::size_t at = planar ? i : i * channels + channel;
-      std::memcpy(&sample, plane + at * sizeof(T), sizeof(T));
-      to.push_back(as_float(sample));
+      std::memcpy(&sample, from, sizeof(T));
+      *at = as_float(sample);
     }
   }
 }
@@ -569,22 +574,27 @@ Result<SoundHeader> read_coded_header(const MediaFile& file, const MediaLimits& 
 Result<Samples> decode_coded(const MediaFile& file, const SoundHeader& header) {
   AFI_TRY(CodedSound sound, open_sound(file, true));
   AFI_TRY(Decoder decoder, Decoder::start(file, sound));
-  const std::uint64_t end = header.before + header.samples;
   Samples samples{.sample_rate_hz = header.sample_rate_hz, .mono = {}};
-  while (samples.mono.size() < end) {
-    AFI_TRY(const std::span<const float> block, decoder.next());
+  std::vector<float>& mono = samples.mono;
+  // What is declared, but no more than a file of this size holds at 6 kbit/s.
+  mono.reserve(std::min<std::uint64_t>(header.samples, kMostSamplesOfAByte * file.bytes.size()));
+  std::uint64_t before = header.before;  // still to be left out
+  while (mono.size() < header.samples) {
+    AFI_TRY(std::span<const float> block, decoder.next());
     if (block.empty()) break;
-    if (!append_mono(block, header.channels, samples.mono)) {
+    const auto left_out = std::min<std::uint64_t>(before, block.size() / header.channels);
+    before -= left_out;
+    block = block.subspan(left_out * header.channels);
+    if (!append_mono(block, header.channels, mono)) {
       return corrupt(file, "a sample that is not a number");
     }
   }
-  if (samples.mono.size() < end) {
-    return corrupt(file, fmt::format("it declares {} samples; only {} could be read", end,
-                                     samples.mono.size()));
+  if (mono.size() < header.samples) {
+    return corrupt(
+        file, fmt::format("it declares {} samples; only {} could be read",
+                          header.before + header.samples, header.before - before + mono.size()));
   }
-  samples.mono.resize(end);
-  samples.mono.erase(samples.mono.begin(),
-                     samples.mono.begin() + static_cast<std::ptrdiff_t>(header.before));
+  mono.resize(header.samples);
   return samples;
 }
 

@@ -254,20 +254,24 @@ bool append_mono(std::span<const float> interleaved, std::size_t channels,
                  std::vector<float>& mono) {
   bool finite = true;
   const auto level = [&finite](float sample) {
-    finite = finite && std::isfinite(sample);
-    return static_cast<double>(std::clamp(sample, -1.0F, 1.0F));
+    finite &= std::isfinite(sample);
+    return std::clamp(sample, -1.0F, 1.0F);
   };
-  std::size_t at = mono.size();
-  mono.resize(at + interleaved.size() / channels);
-  const float* frame = interleaved.data();
-  for (; at < mono.size(); ++at, frame += channels) {
-    double sum = 0;
-    if (channels == 2) {  // most sounds: without a loop
-      sum = 0.0 + level(frame[0]) + level(frame[1]);
-    } else {
-      for (const float sample : std::span(frame, channels)) sum += level(sample);
+  const std::size_t begin = mono.size();
+  const std::size_t count = interleaved.size() / channels;
+  mono.resize(begin + count);
+  float* const means = mono.data() + begin;
+  const float* const from = interleaved.data();
+  if (channels == 2) {  // most sounds: a sum of two is rounded alike in float and in double
+    for (std::size_t i = 0; i < count; ++i) {
+      means[i] = (0.0F + level(from[2 * i]) + level(from[2 * i + 1])) * 0.5F;
     }
-    mono[at] = static_cast<float>(sum / static_cast<double>(channels));
+    return finite;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    double sum = 0;
+    for (const float sample : std::span(from + i * channels, channels)) sum += level(sample);
+    means[i] = static_cast<float>(sum / static_cast<double>(channels));
   }
   return finite;
 }
