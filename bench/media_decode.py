@@ -26,7 +26,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PEERS = ("soundfile==0.14.0", "av==18.1.0", "numpy==2.4.6", "pillow==13.0.0", "pillow-heif==1.8.1", "pypdfium2==5.15.2")
 SOUNDS = {"pcm.wav": [], "sound.flac": [], "cbr.mp3": ["-b:a", "96k"], "opus.ogg": ["-c:a", "libopus"], "vorbis.ogg": ["-c:a", "libvorbis"], "sound.aiff": [],
           "opus.webm": ["-c:a", "libopus"], "aac.m4a": ["-c:a", "aac"], "alac.m4a": ["-c:a", "alac"]}
-VIDEOS = {"720p.mp4": ["-s", "1280x720", "-c:v", "libx264"], "1080p.mp4": ["-s", "1920x1080", "-c:v", "libx264"],
+VIDEOS = {"720p.mp4": ["-s", "1280x720", "-c:v", "libx264"], "phone.mp4": ["-s", "1280x720", "-c:v", "libx264", "-g", "30"],
+          "1080p.mp4": ["-s", "1920x1080", "-c:v", "libx264"],
           "480p.webm": ["-s", "854x480", "-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8"]}
 PICTURES = {"baseline.jpg": {"quality": 90}, "progressive.jpg": {"quality": 90, "progressive": True}, "rgb.png": {}, "lossy.webp": {"quality": 80},
             "lossless.webp": {"lossless": True, "method": 0}, "colours.gif": {}, "rgb.bmp": {}, "lzw.tiff": {"compression": "tiff_lzw"},

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -25,6 +26,15 @@ struct VideoContent {
 };
 FileContent make_video(const VideoContent& content);
 FileContent make_video(std::vector<Image> frames);
+
+struct PacketPlace {
+  std::size_t at;  // in the file
+  std::size_t size;
+  std::int64_t time;  // when its frame is shown, in the stream's unit
+  bool is_key;        // as the container says
+};
+/// The packets of the first video stream, in the file's order.
+std::vector<PacketPlace> packets_in(const FileContent& file);
 
 /// Whether libavcodec here has this encoder.
 bool has_encoder(const std::string& name);

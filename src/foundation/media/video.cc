@@ -21,6 +21,7 @@ extern "C" {
 #include "foundation/media/libav.h"
 #include "foundation/media/media_limits.h"
 #include "foundation/media/to_rgb.h"
+#include "foundation/media/video_packets.h"
 
 namespace afterimage {
 namespace {
@@ -201,18 +202,33 @@ Result<bool> VideoFile::read(AVPacket& packet) {
   }
 }
 
-/// When each frame is shown, in the stream's unit, in order of time.
-Result<std::vector<std::int64_t>> times_of(VideoFile& video, const MediaFile& file,
-                                           const MediaLimits& limits) {
+/// A video's packets, read and not decoded.
+struct Packets {
+  std::vector<std::int64_t>
+      times;                     // when each frame is shown, in the stream's unit, in order of time
+  std::vector<VideoPacket> all;  // in the file's order
+};
+
+Result<Packets> packets_of(VideoFile& video, const MediaFile& file, const MediaLimits& limits) {
   const OwnedAv<AVPacket> packet(av_packet_alloc());
   if (packet == nullptr) return std::unexpected(no_libav_memory());
   const std::uint64_t pixels = std::uint64_t{video.width()} * video.height();
   const std::uint64_t most =
       std::min<std::uint64_t>(limits.max_video_frames, limits.max_decoded_pixels / pixels);
-  std::vector<std::int64_t> times;
+  const AVCodecParameters& parameters = *video.stream().codecpar;
+  const VideoPacketReader reader(
+      parameters.codec_id,
+      std::as_bytes(std::span(parameters.extradata,
+                              static_cast<std::size_t>(std::max(parameters.extradata_size, 0)))));
+  Packets packets;
+  std::vector<std::int64_t>& times = packets.times;
   for (;;) {
     AFI_TRY(const bool more, video.next(*packet));
     if (!more) break;
+    const std::span bytes(packet->data, static_cast<std::size_t>(std::max(packet->size, 0)));
+    packets.all.push_back(
+        reader.read(std::as_bytes(bytes), (packet->flags & AV_PKT_FLAG_KEY) != 0));
+    packets.all.back().time = packet->pts;
     if ((packet->flags & AV_PKT_FLAG_DISCARD) != 0) continue;  // decoded, and not shown
     if (packet->pts == AV_NOPTS_VALUE) return corrupt(file, "a frame without a time");
     times.push_back(packet->pts);
@@ -225,7 +241,7 @@ Result<std::vector<std::int64_t>> times_of(VideoFile& video, const MediaFile& fi
   }
   if (times.empty()) return corrupt(file, "a video without frames");
   std::ranges::sort(times);
-  return times;
+  return packets;
 }
 
 Result<Duration> length_of(const std::vector<std::int64_t>& times, AVRational base,
@@ -279,7 +295,8 @@ Result<Image> image_of(const AVFrame& frame, ToRgb& to_rgb, const MediaFile& fil
 }
 
 /// Decodes frames in order of time and converts, for each wanted time, the one shown then. Frames that are not
-/// wanted, and that no other frame is decoded from, are skipped.
+/// wanted, and that no wanted one is decoded from, are skipped: those behind the last wanted one before the next
+/// start, and others as the decoder knows them.
 class VideoFrames final : public FrameSource {
  public:
   static Result<std::unique_ptr<FrameSource>> open(const MediaFile& file,
@@ -315,6 +332,8 @@ class VideoFrames final : public FrameSource {
     return skips_ && (packet.flags & AV_PKT_FLAG_DISCARD) == 0 && packet.pts != AV_NOPTS_VALUE &&
            !std::ranges::binary_search(decoded_times_, packet.pts);
   }
+  /// The next packet that has to be decoded. False: the file has ended.
+  Result<bool> next_packet();
   /// Decodes one frame more, or finds that there is none.
   Result<void> advance();
   Result<void> check(const AVFrame& frame) const;
@@ -323,8 +342,10 @@ class VideoFrames final : public FrameSource {
   const MediaLimits limits_;
   std::vector<std::int64_t> wanted_;  // never decreasing
   std::vector<std::int64_t>
-      decoded_times_;  // of those, and of the packets before them: of two fields, the first
+      decoded_times_;  // sorted: of those, and of what is shown before: of two fields, the first
+  std::vector<bool> to_decode_;  // of the file's packets
   std::size_t next_ = 0;
+  std::size_t packet_number_ = 0;
   std::int64_t start_ = 0;
   std::unique_ptr<VideoFile> video_;
   OwnedAv<AVCodecContext> decoder_;
@@ -343,13 +364,23 @@ Result<std::unique_ptr<FrameSource>> VideoFrames::open(const MediaFile& file,
                                                        std::span<const std::uint32_t> positions,
                                                        const MediaLimits& limits) {
   AFI_TRY(const auto scanned, VideoFile::open(file, limits));
-  AFI_TRY(const std::vector<std::int64_t> times, times_of(*scanned, file, limits));
+  AFI_TRY(const Packets packets, packets_of(*scanned, file, limits));
+  const std::vector<std::int64_t>& times = packets.times;
+  std::vector<std::int64_t> starts;
+  for (const VideoPacket& packet : packets.all) {
+    if (packet.is_start) starts.push_back(packet.time);
+  }
+  std::ranges::sort(starts);
   std::unique_ptr<VideoFrames> frames(new VideoFrames(file, limits));
   for (const std::uint32_t position : positions) {
     frames->wanted_.push_back(times.at(position));
-    frames->decoded_times_.push_back(times[position > 0 ? position - 1 : 0]);
     frames->decoded_times_.push_back(times[position]);
+    if (position > 0 && !std::ranges::binary_search(starts, times[position])) {
+      frames->decoded_times_.push_back(times[position - 1]);
+    }
   }
+  std::ranges::sort(frames->decoded_times_);
+  frames->to_decode_ = packets_to_decode(packets.all, frames->decoded_times_);
   frames->start_ = times.front();
   AFI_TRY_VOID(frames->start());
   return frames;
@@ -362,6 +393,7 @@ Result<void> VideoFrames::start() {
   decoded_.reset(av_frame_alloc());
   before_.reset();
   shown_.reset();
+  packet_number_ = 0;
   sent_all_ = ended_ = false;
   return packet_ == nullptr || decoded_ == nullptr ? std::unexpected(no_libav_memory())
                                                    : Result<void>();
@@ -383,6 +415,14 @@ Result<void> VideoFrames::check(const AVFrame& frame) const {
   return {};
 }
 
+Result<bool> VideoFrames::next_packet() {
+  for (;;) {
+    AFI_TRY(const bool more, video_->next(*packet_));
+    const std::size_t number = packet_number_++;
+    if (!more || !skips_ || number >= to_decode_.size() || to_decode_[number]) return more;
+  }
+}
+
 Result<void> VideoFrames::advance() {
   for (;;) {
     const int received = avcodec_receive_frame(decoder_.get(), decoded_.get());
@@ -394,7 +434,7 @@ Result<void> VideoFrames::advance() {
     if (received != AVERROR(EAGAIN)) {
       return corrupt(*file_, fmt::format("a frame cannot be decoded: {}", libav_text(received)));
     }
-    AFI_TRY(const bool more, video_->next(*packet_));
+    AFI_TRY(const bool more, next_packet());
     sent_all_ = !more;
     decoder_->skip_frame = may_skip(*packet_) ? AVDISCARD_NONREF : AVDISCARD_DEFAULT;
     const int sent = avcodec_send_packet(decoder_.get(), more ? packet_.get() : nullptr);
@@ -416,12 +456,12 @@ Result<void> VideoFrames::advance() {
 Result<VideoHeader> read_video_header(const MediaFile& file, const MediaLimits& limits) {
   AFI_TRY_VOID(check_container(file));
   AFI_TRY(const auto video, VideoFile::open(file, limits));
-  AFI_TRY(const std::vector<std::int64_t> times, times_of(*video, file, limits));
-  AFI_TRY(const Duration length, length_of(times, video->stream().time_base, file));
+  AFI_TRY(const Packets packets, packets_of(*video, file, limits));
+  AFI_TRY(const Duration length, length_of(packets.times, video->stream().time_base, file));
   return VideoHeader{.format = sniff(file.bytes),
                      .width = video->width(),
                      .height = video->height(),
-                     .frames = static_cast<std::uint32_t>(times.size()),
+                     .frames = static_cast<std::uint32_t>(packets.times.size()),
                      .length = length,
                      .orientation = orientation_of(video->stream())};
 }

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "foundation/media/decode.h"
@@ -157,6 +158,53 @@ TEST(Video, SomeFramesAreThoseOfTheWhole) {
         ASSERT_EQ(some[i].at, all[positions[i]].at);
       }
     });
+  }
+}
+
+/// Of packets of which those of `shown` are wanted: whether it lies behind the last wanted one before the next key.
+std::vector<bool> behind_the_last_wanted(const std::vector<PacketPlace>& packets,
+                                         const std::set<std::int64_t>& shown) {
+  std::vector<bool> behind(packets.size());
+  bool is_behind = true;
+  for (std::size_t i = packets.size(); i-- > 0;) {
+    is_behind = is_behind && i > 0 && !shown.contains(packets[i].time);
+    behind[i] = is_behind;
+    if (packets[i].is_key) is_behind = true;
+  }
+  return behind;
+}
+
+// Phones begin anew each second: of what lies behind the last wanted frame of a second nothing is decoded, nor of
+// whole seconds between two wanted ones. Damage is not noticed there, which shows that it was skipped.
+TEST(Video, WhatNoWantedFrameIsDecodedFromIsSkipped) {
+  std::vector<Image> film;  // of four scenes
+  for (std::uint32_t scene = 0; scene < 4; ++scene)
+    film.insert(film.end(), 6, film_frames(scene, 1, 64, 48)[0]);
+  const std::uint32_t wanted[] = {0, 1, 13, 14};
+  for (const Coding& coding : codings()) {
+    if (coding.encoder == "mjpeg"sv) continue;  // its frames may share tables
+    const FileContent whole = make_video({.frames = film,
+                                          .encoder = coding.encoder,
+                                          .container = coding.container,
+                                          .frames_between_keys = coding.frames_between_keys});
+    const auto expected =
+        decode_frames(media_item(Modality::kVideo, whole, "clip.mp4"), wanted).value();
+    const auto packets = packets_in(whole);
+    std::vector<std::int64_t> times;
+    for (const PacketPlace& packet : packets) times.push_back(packet.time);
+    std::ranges::sort(times);
+    const auto behind =
+        behind_the_last_wanted(packets, {times[0], times[1], times[12], times[13], times[14]});
+    EXPECT_GE(std::ranges::count(behind, true), 12) << coding.encoder;
+    FileContent damaged = whole;
+    for (std::size_t i = 0; i < packets.size(); ++i) {
+      if (!behind[i]) continue;
+      for (std::size_t at = 5; at < packets[i].size; ++at)
+        damaged.at(packets[i].at + at) ^= std::byte{0x5a};
+    }
+    const auto some = decode_frames(media_item(Modality::kVideo, damaged, "clip.mp4"), wanted);
+    ASSERT_TRUE(some.has_value()) << to_string(some.error()) << ", " << coding.encoder;
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ((*some)[i].image.rgb, expected[i].image.rgb) << i;
   }
 }
 

@@ -10,7 +10,11 @@ extern "C" {
 #include <libswscale/swscale.h>
 }
 
+#include <algorithm>
+#include <span>
+
 #include "afterimage/result.h"
+#include "foundation/media/libav.h"
 
 namespace afterimage::testing {
 namespace {
@@ -157,6 +161,25 @@ FileContent make_video(const VideoContent& content) { return Writer(content).wri
 
 FileContent make_video(std::vector<Image> frames) {
   return make_video(VideoContent{.frames = std::move(frames)});
+}
+
+std::vector<PacketPlace> packets_in(const FileContent& file) {
+  const auto opened = LibavFile::open({.bytes = file, .name = "packets"}, nullptr).value();
+  const OwnedAv<AVPacket> packet(av_packet_alloc());
+  std::vector<PacketPlace> packets;
+  std::ranges::subrange rest(file);
+  while (av_read_frame(&opened->context(), packet.get()) >= 0) {
+    const std::span data(packet->data, static_cast<std::size_t>(packet->size));
+    const auto found = std::ranges::search(rest, std::as_bytes(data));
+    AFI_CHECK(!found.empty());
+    rest = {found.end(), file.end()};  // equal frames have equal packets
+    packets.push_back({.at = static_cast<std::size_t>(found.begin() - file.begin()),
+                       .size = data.size(),
+                       .time = packet->pts,
+                       .is_key = (packet->flags & AV_PKT_FLAG_KEY) != 0});
+    av_packet_unref(packet.get());
+  }
+  return packets;
 }
 
 bool has_encoder(const std::string& name) {
