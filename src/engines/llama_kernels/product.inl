@@ -611,11 +611,11 @@ inline void add_block(const KeptBlock<Block, C>& kept, const PackedRow (&columns
   }
 }
 
-/// A row is read after the other, as processors foresee it, and the sums of its blocks are kept until those of
-/// eight rows are there.
+/// A row is read after the other, as processors foresee it and as prefetching needs it, and the sums of its blocks are
+/// kept until those of eight rows are there: in the first cache, so of very long rows in pieces.
 template <typename Block, std::size_t C>
 void multiply_k_rows(const WeightRows& weights, std::size_t rows, const ProductColumns& columns) {
-  constexpr std::size_t kBlocks = 8;  // of a row at a time
+  constexpr std::size_t kBlocks = 64 / C;  // of a row at a time
   constexpr std::size_t kAhead = 6144;
   const std::size_t blocks = weights.inner / 256;
   PackedRow packed[C];
