@@ -1,143 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: 2026 The Afterimage authors
-"""Text of prompts in the memory of `serve` after the requests have ended: none that nothing keeps on purpose. The allocators are told
-to overwrite what is freed, so that only what is still kept is found."""
+"""No text of a prompt is kept to say later why one missed: the whole memory of a gateway is searched for a sentence of an earlier prompt.
+A request that is still being answered has it, which shows that the search finds what is there."""
 import os
-import pathlib
-import re
-import sys
+import threading
+import time
 import unittest
 
-from gateway_process import GatewayProcess, GatewayTestCase, merged
-from mock_model import MockModel
+from caching_model import CachingModel
+from gateway_process import GatewayProcess, GatewayTestCase
 
-RULES = "You repair programs. Read a file before you change it, and run the tests after that. " * 40
-OVERWRITE = {"ASAN_OPTIONS": "max_free_fill_size=1073741824:free_fill_byte=190:quarantine_size_mb=0:thread_local_quarantine_size_kb=0",
-             "GLIBC_TUNABLES": "glibc.malloc.perturb=190:glibc.malloc.tcache_count=0"}
+PLANTED = "The heron at the weir counts seven grey stones before it flies. "
+# AddressSanitizer, where it is built in, keeps freed memory and its own large tables: it shall overwrite what is freed.
+SANITIZER = {"ASAN_OPTIONS": ":".join(filter(None, (os.environ.get("ASAN_OPTIONS"), "quarantine_size_mb=0", "thread_local_quarantine_size_kb=0",
+                                                    "max_free_fill_size=1073741824")))}
+LARGEST = 1 << 32  # bytes of a piece of memory: the sanitizer's tables are larger
+RULES = "You repair programs. Read a file before you change it, and run the tests after that. " * 60
 
 
-def places(pid, text):
-    """Where a process has a text in its memory: the names of the mappings."""
-    found = []
-    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-        for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
-            begin, end, mode, name = re.fullmatch(r"(\w+)-(\w+) (\S+) \S+ \S+ \S+\s*(.*)", line).groups()
-            if "r" not in mode or "w" not in mode or name.startswith("/"):
+def times_in_memory(pid, text):
+    """How often the text stands in the memory that the process can write to."""
+    found = 0
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
+        for line in maps:
+            place, rights = line.split()[:2]
+            begin, end = (int(number, 16) for number in place.split("-"))
+            if not rights.startswith("rw") or end - begin > LARGEST:
                 continue
-            begin, end = int(begin, 16), int(end, 16)
-            if end - begin > 1 << 36:  # a sanitizer's shadow holds no text
+            memory.seek(begin)
+            try:
+                found += memory.read(end - begin).count(text.encode())
+            except OSError:  # pages of the kernel's
                 continue
-            found += [name or "anonymous"] * occurrences(memory, pid, begin, end, text.encode())
     return found
 
 
-def occurrences(memory, pid, begin, end, text):
-    count = 0
-    for chunk_begin, chunk in resident(memory, pid, begin, end):
-        count += chunk.count(text)
-    return count
-
-
-def resident(memory, pid, begin, end):
-    """Runs of pages that are in memory."""
-    page = os.sysconf("SC_PAGE_SIZE")
-    with open(f"/proc/{pid}/pagemap", "rb", 0) as pages:
-        pages.seek(begin // page * 8)
-        flags = pages.read((end - begin) // page * 8)
-    run = None
-    for i in range(0, len(flags) // 8 + 1):
-        is_here = i < len(flags) // 8 and flags[8 * i + 7] & 0xC0
-        if is_here and run is None:
-            run = i
-        if not is_here and run is not None:
-            memory.seek(begin + run * page)
-            yield begin + run * page, memory.read((i - run) * page)
-            run = None
-
-
-SENTENCES = {"tool": "Planted in the description of a tool.", "system": "Planted in the system prompt:", "question": "Planted in a question?"}
-
-
-def chat_of(turn, stream):
-    return {"model": "mock-small", "temperature": 0, "stream": stream,
-            "tools": [{"type": "function", "function": {"name": "read", "description": f"{RULES} {SENTENCES['tool']}"}}],
-            "messages": [{"role": "system", "content": f"{RULES} {SENTENCES['system']} session {turn}17. {RULES}"},
-                         {"role": "user", "content": f"{RULES} {SENTENCES['question']}"}]}
-
-
-def message_of(turn, stream):
-    chat = chat_of(turn, stream)
-    system, question = chat["messages"]
-    return {"model": "mock-small", "temperature": 0, "max_tokens": 50, "stream": stream, "system": system["content"], "messages": [question],
-            "tools": [{"name": "read", "description": chat["tools"][0]["function"]["description"], "input_schema": {"type": "object"}}]}
-
-
-def response_of(turn, stream):
-    chat = chat_of(turn, stream)
-    system, question = chat["messages"]
-    return {"model": "mock-small", "temperature": 0, "stream": stream, "store": False, "instructions": system["content"], "input": [question],
-            "tools": [{"type": "function", **chat["tools"][0]["function"]}]}
-
-
-def long_chat_of(turn, stream):
-    chat = chat_of(turn, stream)
-    chat["messages"].insert(1, {"role": "user", "content": RULES * 100})  # compared on a thread of its own
-    return chat
-
-
-REQUESTS = {"/v1/chat/completions": chat_of, "/v1/messages": message_of, "/v1/responses": response_of, "/v1/chat/completions?long": long_chat_of}
-
-
-@unittest.skipUnless(sys.platform == "linux", "the memory of a process is read as Linux shows it")
 class KeptText(GatewayTestCase):
-    def gateway_with(self, settings):
-        return self.enterContext(GatewayProcess(merged({"upstream": {"url": self.mock.url}, "log": {"level": "off"}}, settings), environment=OVERWRITE))
+    def ask(self, gateway, number, sentence):
+        # The sentence is in the middle: decisions show the first 200 bytes of a question, unless the operator hides them.
+        messages = [{"role": "system", "content": RULES + sentence + RULES}, {"role": "user", "content": f"{number}. {RULES}{sentence}{RULES}"}]
+        return gateway.post({"model": "mock-small", "messages": messages}, timeout=60)
 
-    def found(self, gateway):
-        """Which of the planted sentences a gateway has in its memory, and how often."""
-        return {name: count for name, sentence in SENTENCES.items() if (count := len(places(gateway.process.pid, sentence)))}
+    def times_found(self, explain):
+        """(during the request whose prompt has the sentence, after many others)."""
+        model = self.enterContext(CachingModel())
+        settings = {"upstream": {"url": model.url}, "answers": {"enabled": False}, "explain": explain, "log": {"level": "off"}}
+        gateway = self.enterContext(GatewayProcess(settings, environment=SANITIZER))
+        pid = gateway.process.pid
+        self.assertEqual(self.ask(gateway, 0, "A first sentence, of which nobody looks for anything. ").status, 200)
+        self.assertEqual(times_in_memory(pid, PLANTED), 0)
+        model.prefill = 1.0
+        asking = threading.Thread(target=self.ask, args=(gateway, 1, PLANTED))
+        asking.start()
+        until, live = time.monotonic() + 10, 0
+        while live == 0 and time.monotonic() < until:
+            live = times_in_memory(pid, PLANTED)
+        asking.join()
+        model.prefill = 0.0
+        for number in range(2, 60):  # whose requests take the memory that was freed
+            self.assertEqual(self.ask(gateway, number, f"Sentence {number} of another prompt, as long as that of the first one. ").status, 200)
+        prefix = gateway.admin("GET", "/admin/api/decisions").json["decisions"][-1]["prefix"]
+        self.assertEqual((prefix["part"], prefix["reason"]), ("system", "diverges"), prefix)  # earlier prompts are known
+        return live, times_in_memory(pid, PLANTED)
 
-    def ask(self, gateway, path, stream, **headers):
-        """Two requests whose system prompts part, and others, which use the buffers of connections and threads again."""
-        for _ in range(2):
-            self.turns = getattr(self, "turns", 9) + 1
-            reply = gateway.post(REQUESTS[path](self.turns, stream), path.partition("?")[0], **headers)
-            self.assertEqual(reply.status, 200, reply.text)
-        self.assertIn("diverges=", reply.headers["X-Afterimage-Prefix"])
-        for i in range(4):
-            gateway.post({"model": "mock-small", "temperature": 0, "messages": [{"role": "user", "content": f"Something else {i} " + "x" * 20000}]})
-        gateway.wait_for(lambda: gateway.metric("afterimage_requests_in_flight") == 0, "the end of all requests")
+    def test_an_earlier_prompt_is_nowhere_in_memory(self):
+        live, left = self.times_found({})
+        print(f"the planted sentence is {live} times in memory during its request, {left} times after 58 others")
+        self.assertGreater(live, 0)
+        self.assertEqual(left, 0)
 
-    def assert_keeps_nothing(self, settings, **headers):
-        gateway = self.gateway_with(settings)
-        for path in REQUESTS:
-            for stream in (False, True):
-                with self.subTest(path=path, stream=stream):
-                    self.ask(gateway, path, stream, **headers)
-                    self.assertEqual(self.found(gateway), {})
-
-    def test_with_answers_off_no_text_of_a_prompt_is_kept(self):
-        self.assert_keeps_nothing({"answers": {"enabled": False}})
-
-    def test_no_text_of_a_request_that_says_no_store_is_kept(self):
-        self.assert_keeps_nothing({}, Cache_Control="no-store")
-
-    def test_stored_answers_keep_their_questions_and_no_more_until_they_are_erased(self):
-        gateway = self.gateway_with({})
-        self.ask(gateway, "/v1/chat/completions", False)
-        self.assertEqual(set(self.found(gateway)), {"question"})
-        self.assertEqual(gateway.admin("POST", "/admin/api/erase", {"tenant": "anonymous"}).status, 200)
-        self.assertEqual(self.found(gateway), {})
-
-    def test_keep_text_keeps_what_stands_around_the_place_that_changed_until_it_is_erased(self):
-        gateway = self.gateway_with({"answers": {"enabled": False}, "explain": {"keep_text": True}})
-        self.ask(gateway, "/v1/chat/completions", False)
-        self.assertEqual(self.found(gateway), {"system": 1})
-        causes = gateway.admin("GET", "/admin/api/stats").json["requests"]["prefix_causes"]
-        (cause,) = [cause for cause in causes if cause.get("part") == "system"]
-        self.assertIn(SENTENCES["system"] + " session ", cause["example"]["before"])
-        self.assertEqual(gateway.admin("POST", "/admin/api/erase", {"tenant": "anonymous"}).status, 200)
-        self.assertEqual(self.found(gateway), {})
+    def test_an_example_is_kept_where_the_operator_wants_that(self):
+        self.assertGreater(self.times_found({"keep_text": True})[1], 0)
 
 
 if __name__ == "__main__":
