@@ -9,10 +9,9 @@
 # What happens           A request takes the slot whose prompt begins most like its own, from a tenth of it on, and not an empty one.
 #     What was in the slot is saved only if less than half of it is kept, and what was saved is looked for only then: the second
 #     conversation takes the first one's slot, and the next turn of the first takes it back with nothing but the system prompt in
-#     it, though all of the first may lie in the cache. If a saved prompt is taken, it leaves the cache. Another conversation
-#     that begins differently does no harm.
-# Why it matters         Agents with one system prompt do that to each other at every change of turns, with any number of slots and any
-#     cache. Who sees the low count of cached tokens looks for what changed in the prompt, and nothing did. `id_slot` helps.
+#     it, though all of the first may lie in the cache. Another conversation that begins differently does no harm.
+# Why it matters         Agents with one system prompt do that to each other, with more slots than agents, too. Who sees the low
+#     count of cached tokens looks for what changed in the prompt, and nothing did. `id_slot` helps.
 #
 # Builds llama-server from a source package (some minutes; needs a C++ compiler), and runs it with a tiny model of random weights.
 set -eu

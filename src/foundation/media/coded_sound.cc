@@ -585,6 +585,8 @@ Result<Samples> decode_coded(const MediaFile& file, const SoundHeader& header) {
     const auto left_out = std::min<std::uint64_t>(before, block.size() / header.channels);
     before -= left_out;
     block = block.subspan(left_out * header.channels);
+    block = block.first(
+        std::min<std::uint64_t>(block.size(), (header.samples - mono.size()) * header.channels));
     if (!append_mono(block, header.channels, mono)) {
       return corrupt(file, "a sample that is not a number");
     }
@@ -594,7 +596,6 @@ Result<Samples> decode_coded(const MediaFile& file, const SoundHeader& header) {
         file, fmt::format("it declares {} samples; only {} could be read",
                           header.before + header.samples, header.before - before + mono.size()));
   }
-  mono.resize(header.samples);
   return samples;
 }
 

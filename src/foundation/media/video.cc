@@ -220,14 +220,19 @@ Result<Packets> packets_of(VideoFile& video, const MediaFile& file, const MediaL
       parameters.codec_id,
       std::as_bytes(std::span(parameters.extradata,
                               static_cast<std::size_t>(std::max(parameters.extradata_size, 0)))));
+  bool is_known = true;
   Packets packets;
   std::vector<std::int64_t>& times = packets.times;
   for (;;) {
     AFI_TRY(const bool more, video.next(*packet));
     if (!more) break;
     const std::span bytes(packet->data, static_cast<std::size_t>(std::max(packet->size, 0)));
+    // A new setup in the middle: nothing is known of what follows, so all of it is decoded.
+    is_known = is_known &&
+               av_packet_get_side_data(packet.get(), AV_PKT_DATA_NEW_EXTRADATA, nullptr) == nullptr;
     packets.all.push_back(
-        reader.read(std::as_bytes(bytes), (packet->flags & AV_PKT_FLAG_KEY) != 0));
+        is_known ? reader.read(std::as_bytes(bytes), (packet->flags & AV_PKT_FLAG_KEY) != 0)
+                 : VideoPacket{});
     packets.all.back().time = packet->pts;
     if ((packet->flags & AV_PKT_FLAG_DISCARD) != 0) continue;  // decoded, and not shown
     if (packet->pts == AV_NOPTS_VALUE) return corrupt(file, "a frame without a time");
@@ -304,10 +309,11 @@ class VideoFrames final : public FrameSource {
                                                    const MediaLimits& limits);
   Result<Frame> next() override {
     const std::int64_t wanted = wanted_.at(next_++);
-    AFI_TRY_VOID(advance_to(wanted));
-    // The decoder has other times than the container, or leaves a frame out: which one is shown then is known
-    // once all are decoded.
-    if (skips_ && (shown_ == nullptr || at_ != wanted)) {
+    const Result<void> advanced = advance_to(wanted);
+    if (!advanced.has_value() && !skips_) return std::unexpected(advanced.error());
+    // The decoder has other times than the container, leaves a frame out, or lacks what was skipped: which one is
+    // shown then is known once all are decoded.
+    if (skips_ && (!advanced.has_value() || shown_ == nullptr || at_ != wanted)) {
       skips_ = false;
       AFI_TRY_VOID(start());
       AFI_TRY_VOID(advance_to(wanted));

@@ -174,7 +174,7 @@ std::vector<bool> behind_the_last_wanted(const std::vector<PacketPlace>& packets
   return behind;
 }
 
-// Phones begin anew each second: of what lies behind the last wanted frame of a second nothing is decoded, nor of
+// Many phones begin anew each second: of what lies behind the last wanted frame of a second nothing is decoded, nor of
 // whole seconds between two wanted ones. Damage is not noticed there, which shows that it was skipped.
 TEST(Video, WhatNoWantedFrameIsDecodedFromIsSkipped) {
   std::vector<Image> film;  // of four scenes

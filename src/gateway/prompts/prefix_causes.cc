@@ -55,8 +55,9 @@ std::string_view remedy(const PrefixCause& cause) {
     case PromptReason::kEvicted:
       return "give the server a larger prefix cache, or send it fewer conversations at a time";
     case PromptReason::kOverwritten:
-      return "give each conversation a slot of the server's own: llama-server --parallel N, and "
-             "id_slot in its requests";
+      return "llama-server: --parallel N, and id_slot in the requests of each conversation; "
+             "another "
+             "server: a larger prefix cache";
     case PromptReason::kOtherReplica:
       return "let the gateway choose replicas by content: upstream.routing = \"content\"";
     case PromptReason::kServerRestarted:

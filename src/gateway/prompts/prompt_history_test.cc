@@ -243,6 +243,8 @@ TEST(PromptReport, WhatALaterPromptSharesIsAllThatIsLeftOfAnOverwrittenOne) {
   EXPECT_EQ(overwritten.lost_by_server(), 4'100U);
   EXPECT_EQ(header_value(overwritten),
             "shared=40000/44000 bytes; reused=5900/11000 tokens; reason=overwritten");
+  EXPECT_EQ(with_later(reported(kept, 11'000, 0), 280).reason, PromptReason::kEvicted);
+  EXPECT_EQ(with_later(reported(kept, 11'000, 60), 280).reason, PromptReason::kEvicted);
   for (const std::uint64_t later : {0U, 4'000U, 36'000U}) {
     EXPECT_EQ(with_later(reported(kept, 11'000, 5'900), later).reason, PromptReason::kEvicted)
         << later;

@@ -145,7 +145,9 @@ PromptReport with_later(PromptReport report, std::uint64_t later_bytes) {
   if (report.reason != PromptReason::kEvicted || later_bytes == 0 || !later.has_value()) {
     return report;
   }
+  // llama-server takes a slot for a tenth of the prompt. Less is hardly told from nothing.
   const std::uint64_t reused = *report.usage.cached_tokens;
+  if (reused == 0 || *later * 10 < *report.usage.prompt_tokens) return report;
   if (std::max(reused, *later) - std::min(reused, *later) > tolerance(*later)) return report;
   report.reason = PromptReason::kOverwritten;
   report.overwritten_bytes = later_bytes;
