@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 //
-// Compressed sounds through FFmpeg's decoders: Opus, Vorbis, AAC, ALAC, FLAC, MP3 and AMR in Ogg, MP4, WebM,
-// Matroska and files of their own. Which samples are the sound follows from the file, not from the
-// libraries, whose versions differ in what they cut off.
+// Compressed sounds: Opus, Vorbis, AAC, ALAC, FLAC, MP3 and AMR in Ogg, MP4, WebM, Matroska and files of their own.
+// Which samples are the sound follows from the file, not from the libraries, whose versions differ in
+// what they cut off.
 extern "C" {
 #include <libavcodec/vorbis_parser.h>
-#include <libavutil/cpu.h>
 }
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "foundation/media/cursor.h"
 #include "foundation/media/formats.h"
 #include "foundation/media/libav.h"
 #include "foundation/media/media_limits.h"
+#include "foundation/media/mono.h"
+#include "foundation/media/sound_decoder.h"
 #include "foundation/media/sound_packets.h"
 
 namespace afterimage {
 namespace {
 
-constexpr int kPacketsUntilSound = 16;  // a decoder may need some before its first samples
 constexpr std::size_t kMostSamplesOfAByte = 64;
 
 AVCodecID codec_of(SoundCodec codec) {
@@ -156,193 +155,6 @@ Result<std::unique_ptr<Track>> Track::open(const MediaFile& file) {
   return track;
 }
 
-/// A decoder that computes in plain C, so that its samples are the same on every machine: those of the
-/// processor's vector instructions differ in the last bits.
-class Decoder {
- public:
-  /// Opens it and decodes the first samples, for decoders choose some of their code only then.
-  static Result<Decoder> start(const MediaFile& file, CodedSound& sound);
-
-  [[nodiscard]] std::uint32_t rate_hz() const { return rate_hz_; }
-  [[nodiscard]] std::uint32_t channels() const { return channels_; }
-  /// Of each channel in the first frame.
-  [[nodiscard]] std::uint64_t first_samples() const { return first_samples_; }
-
-  /// The next samples, interleaved; empty: there are no more.
-  Result<std::span<const float>> next();
-
- private:
-  Decoder(const MediaFile& file, CodedSound& sound) : file_(&file), sound_(&sound) {}
-  Result<void> open();
-  /// Decodes one frame into `block_`; empties it at the end.
-  Result<void> decode();
-  Result<void> take();
-  [[nodiscard]] std::unexpected<Error> damaged(int error) const {
-    return corrupt(*file_,
-                   fmt::format("a part of its sound cannot be decoded: {}", libav_text(error)));
-  }
-
-  const MediaFile* file_;
-  CodedSound* sound_;
-  OwnedAv<AVCodecContext> context_;
-  OwnedAv<AVPacket> packet_;
-  OwnedAv<AVFrame> frame_;
-  std::vector<float> block_;
-  std::uint32_t rate_hz_ = 0;
-  std::uint32_t channels_ = 0;
-  std::uint64_t first_samples_ = 0;
-  int sent_ = 0;
-  bool sent_all_ = false;
-  bool is_first_ = true;
-};
-
-Result<Decoder> Decoder::start(const MediaFile& file, CodedSound& sound) {
-  set_up_libav();
-  Decoder decoder(file, sound);
-  const std::scoped_lock lock(libav_opening());
-  av_force_cpu_flags(0);
-  auto done = decoder.open();
-  if (done.has_value()) done = decoder.decode();
-  av_force_cpu_flags(-1);
-  if (!done.has_value()) return std::unexpected(done.error());
-  if (decoder.block_.empty()) return corrupt(file, "none of its sound can be decoded");
-  decoder.first_samples_ = decoder.block_.size() / decoder.channels_;
-  return decoder;
-}
-
-Result<void> Decoder::open() {
-  const AVCodecParameters& parameters = *sound_->parameters;
-  const AVCodec* const codec = avcodec_find_decoder(parameters.codec_id);
-  if (codec == nullptr) {
-    return unsupported(*file_,
-                       fmt::format("a sound coded as \"{}\", for which this build of FFmpeg "
-                                   "has no decoder",
-                                   avcodec_get_name(parameters.codec_id)));
-  }
-  context_.reset(avcodec_alloc_context3(codec));
-  packet_.reset(av_packet_alloc());
-  frame_.reset(av_frame_alloc());
-  if (context_ == nullptr || packet_ == nullptr || frame_ == nullptr) {
-    return std::unexpected(no_libav_memory());
-  }
-  int done = avcodec_parameters_to_context(context_.get(), &parameters);
-  context_->thread_count = 1;
-  context_->flags |= AV_CODEC_FLAG_BITEXACT;
-  context_->flags2 |= AV_CODEC_FLAG2_SKIP_MANUAL;  // we cut off what is not of the sound
-  context_->err_recognition = AV_EF_EXPLODE | AV_EF_CRCCHECK;
-  if (done >= 0) done = avcodec_open2(context_.get(), codec, nullptr);
-  if (done < 0) {
-    return corrupt(*file_, fmt::format("its decoder refuses it: {}", libav_text(done)));
-  }
-  return {};
-}
-
-template <typename T>
-float as_float(T sample) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return static_cast<float>(sample);
-  } else {
-    constexpr double kFull = -static_cast<double>(std::numeric_limits<T>::min());
-    return static_cast<float>(static_cast<double>(sample) / kFull);
-  }
-}
-
-/// Appends the samples of a frame, interleaved.
-template <typename T>
-void append(const AVFrame& frame, std::size_t channels, bool planar, std::vector<float>& to) {
-  const auto count = static_cast<std::size_t>(frame.nb_samples);
-  const std::size_t begin = to.size();
-  const std::size_t step = (planar ? 1 : channels) * sizeof(T);
-  to.resize(begin + count * channels);
-  for (std::size_t channel = 0; channel < channels; ++channel) {
-    const std::uint8_t* from =
-        planar ? frame.extended_data[channel] : frame.extended_data[0] + channel * sizeof(T);
-    float* at = to.data() + begin + channel;
-    for (std::size_t i = 0; i < count; ++i, from += step, at += channels) {
-      T sample{};
-      std::memcpy(&sample, from, sizeof(T));
-      *at = as_float(sample);
-    }
-  }
-}
-
-Result<void> Decoder::take() {
-  const auto rate = static_cast<std::uint32_t>(std::max(frame_->sample_rate, 0));
-  const auto channels = static_cast<std::uint32_t>(std::max(frame_->ch_layout.nb_channels, 0));
-  if (rate == 0 || channels == 0) return corrupt(*file_, "a sound without a rate or channels");
-  if (rate_hz_ == 0) {
-    rate_hz_ = rate;
-    channels_ = channels;
-  }
-  if (rate != rate_hz_ || channels != channels_) {
-    return unsupported(*file_, "a sound whose rate or channels change");
-  }
-  if ((frame_->flags & AV_FRAME_FLAG_CORRUPT) != 0 || frame_->decode_error_flags != 0) {
-    return corrupt(*file_, "a part of its sound is damaged");
-  }
-  const auto format = static_cast<AVSampleFormat>(frame_->format);
-  const bool planar = av_sample_fmt_is_planar(format) != 0;
-  switch (av_get_packed_sample_fmt(format)) {
-    case AV_SAMPLE_FMT_S16:
-      append<std::int16_t>(*frame_, channels, planar, block_);
-      return {};
-    case AV_SAMPLE_FMT_S32:
-      append<std::int32_t>(*frame_, channels, planar, block_);
-      return {};
-    case AV_SAMPLE_FMT_FLT:
-      append<float>(*frame_, channels, planar, block_);
-      return {};
-    default:
-      return unsupported(*file_, "samples of another kind than 16, 32 bits and float");
-  }
-}
-
-/// FFmpeg 8 returns what it decoded of Vorbis's first packet, too, which only overlaps with the second one's
-/// samples. (Of other formats we know from the container what is not of the sound.)
-bool is_overlap(const AVCodecContext& context, const AVFrame& frame) {
-  if (context.codec_id != AV_CODEC_ID_VORBIS) return false;
-  const AVFrameSideData* const skip = av_frame_get_side_data(&frame, AV_FRAME_DATA_SKIP_SAMPLES);
-  if (skip == nullptr || skip->size < 10) return false;
-  ByteCursor cursor(std::as_bytes(std::span(skip->data, skip->size)));
-  return cursor.little(4) >= static_cast<std::uint32_t>(frame.nb_samples);
-}
-
-Result<void> Decoder::decode() {
-  block_.clear();
-  while (block_.empty()) {
-    const int received = avcodec_receive_frame(context_.get(), frame_.get());
-    if (received >= 0) {
-      if (!is_overlap(*context_, *frame_)) AFI_TRY_VOID(take());
-      continue;
-    }
-    if (received == AVERROR_EOF || (received == AVERROR(EAGAIN) && sent_all_)) return {};
-    if (received != AVERROR(EAGAIN)) return damaged(received);
-    if (rate_hz_ == 0 && sent_ == kPacketsUntilSound) return {};
-    std::span<const std::byte> bytes;
-    AFI_TRY(const bool more, sound_->packets->next(bytes));
-    sent_all_ = !more;
-    av_packet_unref(packet_.get());
-    if (more) {
-      if (bytes.empty() || bytes.size() > std::size_t{1} << 24U) {
-        return corrupt(*file_, "a part of its sound is empty or too long");
-      }
-      if (av_new_packet(packet_.get(), static_cast<int>(bytes.size())) < 0) {
-        return std::unexpected(no_libav_memory());
-      }
-      std::memcpy(packet_->data, bytes.data(), bytes.size());
-      ++sent_;
-    }
-    const int sent = avcodec_send_packet(context_.get(), more ? packet_.get() : nullptr);
-    if (sent < 0) return damaged(sent);
-  }
-  return {};
-}
-
-Result<std::span<const float>> Decoder::next() {
-  if (!std::exchange(is_first_, false)) AFI_TRY_VOID(decode());
-  return std::span<const float>(block_);
-}
-
 Result<OwnedAv<AVCodecParameters>> parameters_of(const SoundStream& stream) {
   OwnedAv<AVCodecParameters> parameters(avcodec_parameters_alloc());
   if (parameters == nullptr) return std::unexpected(no_libav_memory());
@@ -412,7 +224,7 @@ Result<CodedSound> open_track(const MediaFile& file) {
 /// How many samples packets hold, without decoding them.
 class PacketCounter {
  public:
-  PacketCounter(const AVCodecParameters& parameters, const Decoder& decoder)
+  PacketCounter(const AVCodecParameters& parameters, const SoundDecoder& decoder)
       : codec_(parameters.codec_id), each_(decoder.first_samples()), channels_(decoder.channels()) {
     if (codec_ == AV_CODEC_ID_VORBIS) {
       vorbis_.reset(av_vorbis_parse_init(parameters.extradata, parameters.extradata_size));
@@ -453,7 +265,7 @@ class PacketCounter {
 };
 
 /// Sets `before` and `samples` of a sound in MP4: the media, or the part of it that the edit list shows.
-Result<void> measure_mp4(const MediaFile& file, const Decoder& decoder, std::uint64_t most,
+Result<void> measure_mp4(const MediaFile& file, const SoundDecoder& decoder, std::uint64_t most,
                          CodedSound& sound) {
   AFI_TRY(const auto track, Track::open(file));
   const AVRational base = track->stream().time_base;
@@ -500,8 +312,8 @@ Result<void> measure_mp4(const MediaFile& file, const Decoder& decoder, std::uin
 }
 
 /// Sets `before` and `samples` of a sound in WebM or Matroska.
-Result<void> measure_matroska(const MediaFile& file, const Decoder& decoder, std::uint64_t most,
-                              CodedSound& sound) {
+Result<void> measure_matroska(const MediaFile& file, const SoundDecoder& decoder,
+                              std::uint64_t most, CodedSound& sound) {
   AFI_TRY(const auto track, Track::open(file));
   const AVCodecParameters& parameters = *track->stream().codecpar;
   PacketCounter counter(parameters, decoder);
@@ -531,7 +343,7 @@ Result<CodedSound> open_sound(const MediaFile& file, bool whole) {
 }
 
 /// Sets `before` and `samples` of a sound whose first samples were decoded.
-Result<void> measure(const MediaFile& file, const Decoder& decoder, const MediaLimits& limits,
+Result<void> measure(const MediaFile& file, const SoundDecoder& decoder, const MediaLimits& limits,
                      CodedSound& sound) {
   // More than is allowed is not counted to its end.
   const std::uint64_t most = 2 * limits.max_samples + 2 * std::uint64_t{decoder.rate_hz()};
@@ -556,7 +368,7 @@ Result<SoundHeader> read_coded_header(const MediaFile& file, const MediaLimits& 
   const FileFormat format = sniff(file.bytes);
   if (is_video_file(format)) AFI_TRY_VOID(check_container(file));
   AFI_TRY(CodedSound sound, open_sound(file, false));
-  AFI_TRY(const Decoder decoder, Decoder::start(file, sound));
+  AFI_TRY(const SoundDecoder decoder, SoundDecoder::start(file, *sound.parameters, *sound.packets));
   AFI_TRY_VOID(measure(file, decoder, limits, sound));
   if (sound.before > limits.max_samples) {
     return fail(
@@ -566,28 +378,26 @@ Result<SoundHeader> read_coded_header(const MediaFile& file, const MediaLimits& 
   }
   return SoundHeader{.format = format,
                      .sample_rate_hz = decoder.rate_hz(),
-                     .channels = decoder.channels(),
+                     .channels = static_cast<std::uint32_t>(decoder.channels()),
                      .samples = *sound.samples,
                      .before = sound.before};
 }
 
 Result<Samples> decode_coded(const MediaFile& file, const SoundHeader& header) {
   AFI_TRY(CodedSound sound, open_sound(file, true));
-  AFI_TRY(Decoder decoder, Decoder::start(file, sound));
+  AFI_TRY(SoundDecoder decoder, SoundDecoder::start(file, *sound.parameters, *sound.packets));
   Samples samples{.sample_rate_hz = header.sample_rate_hz, .mono = {}};
   std::vector<float>& mono = samples.mono;
   // What is declared, but no more than a file of this size holds at 6 kbit/s.
   mono.reserve(std::min<std::uint64_t>(header.samples, kMostSamplesOfAByte * file.bytes.size()));
   std::uint64_t before = header.before;  // still to be left out
   while (mono.size() < header.samples) {
-    AFI_TRY(std::span<const float> block, decoder.next());
-    if (block.empty()) break;
-    const auto left_out = std::min<std::uint64_t>(before, block.size() / header.channels);
-    before -= left_out;
-    block = block.subspan(left_out * header.channels);
-    block = block.first(
-        std::min<std::uint64_t>(block.size(), (header.samples - mono.size()) * header.channels));
-    if (!append_mono(block, header.channels, mono)) {
+    AFI_TRY(const SoundBlock block, decoder.next());
+    if (block.samples == 0) break;
+    const auto first = std::min<std::uint64_t>(before, block.samples);
+    const auto kept = std::min<std::uint64_t>(block.samples - first, header.samples - mono.size());
+    before -= first;
+    if (!append_mono(block.channels, first, kept, mono)) {
       return corrupt(file, "a sample that is not a number");
     }
   }

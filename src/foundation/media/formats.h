@@ -234,9 +234,6 @@ std::string mp3_decoder();
 /// Names the library that decides which samples a sound in Ogg, AMR, AAC, MP4, WebM or Matroska has.
 std::string coded_sound_decoder();
 Result<Samples> decode_mp3(const MediaFile& file, const SoundHeader& header);
-/// Appends the mean of each frame's channels. False if a sample is not a number.
-bool append_mono(std::span<const float> interleaved, std::size_t channels,
-                 std::vector<float>& mono);
 
 /// The orientation in a TIFF structure (the body of an EXIF block). Broken metadata counts as
 /// upright.

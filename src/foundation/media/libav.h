@@ -19,7 +19,7 @@ extern "C" {
 #include "afterimage/result.h"
 #include "foundation/media/formats.h"
 
-/// Private to this room: what video.cc and coded_sound.cc share of FFmpeg's libraries, versions 5.1 to
+/// Private to this room: what its files share of FFmpeg's libraries, versions 5.1 to
 /// 8. Everything that libavformat reads comes from the file's bytes in memory: it can open nothing
 /// else.
 namespace afterimage {
@@ -32,6 +32,7 @@ struct FreeLibav {
   }
   void operator()(AVCodecContext* context) const { avcodec_free_context(&context); }
   void operator()(AVCodecParameters* parameters) const { avcodec_parameters_free(&parameters); }
+  void operator()(AVBufferPool* pool) const { av_buffer_pool_uninit(&pool); }
   void operator()(AVPacket* packet) const { av_packet_free(&packet); }
   void operator()(AVFrame* frame) const { av_frame_free(&frame); }
   void operator()(SwsContext* context) const { sws_freeContext(context); }
@@ -45,8 +46,8 @@ void set_up_libav();
 std::string libav_text(int error);
 Error no_libav_memory();
 
-/// Held while a decoder is opened: how it computes is decided then, and coded_sound.cc asks for plain
-/// C in that time.
+/// Held while a decoder is opened: how it computes is decided then, and sound_decoder.cc asks for
+/// plain C in that time.
 std::mutex& libav_opening();
 
 /// An MP4, WebM or Matroska file, opened.

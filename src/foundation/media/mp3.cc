@@ -13,6 +13,7 @@
 
 #include "foundation/media/cursor.h"
 #include "foundation/media/formats.h"
+#include "foundation/media/mono.h"
 
 namespace afterimage {
 namespace {

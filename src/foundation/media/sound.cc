@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdio>  // SEEK_SET and the like, for libsndfile
 #include <cstring>
@@ -17,6 +16,7 @@
 
 #include "foundation/media/cursor.h"
 #include "foundation/media/formats.h"
+#include "foundation/media/mono.h"
 #include "foundation/media/sound_packets.h"
 
 namespace afterimage {
@@ -249,32 +249,6 @@ bool promises(const SF_INFO& info, const SoundHeader& header) {
 }
 
 }  // namespace
-
-bool append_mono(std::span<const float> interleaved, std::size_t channels,
-                 std::vector<float>& mono) {
-  bool finite = true;
-  const auto level = [&finite](float sample) {
-    finite &= std::isfinite(sample);
-    return std::clamp(sample, -1.0F, 1.0F);
-  };
-  const std::size_t begin = mono.size();
-  const std::size_t count = interleaved.size() / channels;
-  mono.resize(begin + count);
-  float* const means = mono.data() + begin;
-  const float* const from = interleaved.data();
-  if (channels == 2) {  // most sounds: a sum of two is rounded alike in float and in double
-    for (std::size_t i = 0; i < count; ++i) {
-      means[i] = (0.0F + level(from[2 * i]) + level(from[2 * i + 1])) * 0.5F;
-    }
-    return finite;
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    double sum = 0;
-    for (const float sample : std::span(from + i * channels, channels)) sum += level(sample);
-    means[i] = static_cast<float>(sum / static_cast<double>(channels));
-  }
-  return finite;
-}
 
 Result<SoundHeader> read_wav_header(const MediaFile& file) {
   ByteCursor cursor(file.bytes.subspan(4));  // "RIFF", "RF64" or "BW64"

@@ -32,20 +32,29 @@ std::vector<std::uint8_t> without_gaps(const std::uint8_t* from, std::size_t str
   return rows;
 }
 
-/// Of red, green, blue and alpha, if there is any.
-std::vector<std::uint8_t> joined(const std::array<const std::uint8_t*, 4>& planes,
-                                 std::size_t stride, std::size_t width, std::size_t height) {
-  const auto [red, green, blue, alpha] = planes;
-  const std::size_t channels = alpha == nullptr ? 3 : 4;
+using Planes = std::array<const std::uint8_t*, 4>;  // red, green, blue, and of four channels alpha
+
+template <std::size_t kChannels>
+void join_row(const Planes& planes, std::size_t begin, std::size_t width, std::uint8_t* pixel) {
+  const std::uint8_t* const red = planes[0] + begin;
+  const std::uint8_t* const green = planes[1] + begin;
+  const std::uint8_t* const blue = planes[2] + begin;
+  for (std::size_t i = 0; i < width; ++i, pixel += kChannels) {
+    pixel[0] = red[i];
+    pixel[1] = green[i];
+    pixel[2] = blue[i];
+    if constexpr (kChannels == 4) pixel[3] = planes[3][begin + i];
+  }
+}
+
+std::vector<std::uint8_t> joined(const Planes& planes, std::size_t stride, std::size_t width,
+                                 std::size_t height) {
+  const std::size_t channels = planes[3] == nullptr ? 3 : 4;
   std::vector<std::uint8_t> rows(channels * width * height);
-  std::uint8_t* pixel = rows.data();
   for (std::size_t y = 0; y < height; ++y) {
-    for (std::size_t i = y * stride; i < y * stride + width; ++i, pixel += channels) {
-      pixel[0] = red[i];
-      pixel[1] = green[i];
-      pixel[2] = blue[i];
-      if (alpha != nullptr) pixel[3] = alpha[i];
-    }
+    std::uint8_t* const to = rows.data() + y * channels * width;
+    channels == 3 ? join_row<3>(planes, y * stride, width, to)
+                  : join_row<4>(planes, y * stride, width, to);
   }
   return rows;
 }
