@@ -18,13 +18,18 @@ namespace {
 
 constexpr std::uint32_t kTokens = 66;
 /// Of the first run: the later ones continue there, where the model can go back to it.
-constexpr std::uint32_t kKept = 31;
+constexpr std::uint32_t kKept = 42;
+
+struct Batch {
+  std::uint32_t tokens;
+  bool beside;  // with one row more, of another sequence, if there is one
+};
 /// Of the other tokens. Kernels switch at 1, 2, 4, 8, 16, 32 or 64 rows, or between even and odd numbers of
 /// them. Wherever one does, some of these batches are on one side of it and the whole prompt is on the other.
-constexpr auto kBatches = std::to_array<std::uint32_t>({17, 10, 5, 2, 1});
-static_assert(std::accumulate(kBatches.begin(), kBatches.end(), kKept) == kTokens);
-
-constexpr std::uint32_t kBeside = 2;  // tokens computed together with another sequence's
+/// Each reads all weights once, so there are few.
+constexpr auto kBatches = std::to_array<Batch>({{17, false}, {5, true}, {1, true}, {1, false}});
+static_assert(std::accumulate(kBatches.begin(), kBatches.end(), kKept,
+                              [](auto sum, const Batch& b) { return sum + b.tokens; }) == kTokens);
 
 /// What a model computed of the test prompt.
 struct Computed {
@@ -42,10 +47,10 @@ std::vector<TokenId> test_prompt(std::uint32_t vocabulary) {
 }
 
 /// Positions whose logits are compared: the last of every batch.
-std::vector<std::size_t> ends_of(std::span<const std::uint32_t> batches) {
-  std::vector<std::size_t> ends(batches.begin(), batches.end());
-  std::partial_sum(ends.begin(), ends.end(), ends.begin());
-  for (std::size_t& end : ends) end += kKept - 1;
+std::vector<std::size_t> compared_positions() {
+  std::vector<std::size_t> ends;
+  std::size_t at = kKept;
+  for (const Batch& batch : kBatches) ends.push_back((at += batch.tokens) - 1);
   return ends;
 }
 
@@ -56,49 +61,60 @@ std::size_t keep(const LoadedModel& model, std::size_t count) {
   return 0;
 }
 
+/// Tokens [at, at + batch.tokens) of sequence 0, and of sequence 1 token `other`, if it shares the batch.
+Result<void> append(const LoadedModel& model, std::span<const TokenId> tokens, std::size_t at,
+                    const Batch& batch, std::size_t other, std::span<const std::size_t> wanted,
+                    const OnLogits& on_logits) {
+  const auto own = tokens.subspan(at, batch.tokens);
+  const auto place = static_cast<LoadedModel::Position>(at);
+  if (!batch.beside) return model.append(0, own, place, wanted, on_logits);
+  std::vector<BatchRow> rows;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    rows.push_back({.sequence = 0,
+                    .token = own[i],
+                    .position = place + static_cast<LoadedModel::Position>(i),
+                    .wants_logits = std::ranges::binary_search(wanted, i)});
+  }
+  rows.push_back({.sequence = 1,
+                  .token = tokens[tokens.size() - 1 - other],
+                  .position = static_cast<LoadedModel::Position>(other),
+                  .wants_logits = true});
+  return model.append_together(rows, [&](std::size_t row, std::span<const float> logits) {
+    if (row < own.size()) on_logits(row, logits);
+  });
+}
+
 /// From the token `at` on, which sequence 0 has come to.
 Result<Computed> compute(const LoadedModel& model, std::span<const TokenId> tokens, std::size_t at,
-                         std::span<const std::uint32_t> batches,
-                         std::span<const std::size_t> positions) {
+                         std::span<const Batch> batches) {
+  const std::vector<std::size_t> positions = compared_positions();
   Computed computed;
-  for (const std::uint32_t size : batches) {
+  std::size_t beside = 0;
+  for (const Batch& batch : batches) {
     std::vector<std::size_t> wanted;
     for (const std::size_t position : positions) {
-      if (position >= at && position < at + size) wanted.push_back(position - at);
+      if (position >= at && position < at + batch.tokens) wanted.push_back(position - at);
     }
-    AFI_TRY_VOID(model.append(0, tokens.subspan(at, size), static_cast<LoadedModel::Position>(at),
-                              wanted, [&](std::size_t index, std::span<const float> logits) {
-                                computed.logits[at + index].assign(logits.begin(), logits.end());
-                              }));
-    at += size;
+    AFI_TRY_VOID(append(model, tokens, at, batch, beside, wanted,
+                        [&](std::size_t index, std::span<const float> logits) {
+                          computed.logits[at + index].assign(logits.begin(), logits.end());
+                        }));
+    at += batch.tokens;
+    if (batch.beside) ++beside;
   }
   if (auto saved = model.save(0, false); saved.has_value()) computed.kv = *std::move(saved);
   return computed;
 }
 
-/// The test prompt's last tokens one by one, each in a batch with a token of sequence 1, whose
-/// prompt is the reverse.
-Result<Computed> compute_beside(const LoadedModel& model, std::span<const TokenId> tokens) {
-  const std::size_t alone = tokens.size() - kBeside;
-  const std::size_t kept = keep(model, alone);
-  Computed computed;
-  if (kept < alone) {
-    AFI_TRY_VOID(model.append({.tokens = tokens.first(alone)}));
-  }
-  for (std::size_t i = 0; i < kBeside; ++i) {
-    const std::array rows{BatchRow{.sequence = 0,
-                                   .token = tokens[alone + i],
-                                   .position = static_cast<LoadedModel::Position>(alone + i),
-                                   .wants_logits = true},
-                          BatchRow{.sequence = 1,
-                                   .token = tokens[tokens.size() - 1 - i],
-                                   .position = static_cast<LoadedModel::Position>(i),
-                                   .wants_logits = true}};
-    AFI_TRY_VOID(model.append_together(rows, [&](std::size_t row, std::span<const float> logits) {
-      if (row == 0) computed.logits[alone + i].assign(logits.begin(), logits.end());
-    }));
-  }
-  if (auto saved = model.save(0, false); saved.has_value()) computed.kv = *std::move(saved);
+/// The test prompt's rest in small batches; all of it, if the model can't go back.
+Result<Computed> compute_cut(const LoadedModel& model, std::span<const TokenId> tokens,
+                             bool beside) {
+  const std::size_t kept = keep(model, kKept);
+  std::vector<Batch> batches(kBatches.begin(), kBatches.end());
+  if (kept == 0) batches.insert(batches.begin(), {.tokens = kKept, .beside = false});
+  for (Batch& batch : batches) batch.beside &= beside;
+  auto computed = compute(model, tokens, kept, batches);
+  if (beside) model.clear(1);
   return computed;
 }
 
@@ -126,7 +142,8 @@ double divergence(std::span<const float> a, std::span<const float> b) {
   return std::max(sum, 0.0);
 }
 
-void compare(const Computed& whole, const Computed& cut, SelfCheck& check) {
+SelfCheck compare(const Computed& whole, const Computed& cut) {
+  SelfCheck check{.tokens = kTokens, .again = kTokens - kKept, .batches = kBatches.size()};
   check.same = whole.kv == cut.kv;
   for (const auto& [position, logits] : cut.logits) {
     const std::vector<float>& expected = whole.logits.at(position);
@@ -138,54 +155,24 @@ void compare(const Computed& whole, const Computed& cut, SelfCheck& check) {
     check.same = false;
     check.max_divergence = std::max(check.max_divergence, divergence(expected, logits));
   }
-}
-
-bool is_same(const Computed& whole, const Computed& other) {
-  return whole.kv == other.kv && std::ranges::all_of(other.logits, [&](const auto& position) {
-           return same_bits(whole.logits.at(position.first), position.second);
-         });
-}
-
-Result<bool> is_same_beside_others(const LoadedModel& model, std::span<const TokenId> tokens,
-                                   const Computed& whole) {
-  const auto computed = compute_beside(model, tokens);
-  model.clear(1);
-  if (!computed.has_value()) return std::unexpected(computed.error());
-  return is_same(whole, *computed);
-}
-
-/// The test prompt's rest in small batches; all of it, if the model can't go back.
-Result<Computed> compute_cut(const LoadedModel& model, std::span<const TokenId> tokens,
-                             std::span<const std::size_t> positions) {
-  const std::size_t kept = keep(model, kKept);
-  std::vector<std::uint32_t> batches(kBatches.begin(), kBatches.end());
-  if (kept == 0) batches.insert(batches.begin(), kKept);
-  return compute(model, tokens, kept, batches, positions);
+  return check;
 }
 
 Result<SelfCheck> check_prompt(const LoadedModel& model, std::uint32_t lanes,
                                const std::function<void(float)>& progress) {
-  const float passes = lanes > 1 ? 3 : 2;
-  float passed = 0;
-  const auto next = [&] { progress(++passed / passes); };
-  progress(0);
+  constexpr float kPasses = 2;
   const auto tokens = test_prompt(model.facts().vocabulary);
-  const std::vector<std::size_t> ends = ends_of(kBatches);
-  std::vector<std::size_t> positions = ends;
-  for (std::size_t i = kTokens - kBeside; i < kTokens; ++i) positions.push_back(i);
-  std::ranges::sort(positions);
-  positions.erase(std::ranges::unique(positions).begin(), positions.end());
-  const std::array at_once{kTokens};
-  AFI_TRY(const Computed whole, compute(model, tokens, 0, at_once, positions));
-  next();
-  SelfCheck check{.tokens = kTokens, .again = kTokens - kKept, .batches = kBatches.size()};
-  if (lanes > 1) {  // first: it goes back by the fewest tokens
-    AFI_TRY(check.same_beside_others, is_same_beside_others(model, tokens, whole));
-    next();
+  progress(0);
+  AFI_TRY(const Computed whole, compute(model, tokens, 0, std::array{Batch{kTokens, false}}));
+  progress(1 / kPasses);
+  AFI_TRY(Computed cut, compute_cut(model, tokens, lanes > 1));
+  SelfCheck check = compare(whole, cut);
+  if (lanes > 1 && !check.same) {  // because of the batch's size, or of the other sequence in it?
+    AFI_TRY(cut, compute_cut(model, tokens, false));
+    check = compare(whole, cut);
+    check.same_beside_others = !check.same;
   }
-  AFI_TRY(const Computed cut, compute_cut(model, tokens, ends));
-  compare(whole, cut, check);
-  next();
+  progress(1);
   return check;
 }
 

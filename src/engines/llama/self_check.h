@@ -21,20 +21,20 @@ struct SelfCheck {
   std::uint32_t positions = 0;    // whose logits were compared
   std::uint32_t same_tokens = 0;  // of them, with the same most likely token
   double max_divergence = 0;      // Kullback-Leibler, in nats: the largest of all positions
-  /// Whether a sequence that shares batches with another one has the same logits and KV. Does not
-  /// decide passed(): if not, sequences are computed one at a time.
+  /// False: logits and KV are the same alone, but not in batches with another sequence. Does not decide
+  /// passed(): sequences are computed one at a time then.
   bool same_beside_others = true;
 
   [[nodiscard]] bool passed() const { return same; }
 };
 
-/// "self-check: 66 tokens at once, 35 of them in 5 batches, every bit the same", or how much differs.
+/// "self-check: 66 tokens at once, 24 of them in 4 batches, every bit the same", or how much differs.
 std::string to_string(const SelfCheck& check);
 
-/// Computes a test prompt at once, and then its last tokens together with those of a second sequence,
-/// if the model has one (`lanes` > 1), and most of it cut into batches of different sizes; compares
-/// logits and saved KV of all layers. Takes as long as prefilling about 105 tokens, of a recurrent
-/// model 200; `progress` is told the fraction done, 0 to 1.
+/// Computes a test prompt at once and then some of it cut into batches of different sizes, of which some have
+/// a token of a second sequence, too, if the model has one (`lanes` > 1); compares logits and saved KV of all
+/// layers. Takes as long as prefilling about 90 tokens, of a recurrent model 130; `progress` is told the fraction
+/// done, 0 to 1.
 ///
 /// Errors   kUnavailable: the library failed.
 /// Threads  Before the model serves requests: uses sequences 0 and 1, which are empty afterwards.
