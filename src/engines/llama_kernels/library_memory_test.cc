@@ -14,6 +14,7 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <thread>
 #include <vector>
 
 namespace afterimage {
@@ -76,15 +77,40 @@ TEST(LibraryMemory, BuffersOfEverySizeAreClearedAsOften) {
   }
 }
 
+bool all_pages_are_there(std::span<std::uint8_t> bytes) {
+  std::vector<unsigned char> pages((bytes.size() + page() - 1) / page());
+  return ::mincore(bytes.data(), bytes.size(), pages.data()) == 0 &&
+         std::ranges::all_of(pages, [](unsigned char page) { return (page & 1U) != 0; });
+}
+
 // A machine without the memory must say so at the start, not when a conversation has grown.
-TEST(LibraryMemory, AllPagesAreThereOnceABufferIsCleared) {
-  const Buffer buffer = buffer_of(std::size_t{32} << 20U);
+TEST(LibraryMemory, AllPagesComeOnceABufferIsCleared) {
+  const Buffer buffer = buffer_of((std::size_t{33} << 20U) + 32);
   ASSERT_NE(buffer, nullptr);
   const auto bytes = bytes_of(buffer);
-  std::vector<unsigned char> pages(bytes.size() / page());
+  EXPECT_FALSE(all_pages_are_there(bytes));
   ggml_backend_buffer_clear(buffer.get(), 0);
-  ASSERT_EQ(::mincore(bytes.data(), bytes.size(), pages.data()), 0);
-  EXPECT_TRUE(std::ranges::all_of(pages, [](unsigned char page) { return (page & 1U) != 0; }));
+  while (!all_pages_are_there(bytes)) std::this_thread::yield();
+}
+
+TEST(LibraryMemory, WhatIsWrittenWhilePagesComeStays) {
+  for (int round = 0; round < 20; ++round) {
+    const Buffer buffer = buffer_of(std::size_t{64} << 20U);
+    ASSERT_NE(buffer, nullptr);
+    const auto bytes = bytes_of(buffer);
+    ggml_backend_buffer_clear(buffer.get(), 0);
+    std::memset(bytes.data(), 5, bytes.size());
+    while (!all_pages_are_there(bytes)) std::this_thread::yield();
+    EXPECT_TRUE(holds_only(bytes, 5));
+  }
+}
+
+TEST(LibraryMemory, BuffersAreFreedWhilePagesCome) {
+  for (int round = 0; round < 20; ++round) {
+    const Buffer buffer = buffer_of(std::size_t{64} << 20U);
+    ASSERT_NE(buffer, nullptr);
+    ggml_backend_buffer_clear(buffer.get(), 0);
+  }
 }
 
 TEST(LibraryMemory, WhatCannotBeMappedIsNotAllocated) {
