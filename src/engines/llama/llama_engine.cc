@@ -47,15 +47,20 @@ std::vector<KvKind> memories_of(const ModelFacts& facts) {
   return kinds;
 }
 
-/// Learns the layout of the model's sequence state by running a few tokens through it.
+/// Learns the layout of the model's sequence state from a few tokens of it: the first of the self-check, which
+/// sequence 0 holds, or else others.
 Result<SequenceRows> learn_memories(const LoadedModel& model) {
   const ModelFacts& facts = model.facts();
   const bool slides = facts.window.value() > 1;
   if (slides && (facts.uses_mrope || facts.architecture == "llama4")) {
+    model.clear(0);
     return fail(ErrorCode::kUnsupported, "its sliding windows are not measured in tokens");
   }
   constexpr std::array<TokenId, 3> kFewTokens{TokenId(0), TokenId(1), TokenId(2)};
-  AFI_TRY_VOID(model.append({.tokens = kFewTokens}));
+  if (slides || !model.truncate(0, kFewTokens.size())) {
+    model.clear(0);
+    AFI_TRY_VOID(model.append({.tokens = kFewTokens}));
+  }
   const auto written = model.save(0, false);
   std::vector<std::byte> joined;
   const auto read = model.read(0, false, [&](StatePieces pieces) -> Result<void> {
@@ -264,6 +269,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::create(LlamaOptions options) {
   const auto checking = [&](float share) {
     if (state->options.progress) state->options.progress("self-check", share);
   };
+  // Leaves tokens in sequence 0 for learn_memories(), which clears it.
   AFI_TRY(const SelfCheck check, self_check(*state->model, state->options.lanes, checking));
   choose_batching(*state->model, check);
   state->exactness = exactness_of(state->model->facts(), check);

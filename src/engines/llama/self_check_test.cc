@@ -107,14 +107,14 @@ TEST(SelfCheck, AFastModelIsNeverCalledExact) {
 }
 
 TEST(SelfCheck, SaysHowMuchDiffers) {
-  SelfCheck check{.tokens = 66, .again = 24, .batches = 4, .positions = 12, .same_tokens = 12};
+  SelfCheck check{.tokens = 66, .again = 7, .batches = 3, .positions = 12, .same_tokens = 12};
   EXPECT_EQ(to_string(check),
-            "self-check: 66 tokens at once, 24 of them in 4 batches, every bit the same");
+            "self-check: 66 tokens at once, 7 of them in 3 batches, every bit the same");
   check.same = false;
   check.same_tokens = 11;
   check.max_divergence = 0.00012;
   EXPECT_EQ(to_string(check),
-            "self-check: 66 tokens at once, 24 of them in 4 batches, which differ: the most likely "
+            "self-check: 66 tokens at once, 7 of them in 3 batches, which differ: the most likely "
             "token is "
             "the same at 11 of 12 positions, KL divergence at most 0.00012");
 }
