@@ -117,11 +117,11 @@ def frames_of(path, content):
     if content[:4] in (b"GIF8", b"RIFF"):
         image = Image.open(io.BytesIO(content))
         return [over_white(frame) for frame in ImageSequence.Iterator(image)]
-    # Frames of odd size get a row or column more: ffmpeg would stretch their colours.
+    # Frames of odd size get a row or column more: ffmpeg would stretch their colours. Planes first: packed RGB of FFmpeg 5 to 7 has others.
     size = subprocess.run(["ffprobe", "-v", "error", "-select_streams", "V:0", "-show_entries", "stream=width,height", "-of", "csv=p=0", path],
                           capture_output=True, text=True).stdout.strip()
     width, height = map(int, size.split(",")[:2])
-    ppms = by_ffmpeg(path, "-map", "0:V:0", "-fps_mode", "passthrough", "-vf", f"pad={width + width % 2}:{height + height % 2}", "-sws_flags",
+    ppms = by_ffmpeg(path, "-map", "0:V:0", "-fps_mode", "passthrough", "-vf", f"pad={width + width % 2}:{height + height % 2},format=gbrp", "-sws_flags",
                      "bilinear+accurate_rnd+bitexact+full_chroma_int+full_chroma_inp", "-f", "image2pipe", "-c:v", "ppm", "-pix_fmt", "rgb24", before=["-noautorotate"])
     turn = subprocess.run(["ffprobe", "-v", "error", "-select_streams", "V:0", "-show_entries", "stream_side_data=rotation", "-of", "csv=p=0", path],
                           capture_output=True, text=True).stdout.strip()
