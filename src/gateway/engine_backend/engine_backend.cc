@@ -519,7 +519,7 @@ Result<Served> EngineBackend::write_choice(const ApiRequest& asked, const Prompt
                                            AnswerDetails& details, const ChoiceListener& listener,
                                            const std::stop_token& stop) const {
   EngineChoice choice(index, events, ids_);
-  GenerateOptions options = generate_options(asked, defaults());
+  AFI_TRY(GenerateOptions options, generate_options(asked, defaults(), engine_.tokenizer()));
   if (options.sampling.seed.has_value()) {
     *options.sampling.seed += index % asked.engine->generation.choices;
   }
@@ -556,7 +556,8 @@ void EngineBackend::log_media(const Prompt& prompt, const Served& served) const 
 std::string EngineBackend::details_at_end(const ApiRequest& asked, const Sequence& prompt,
                                           const AnswerDetails& details, const Served& first) const {
   const std::string text = details.shows_prompt() ? text_of_prompt(prompt) : "";
-  return details.at_end(first, text, generate_options(asked, defaults()));
+  return details.at_end(first, text,
+                        generate_options(asked, defaults(), engine_.tokenizer()).value());
 }
 
 /// Its tokens, spelled; without media.

@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 /// They have no equal in OpenAI's API and change no answer.
 constexpr auto kChangeNothing =
     std::to_array<std::string_view>({"cache_prompt", "id_slot", "return_tokens", "response_fields",
-                                     "ignore_eos", "n_probs", "post_sampling_probs", "prompt"});
+                                     "n_probs", "post_sampling_probs", "prompt"});
 /// Where -1 means no value.
 constexpr auto kMayBeNegative = std::to_array<std::string_view>({"n_predict", "max_tokens"});
 
@@ -140,12 +140,6 @@ class Reading {
       if (is_pair && (!value.is_array() || value.size() != 2)) return wrong(kForms);
       AFI_TRY_VOID(is_pair ? add(value[0], value[1]) : add(key, value));
     }
-    AFI_TRY(const bool ignores_end, flag("ignore_eos"));
-    if (ignores_end) {
-      for (const TokenId token : tokenizer_.end_tokens()) {
-        named[std::to_string(static_cast<std::int32_t>(token))] = false;
-      }
-    }
     return named;
   }
 
@@ -172,7 +166,7 @@ class Reading {
           "'verbose' and 'timings_per_token' are not supported: every result has its prompt "
           "and timings");
     }
-    asked_.options = generate_options(asked_.fields, defaults_);
+    AFI_TRY(asked_.options, generate_options(asked_.fields, defaults_, &tokenizer_));
     return {};
   }
 

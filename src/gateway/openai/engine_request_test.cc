@@ -167,7 +167,6 @@ TEST(EngineRequest, RefusesUnsupportedFieldsByName) {
       {R"("unheard_of":false)", "unheard_of"},
       {R"("verbosity":"low")", "verbosity"},
       {R"("modalities":["text","audio"])", "modalities"},
-      {R"("ignore_eos":true)", "ignore_eos"},
       {R"("typical_p":0.5)", "typical_p"},
       {R"("mirostat":2)", "mirostat"},
       {R"("min_tokens":4)", "min_tokens"},

@@ -113,6 +113,12 @@ Result<std::map<TokenId, float>> read_biases(const JsonValue& value) {
   return biases;
 }
 
+Result<bool> read_flag(const JsonValue& value, std::string_view name) {
+  const bool is_off = value.is_none() || value.is(JsonKind::kFalse) || value.number() == 0.0;
+  if (!is_off && !value.is(JsonKind::kTrue)) return wrong_field(name, "must be true or false");
+  return !is_off;
+}
+
 /// Chats: "logprobs" and "top_logprobs"; completions: the number in "logprobs".
 Result<std::optional<std::uint32_t>> read_top_logprobs(ApiOperation operation,
                                                        const JsonValue& root) {
@@ -286,6 +292,7 @@ Result<ApiGeneration> read_generation(ApiOperation operation, const JsonValue& r
   if (read.choices == 0 || read.choices > kMaxChoices)
     return wrong_field("n", "must be from 1 to 128");
   AFI_TRY(read.rules, read_rules(root));
+  AFI_TRY(read.ignores_end, read_flag(root["ignore_eos"], "ignore_eos"));
   return read;
 }
 
@@ -319,7 +326,8 @@ Result<Message> read_message_fields(const JsonValue& message, const std::string&
   return read;
 }
 
-GenerateOptions generate_options(const ApiRequest& request, const GenerateOptions& defaults) {
+Result<GenerateOptions> generate_options(const ApiRequest& request, const GenerateOptions& defaults,
+                                         const Tokenizer* tokenizer) {
   const ApiGeneration& asked = request.engine->generation;
   GenerateOptions options = defaults;
   if (request.max_tokens.has_value()) options.max_tokens = TokenCount(*request.max_tokens);
@@ -337,6 +345,12 @@ GenerateOptions generate_options(const ApiRequest& request, const GenerateOption
   sampling.logit_bias = asked.logit_bias;
   options.stop = asked.stop;
   options.top_logprobs = asked.top_logprobs;
+  if (asked.ignores_end) {
+    if (tokenizer == nullptr) return not_offered("ignore_eos", "leave it out");
+    for (const TokenId token : tokenizer->end_tokens()) {
+      sampling.logit_bias[token] = -std::numeric_limits<float>::infinity();
+    }
+  }
   return options;
 }
 

@@ -2,12 +2,18 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "gateway/openai/generation_fields.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "testing/tokenizing_engine.h"
+
 namespace afterimage {
 namespace {
+
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 Result<ApiRequest> asked(const std::string& fields, ApiOperation operation = ApiOperation::kChat) {
   return read_api_request(
@@ -20,7 +26,8 @@ GenerateOptions options_of(const std::string& fields,
   const ApiRequest request = asked(fields, operation).value();
   const auto& unsupported = request.engine->unsupported;
   EXPECT_FALSE(unsupported.has_value()) << to_string(*unsupported);
-  return generate_options(request, {.max_tokens = TokenCount(9), .sampling = {.top_k = 3}});
+  return generate_options(request, {.max_tokens = TokenCount(9), .sampling = {.top_k = 3}}, nullptr)
+      .value();
 }
 
 TEST(GenerationFields, AreReadIntoTheEnginesOptions) {
@@ -64,6 +71,22 @@ TEST(GenerationFields, HaveOtherSpellings) {
   EXPECT_TRUE(asked(R"("seed":1)")->sampling.seeded);
 }
 
+// Benchmarks of servers ask for it, so that every answer has as many tokens: each got a 400.
+TEST(GenerationFields, WhatEndsAnAnswerIsForbiddenWhereTheEndIsToBeIgnored) {
+  const testing::ByteTokenizer tokenizer;
+  for (const auto operation : {ApiOperation::kChat, ApiOperation::kCompletion}) {
+    const ApiRequest request =
+        asked(R"("ignore_eos":true,"logit_bias":{"7":1})", operation).value();
+    ASSERT_FALSE(request.engine->unsupported.has_value());
+    const auto options = generate_options(request, {}, &tokenizer).value();
+    EXPECT_THAT(options.sampling.logit_bias,
+                UnorderedElementsAre(Pair(TokenId(7), 1), Pair(TokenId(256), -INFINITY)));
+    const auto without = generate_options(request, {}, nullptr);
+    EXPECT_EQ(without.error().code, ErrorCode::kUnsupported);
+    EXPECT_NE(without.error().message.find("ignore_eos"), std::string::npos);
+  }
+}
+
 TEST(GenerationFields, OutOfRangeAreRefusedByName) {
   const struct {
     const char* field;
@@ -74,6 +97,7 @@ TEST(GenerationFields, OutOfRangeAreRefusedByName) {
       {R"("min_p":"a")", "min_p"},
       {R"("repetition_penalty":0)", "repetition_penalty"},
       {R"("top_k":1.5)", "top_k"},
+      {R"("ignore_eos":1)", "ignore_eos"},
       {R"("n":1000)", "n must"},
       {R"("stop":[1])", "stop"},
       {R"("logit_bias":{"word":1})", "logit_bias"},

@@ -88,6 +88,7 @@ struct ApiGeneration {
   std::optional<std::uint32_t> top_logprobs;
   std::uint32_t choices = 1;
   AnswerRules rules;
+  bool ignores_end = false;  // "ignore_eos": the answer goes on until another limit
 };
 
 /// A text, or tokens as the client made them; embeddings and /completion take both in one prompt, in order.
@@ -199,9 +200,13 @@ enum class ApiReader : std::uint8_t {
 ///          nothing is silently ignored. What one engine lacks, that engine refuses.
 [[nodiscard]] Result<Request> engine_request(const ApiRequest& request, std::size_t prompt = 0);
 
-/// How an engine with these defaults generates the answers to `request`, which was read for it.
-[[nodiscard]] GenerateOptions generate_options(const ApiRequest& request,
-                                               const GenerateOptions& defaults);
+/// How an engine with these defaults and this tokenizer, or none, generates the answers to `request`, which was
+/// read for it.
+///
+/// Errors   kUnsupported: "ignore_eos", without a tokenizer.
+[[nodiscard]] Result<GenerateOptions> generate_options(const ApiRequest& request,
+                                                       const GenerateOptions& defaults,
+                                                       const Tokenizer* tokenizer);
 
 /// The body of a batch with these of its inputs only, in this order.
 [[nodiscard]] std::string with_inputs(std::string_view body, const ApiBatch& batch,
