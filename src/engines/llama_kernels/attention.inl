@@ -29,8 +29,7 @@ inline Floats exponential(Floats x) {
   return where_not_below(x, lowest, mul(p, power_of_two(n)));
 }
 
-inline float first_of(Floats x) { return _mm256_cvtss_f32(low_half(x)); }
-inline float exponential(float x) { return first_of(exponential(all(x))); }
+inline float exponential(float x) { return first_of(low_half(exponential(all(x)))); }
 
 /// 1 - 2 / (exp(2x) + 1)
 inline Floats hyperbolic_tangent(Floats x) {
@@ -38,12 +37,7 @@ inline Floats hyperbolic_tangent(Floats x) {
   return sub(all(1.0F), div(all(2.0F), add(exponential(doubled), all(1.0F))));
 }
 
-inline float sum_of(Floats x) {
-  const __m256 half = _mm256_add_ps(low_half(x), high_half(x));
-  __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
-  quarter = _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
-  return _mm_cvtss_f32(_mm_add_ss(quarter, _mm_movehdup_ps(quarter)));
-}
+inline float sum_of(Floats x) { return sum_of(add(low_half(x), high_half(x))); }
 
 /// A block of keys and values as the loops below read them.
 struct KeyBlock {

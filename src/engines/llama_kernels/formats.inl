@@ -6,36 +6,6 @@
 namespace afterimage {
 namespace {
 
-inline __m256i join(__m128i low, __m128i high) { return _mm256_set_m128i(high, low); }
-
-inline __m128i load16(const std::byte* at) {
-  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-}
-inline __m256i load32(const std::byte* at) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
-}
-
-/// Bytes of sixteen, then the upper four bits of each.
-inline __m256i nibbles(const std::byte* at) {
-  const __m128i both = load16(at);
-  return _mm256_and_si256(join(both, _mm_srli_epi16(both, 4)), _mm256_set1_epi8(15));
-}
-
-inline std::uint16_t u16(const std::byte* at) {
-  std::uint16_t x;
-  __builtin_memcpy(&x, at, sizeof x);
-  return x;
-}
-
-/// The 16-bit floats at `offset` of eight rows.
-inline __m256 f16_of_rows(const std::byte* const (&rows)[8], std::size_t offset) {
-  return _mm256_cvtph_ps(_mm_set_epi16(
-      static_cast<short>(u16(rows[7] + offset)), static_cast<short>(u16(rows[6] + offset)),
-      static_cast<short>(u16(rows[5] + offset)), static_cast<short>(u16(rows[4] + offset)),
-      static_cast<short>(u16(rows[3] + offset)), static_cast<short>(u16(rows[2] + offset)),
-      static_cast<short>(u16(rows[1] + offset)), static_cast<short>(u16(rows[0] + offset))));
-}
-
 // kFewColumns: how many are multiplied row by row, because unpacking a tile takes longer (measured).
 
 // Formats with one scale for 32 weights. A weight is (byte - kOffset) * scale. kSmall: bytes are at
@@ -43,9 +13,9 @@ inline __m256 f16_of_rows(const std::byte* const (&rows)[8], std::size_t offset)
 
 constexpr int kWideOffset = kSignedBytes ? 0 : 128;
 
-inline __m256i widened(__m256i signed_bytes) {
+inline HalfInts widened(HalfInts signed_bytes) {
   if constexpr (kSignedBytes) return signed_bytes;
-  return _mm256_xor_si256(signed_bytes, _mm256_set1_epi8(static_cast<char>(0x80)));
+  return signed_bytes ^ all_bytes(0x80);
 }
 
 struct Q8Block {
@@ -53,8 +23,8 @@ struct Q8Block {
   static constexpr std::size_t kFewColumns = 2;
   static constexpr int kOffset = kWideOffset;
   static constexpr bool kSmall = false;
-  static __m256i bytes(const std::byte* block) { return widened(load32(block + 2)); }
-  static __m256 scales(const std::byte* const (&blocks)[8], std::size_t at) {
+  static HalfInts bytes(const std::byte* block) { return widened(load32(block + 2)); }
+  static HalfFloats scales(const std::byte* const (&blocks)[8], std::size_t at) {
     return f16_of_rows(blocks, at);
   }
 };
@@ -64,8 +34,8 @@ struct Q4Block {
   static constexpr std::size_t kFewColumns = 1;
   static constexpr int kOffset = 8;
   static constexpr bool kSmall = true;
-  static __m256i bytes(const std::byte* block) { return nibbles(block + 2); }
-  static __m256 scales(const std::byte* const (&blocks)[8], std::size_t at) {
+  static HalfInts bytes(const std::byte* block) { return nibbles(block + 2); }
+  static HalfFloats scales(const std::byte* const (&blocks)[8], std::size_t at) {
     return f16_of_rows(blocks, at);
   }
 };
@@ -75,37 +45,31 @@ struct Q5Block {
   static constexpr std::size_t kFewColumns = 1;
   static constexpr int kOffset = 16;
   static constexpr bool kSmall = true;
-  static __m256i bytes(const std::byte* block) {
-    std::int32_t bits;
-    __builtin_memcpy(&bits, block + 2, sizeof bits);
+  static HalfInts bytes(const std::byte* block) {
     // Byte i gets byte i / 8 of the bits, of which bit i % 8 is its own.
-    const __m256i spread = _mm256_shuffle_epi8(
-        _mm256_set1_epi32(bits),
-        _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0));
-    const __m256i own = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201ULL));
-    const __m256i is_set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, own), own);
-    return _mm256_or_si256(nibbles(block + 6), _mm256_and_si256(is_set, _mm256_set1_epi8(16)));
+    alignas(32) static constexpr std::uint64_t kByteOfBit[] = {
+        0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303};
+    const HalfInts spread = looked_up(all_half(i32(block + 2)), load32(kByteOfBit));
+    const HalfInts own = all_quads(0x8040201008040201);
+    const HalfInts is_set = equal_bytes(spread & own, own);
+    return nibbles(block + 6) | (is_set & all_bytes(16));
   }
-  static __m256 scales(const std::byte* const (&blocks)[8], std::size_t at) {
+  static HalfFloats scales(const std::byte* const (&blocks)[8], std::size_t at) {
     return f16_of_rows(blocks, at);
   }
 };
-
-inline __m256i looked_up(__m128i table, __m256i indices) {
-  return widened(_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), indices));
-}
 
 struct Iq4Block {
   static constexpr std::size_t kBytes = 18;
   static constexpr std::size_t kFewColumns = 1;
   static constexpr int kOffset = kWideOffset;
   static constexpr bool kSmall = false;
-  static __m256i bytes(const std::byte* block) {
-    return looked_up(
-        _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113),
-        nibbles(block + 2));
+  static HalfInts bytes(const std::byte* block) {
+    alignas(16) static constexpr std::int8_t kValues[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                          1,    13,   25,  38,  53,  69,  89,  113};
+    return widened(looked_up(load16_twice(kValues), nibbles(block + 2)));
   }
-  static __m256 scales(const std::byte* const (&blocks)[8], std::size_t at) {
+  static HalfFloats scales(const std::byte* const (&blocks)[8], std::size_t at) {
     return f16_of_rows(blocks, at);
   }
 };
@@ -115,18 +79,19 @@ struct Mxfp4Block {
   static constexpr std::size_t kFewColumns = 1;
   static constexpr int kOffset = kWideOffset;
   static constexpr bool kSmall = false;
-  static __m256i bytes(const std::byte* block) {
-    return looked_up(_mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12),
-                     nibbles(block + 1));
+  static HalfInts bytes(const std::byte* block) {
+    alignas(16) static constexpr std::int8_t kValues[] = {0, 1,  2,  3,  4,  6,  8,  12,
+                                                          0, -1, -2, -3, -4, -6, -8, -12};
+    return widened(looked_up(load16_twice(kValues), nibbles(block + 1)));
   }
   /// 2^(e - 128), because the table has twice the values.
-  static __m256 scales(const std::byte* const (&blocks)[8], std::size_t at) {
-    std::uint32_t bits[8];
+  static HalfFloats scales(const std::byte* const (&blocks)[8], std::size_t at) {
+    float scales[8];
     for (std::size_t i = 0; i < 8; ++i) {
       const auto e = static_cast<std::uint32_t>(blocks[i][at]);
-      bits[i] = e < 2 ? 0x00200000U << e : (e - 1) << 23;
+      scales[i] = __builtin_bit_cast(float, e < 2 ? 0x00200000U << e : (e - 1) << 23);
     }
-    return _mm256_castsi256_ps(load32(reinterpret_cast<const std::byte*>(bits)));
+    return load_half(scales);
   }
 };
 
@@ -151,27 +116,21 @@ inline ScalesAndMinima scales_and_minima(const std::byte* at) {
   return {.scales = (first & 0xffffffff) | last << 32, .minima = first >> 32 | last >> 32 << 32};
 }
 
-/// Eight sums of two 16-bit products of a row.
-inline __m256i dot2_of_row(__m256i sum, __m256i a, __m256i b) {
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
-}
-
 /// Of the eight groups of a block, from bytes.
 class GroupScales {
  public:
-  explicit GroupScales(std::uint64_t bytes)
-      : bytes_(_mm256_set1_epi64x(static_cast<std::int64_t>(bytes))) {}
-  __m256i of(std::size_t group) const {
-    return _mm256_shuffle_epi8(bytes_, _mm256_set1_epi16(static_cast<std::int16_t>(0x8000 | group)));
+  explicit GroupScales(std::uint64_t bytes) : bytes_(all_quads(bytes)) {}
+  HalfInts of(std::size_t group) const {
+    return looked_up(bytes_, all_words(static_cast<std::int16_t>(0x8000 | group)));
   }
 
  private:
-  __m256i bytes_;
+  HalfInts bytes_;
 };
 
-inline __m256i nibbles_of_k(const std::byte* at, std::size_t upper) {
-  const __m256i both = load32(at);
-  return _mm256_and_si256(upper != 0 ? _mm256_srli_epi16(both, 4) : both, _mm256_set1_epi8(15));
+inline HalfInts nibbles_of_k(const std::byte* at, std::size_t upper) {
+  const HalfInts both = load32(at);
+  return (upper != 0 ? right16(both, 4) : both) & all_bytes(15);
 }
 
 struct Q4KBlock {
@@ -182,7 +141,7 @@ struct Q4KBlock {
   static constexpr std::size_t kGroup = 32;  // weights with one scale
   static constexpr std::size_t kD = 0;
   static constexpr std::size_t kDmin = 2;
-  static __m256i bytes(const std::byte* block, std::size_t group) {
+  static HalfInts bytes(const std::byte* block, std::size_t group) {
     return nibbles_of_k(block + 16 + 32 * (group / 2), group % 2);
   }
 };
@@ -195,11 +154,10 @@ struct Q5KBlock {
   static constexpr std::size_t kGroup = 32;
   static constexpr std::size_t kD = 0;
   static constexpr std::size_t kDmin = 2;
-  static __m256i bytes(const std::byte* block, std::size_t group) {
-    const __m256i own = _mm256_set1_epi8(static_cast<char>(1 << group));
-    const __m256i is_set = _mm256_cmpeq_epi8(_mm256_and_si256(load32(block + 16), own), own);
-    return _mm256_or_si256(nibbles_of_k(block + 48 + 32 * (group / 2), group % 2),
-                           _mm256_and_si256(is_set, _mm256_set1_epi8(16)));
+  static HalfInts bytes(const std::byte* block, std::size_t group) {
+    const HalfInts own = all_bytes(static_cast<std::uint8_t>(1 << group));
+    const HalfInts is_set = equal_bytes(load32(block + 16) & own, own);
+    return nibbles_of_k(block + 48 + 32 * (group / 2), group % 2) | (is_set & all_bytes(16));
   }
 };
 
@@ -211,29 +169,29 @@ struct Q6KBlock {
   static constexpr std::size_t kGroup = 16;
   static constexpr std::size_t kD = 208;
   /// Weights 32 * half to 32 * half + 31.
-  static __m256i bytes(const std::byte* block, std::size_t half) {
+  static HalfInts bytes(const std::byte* block, std::size_t half) {
     const std::size_t part = half / 4;
     const std::size_t quarter = half % 4;
-    const __m256i low = nibbles_of_k(block + 64 * part + 32 * (quarter % 2), quarter / 2);
-    const __m256i four = load32(block + 128 + 32 * part);
-    const __m256i own = _mm256_set1_epi8(static_cast<char>(3 << (2 * quarter)));
-    return _mm256_or_si256(low, moved(_mm256_and_si256(four, own), quarter));
+    const HalfInts low = nibbles_of_k(block + 64 * part + 32 * (quarter % 2), quarter / 2);
+    const HalfInts four = load32(block + 128 + 32 * part);
+    const HalfInts own = all_bytes(static_cast<std::uint8_t>(3 << (2 * quarter)));
+    return low | moved(four & own, quarter);
   }
   /// Sixteen, with a sign.
-  static __m128i scales(const std::byte* block) { return load16(block + 192); }
+  static const std::byte* scales(const std::byte* block) { return block + 192; }
 
  private:
   /// Two bits of each byte, from the place of a quarter to that of the upper bits of a weight.
-  static __m256i moved(__m256i bits, std::size_t quarter) {
+  static HalfInts moved(HalfInts bits, std::size_t quarter) {
     switch (quarter) {
       case 0:
-        return _mm256_slli_epi16(bits, 4);
+        return left16(bits, 4);
       case 1:
-        return _mm256_slli_epi16(bits, 2);
+        return left16(bits, 2);
       case 2:
         return bits;
       default:
-        return _mm256_srli_epi16(bits, 2);
+        return right16(bits, 2);
     }
   }
 };

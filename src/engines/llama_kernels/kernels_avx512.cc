@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
-#include <immintrin.h>
-
 #include <cstddef>
 #include <cstdint>
 
+#include "engines/llama_kernels/halves_x86.inl"
 #include "engines/llama_kernels/kernel_table.h"
 
 // Sixteen numbers in one register.
@@ -16,6 +15,7 @@ using Ints = __m512i;
 
 constexpr std::size_t kTileVectors = 2;  // of 16 weight rows
 constexpr std::size_t kTileColumns = 6;
+constexpr std::size_t kFloatColumns = 6;  // of weights that are floats, with kFloatRows rows
 constexpr std::size_t kQueryTile = 6;
 constexpr std::size_t kKeyVectors = 4;  // of 16 keys, in one step of scores
 constexpr bool kSignedBytes = false;
@@ -52,8 +52,8 @@ inline Floats power_of_two(Floats n) {
 inline Floats where_not_below(Floats a, Floats b, Floats x) {
   return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, b, _CMP_GE_OQ), x);
 }
-inline __m256 low_half(Floats x) { return _mm512_castps512_ps256(x); }
-inline __m256 high_half(Floats x) {
+inline HalfFloats low_half(Floats x) { return _mm512_castps512_ps256(x); }
+inline HalfFloats high_half(Floats x) {
   return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
 }
 
@@ -69,6 +69,12 @@ inline Ints dot4(Ints sum, Ints weights, Ints activations) {
 inline Ints dot4_small(Ints sum, Ints weights, Ints activations) {
   return _mm512_dpbusd_epi32(sum, weights, activations);
 }
+inline HalfInts dot4(HalfInts sum, HalfInts weights, HalfInts activations) {
+  return _mm256_dpbusd_epi32(sum, weights, activations);
+}
+inline HalfInts dot4_small(HalfInts sum, HalfInts weights, HalfInts activations) {
+  return _mm256_dpbusd_epi32(sum, weights, activations);
+}
 /// sum + products of two 16-bit numbers.
 inline Ints dot2(Ints sum, Ints a, Ints b) {
   return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
@@ -77,14 +83,6 @@ inline Ints dot2(Ints sum, Ints a, Ints b) {
 /// The sixteen numbers as bytes, saturated.
 inline void store_bytes(std::int8_t* at, Floats x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(at), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(x)));
-}
-
-/// The same of half as many rows: eight sums of four bytes.
-inline __m256i dot4_of_row(__m256i weights, __m256i activations) {
-  return _mm256_dpbusd_epi32(_mm256_setzero_si256(), weights, activations);
-}
-inline __m256i dot4_of_row_small(__m256i weights, __m256i activations) {
-  return _mm256_dpbusd_epi32(_mm256_setzero_si256(), weights, activations);
 }
 
 /// out[i * stride + j] = in[j][i]

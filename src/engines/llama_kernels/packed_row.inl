@@ -22,7 +22,7 @@ inline PackedRow packed_row(const ProductColumns& columns, std::size_t c, std::s
 /// Of one block of a row with each column: eight numbers, of which the sum is meant.
 template <std::size_t C>
 struct BlockSums {
-  __m256i whole[C];
+  HalfInts whole[C];
 };
 
 }  // namespace

@@ -25,10 +25,7 @@ inline std::int32_t sum_of(const std::int8_t* bytes, std::size_t count) {
 
 /// The largest of sixteen.
 inline float largest(Floats x) {
-  const __m256 half = _mm256_max_ps(low_half(x), high_half(x));
-  __m128 quarter = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
-  quarter = _mm_max_ps(quarter, _mm_movehl_ps(quarter, quarter));
-  return _mm_cvtss_f32(_mm_max_ss(quarter, _mm_movehdup_ps(quarter)));
+  return largest(max(low_half(x), high_half(x)));
 }
 
 /// Rounds `count` numbers to whole multiples of a scale, which is returned.
@@ -80,7 +77,7 @@ void pack_k_blocks(const float* row, std::size_t inner, std::size_t first, std::
 // A tile: kTileRows rows side by side. Four bytes of each row, then the next four of each.
 
 struct Tile {
-  std::uint8_t* bytes;   // [inner / 4][kTileRows][4]
+  std::int32_t* bytes;   // [inner / 4][kTileRows], four weights each
   float* d;              // [blocks][kTileRows]
   float* dmin;           // the same, of formats with minima
   std::int32_t* scales;  // [groups][kTileRows], of formats with 256 weights
@@ -91,34 +88,13 @@ inline Tile tile_in(std::byte* scratch) {
   constexpr std::size_t kBytes = kInnerChunk * kTileRows;
   constexpr std::size_t kFloats = kInnerChunk / 32 * kTileRows;
   Tile tile{};
-  tile.bytes = reinterpret_cast<std::uint8_t*>(scratch);
+  tile.bytes = reinterpret_cast<std::int32_t*>(scratch);
   tile.d = reinterpret_cast<float*>(scratch + kBytes);
   tile.dmin = tile.d + kFloats;
   tile.scales = reinterpret_cast<std::int32_t*>(tile.dmin + kFloats);
   tile.minima = tile.scales + 2 * kFloats;
   static_assert(kBytes + 5 * kFloats * sizeof(float) <= kProductScratch);
   return tile;
-}
-
-/// Rows become columns: in[r] has eight times four bytes of row r.
-inline void store_bytes_transposed(const __m256i (&in)[8], std::uint8_t* out) {
-  __m256i a[8];
-  for (std::size_t i = 0; i < 4; ++i) {
-    a[2 * i] = _mm256_unpacklo_epi32(in[2 * i], in[2 * i + 1]);
-    a[2 * i + 1] = _mm256_unpackhi_epi32(in[2 * i], in[2 * i + 1]);
-  }
-  for (std::size_t c = 0; c < 4; ++c) {
-    const std::size_t x = c / 2;
-    const __m256i first =
-        c % 2 == 0 ? _mm256_unpacklo_epi64(a[x], a[2 + x]) : _mm256_unpackhi_epi64(a[x], a[2 + x]);
-    const __m256i last = c % 2 == 0 ? _mm256_unpacklo_epi64(a[4 + x], a[6 + x])
-                                    : _mm256_unpackhi_epi64(a[4 + x], a[6 + x]);
-    constexpr std::size_t kStep = 4 * kTileRows;
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + c * kStep),
-                        _mm256_permute2x128_si256(first, last, 0x20));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + (4 + c) * kStep),
-                        _mm256_permute2x128_si256(first, last, 0x31));
-  }
 }
 
 /// Rows are read side by side, which processors don't foresee. They are fetched into the second
@@ -128,7 +104,9 @@ inline std::size_t ahead_of(std::size_t together) {
   return (kAhead + together - 1) / together * together;
 }
 inline void fetch(const std::byte* at) {
-  _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
+  constexpr int kToRead = 0;
+  constexpr int kIntoSecondCache = 2;
+  __builtin_prefetch(at, kToRead, kIntoSecondCache);
 }
 
 inline void eight_rows(const WeightRows& weights, std::size_t rows, std::size_t first,
@@ -143,38 +121,36 @@ template <typename Block>
 void unpack(const std::byte* const (&rows)[8], std::size_t ahead, std::size_t inner,
             std::size_t lane, const Tile& tile) {
   for (std::size_t b = 0; b < inner / 32; ++b) {
-    __m256i bytes[8];
+    HalfInts bytes[8];
     for (std::size_t r = 0; r < 8; ++r) {
       const std::byte* const block = rows[r] + b * Block::kBytes;
       fetch(block + ahead);
       bytes[r] = Block::bytes(block);
     }
-    store_bytes_transposed(bytes, tile.bytes + (8 * b * kTileRows + lane) * 4);
-    _mm256_storeu_ps(tile.d + b * kTileRows + lane, Block::scales(rows, b * Block::kBytes));
+    store_transposed8(bytes, tile.bytes + 8 * b * kTileRows + lane, kTileRows);
+    store(tile.d + b * kTileRows + lane, Block::scales(rows, b * Block::kBytes));
   }
 }
 
 /// The scales and minima of a block of eight rows: groups first, so that a vector has those of all
 /// rows.
 struct ScalesOfRows {
-  __m256i scales[8];  // [group]
-  __m256i minima[8];
+  HalfInts scales[8];  // [group]
+  HalfInts minima[8];
 
   /// `at`: of their twelve bytes, six bits each.
   ScalesOfRows(const std::byte* const (&rows)[8], std::size_t at) {
-    const __m256i first = dwords_of(rows, at);
-    const __m256i second = dwords_of(rows, at + 4);
-    const __m256i third = dwords_of(rows, at + 8);
-    const __m256i six = _mm256_set1_epi8(0x3f);
-    const __m256i four = _mm256_set1_epi8(0x0f);
-    const __m256i two = _mm256_set1_epi8(0x03);
-    const auto high = [&](__m256i low_bits, __m256i high_bits) {
-      const __m256i moved = _mm256_and_si256(_mm256_srli_epi32(high_bits, 6), two);
-      return _mm256_or_si256(_mm256_and_si256(low_bits, four), _mm256_slli_epi32(moved, 4));
+    const HalfInts first = dwords_of_rows(rows, at);
+    const HalfInts second = dwords_of_rows(rows, at + 4);
+    const HalfInts third = dwords_of_rows(rows, at + 8);
+    const HalfInts six = all_bytes(0x3f);
+    const HalfInts four = all_bytes(0x0f);
+    const HalfInts two = all_bytes(0x03);
+    const auto high = [&](HalfInts low_bits, HalfInts high_bits) {
+      return (low_bits & four) | left32(right32(high_bits, 6) & two, 4);
     };
-    const __m256i packed_scales[2] = {_mm256_and_si256(first, six), high(third, first)};
-    const __m256i packed_minima[2] = {_mm256_and_si256(second, six),
-                                      high(_mm256_srli_epi32(third, 4), second)};
+    const HalfInts packed_scales[2] = {first & six, high(third, first)};
+    const HalfInts packed_minima[2] = {second & six, high(right32(third, 4), second)};
 #pragma GCC unroll 8
     for (std::size_t g = 0; g < 8; ++g) {
       scales[g] = byte_of(packed_scales[g / 4], g % 4);
@@ -183,25 +159,10 @@ struct ScalesOfRows {
   }
 
  private:
-  static std::int32_t dword(const std::byte* at) {
-    std::int32_t x;
-    __builtin_memcpy(&x, at, sizeof x);
-    return x;
-  }
-  static __m256i dwords_of(const std::byte* const (&rows)[8], std::size_t at) {
-    return _mm256_setr_epi32(dword(rows[0] + at), dword(rows[1] + at), dword(rows[2] + at),
-                             dword(rows[3] + at), dword(rows[4] + at), dword(rows[5] + at),
-                             dword(rows[6] + at), dword(rows[7] + at));
-  }
-  static __m256i byte_of(__m256i dwords, std::size_t i) {
-    return _mm256_and_si256(_mm256_srli_epi32(dwords, static_cast<int>(8 * i)),
-                            _mm256_set1_epi32(255));
+  static HalfInts byte_of(HalfInts dwords, std::size_t i) {
+    return right32(dwords, static_cast<int>(8 * i)) & all_half(255);
   }
 };
-
-inline void store(std::int32_t* at, __m256i x) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(at), x);
-}
 
 template <typename Block>
 void unpack_scales(const std::byte* const (&rows)[8], std::size_t b, std::size_t lane,
@@ -212,15 +173,13 @@ void unpack_scales(const std::byte* const (&rows)[8], std::size_t b, std::size_t
       store(tile.scales + (8 * b + g) * kTileRows + lane, groups.scales[g]);
     }
     for (std::size_t p = 0; p < 4; ++p) {
-      const __m256i second = _mm256_slli_epi32(groups.minima[2 * p + 1], 16);
       store(tile.minima + (4 * b + p) * kTileRows + lane,
-            _mm256_or_si256(groups.minima[2 * p], second));
+            groups.minima[2 * p] | left32(groups.minima[2 * p + 1], 16));
     }
   } else {
     for (std::size_t r = 0; r < 8; ++r) {
-      alignas(16) std::int8_t scales[16];
-      _mm_store_si128(reinterpret_cast<__m128i*>(scales),
-                      Block::scales(rows[r] + b * Block::kBytes));
+      std::int8_t scales[16];
+      __builtin_memcpy(scales, Block::scales(rows[r] + b * Block::kBytes), sizeof scales);
       for (std::size_t g = 0; g < 16; ++g) {
         tile.scales[(16 * b + g) * kTileRows + lane + r] = scales[g];
       }
@@ -233,28 +192,25 @@ void unpack_k(const std::byte* const (&rows)[8], std::size_t ahead, std::size_t 
               std::size_t lane, const Tile& tile) {
   for (std::size_t b = 0; b < inner / 256; ++b) {
     for (std::size_t part = 0; part < 8; ++part) {
-      __m256i bytes[8];
+      HalfInts bytes[8];
       for (std::size_t r = 0; r < 8; ++r) {
         const std::byte* const block = rows[r] + b * Block::kBytes;
         fetch(block + ahead + part * Block::kBytes / 8);
         bytes[r] = Block::bytes(block, part);
       }
-      store_bytes_transposed(bytes, tile.bytes + (8 * (8 * b + part) * kTileRows + lane) * 4);
+      store_transposed8(bytes, tile.bytes + 8 * (8 * b + part) * kTileRows + lane, kTileRows);
     }
     unpack_scales<Block>(rows, b, lane, tile);
-    _mm256_storeu_ps(tile.d + b * kTileRows + lane,
-                     f16_of_rows(rows, b * Block::kBytes + Block::kD));
+    store(tile.d + b * kTileRows + lane, f16_of_rows(rows, b * Block::kBytes + Block::kD));
     if constexpr (Block::kHasMinima) {
-      _mm256_storeu_ps(tile.dmin + b * kTileRows + lane,
-                       f16_of_rows(rows, b * Block::kBytes + Block::kDmin));
+      store(tile.dmin + b * kTileRows + lane,
+            f16_of_rows(rows, b * Block::kBytes + Block::kDmin));
     }
   }
 }
 
 inline Ints four_bytes(const std::int8_t* at) {
-  std::int32_t x;
-  __builtin_memcpy(&x, at, sizeof x);
-  return all(x);
+  return all(i32(reinterpret_cast<const std::byte*>(at)));
 }
 
 /// The sums of a tile's rows with C columns; those so far are in `out`, unless this is the first chunk.
@@ -285,7 +241,7 @@ void multiply_tile(const Tile& tile, std::size_t inner, const PackedRow (&column
                    float* const (&out)[C], bool is_first) {
   TileSums<C> sums;
   sums.start(out, is_first);
-  const std::uint8_t* weights = tile.bytes;
+  const std::int32_t* weights = tile.bytes;
   for (std::size_t b = 0; b < inner / 32; ++b) {
     Ints whole[kTileVectors][C];
     for (std::size_t c = 0; c < C; ++c) {
@@ -295,8 +251,8 @@ void multiply_tile(const Tile& tile, std::size_t inner, const PackedRow (&column
 #pragma GCC unroll 8
     for (std::size_t k = 0; k < 32; k += 4) {
       Ints w[kTileVectors];
-      for (std::size_t v = 0; v < kTileVectors; ++v) w[v] = load(weights + 64 * v);
-      weights += 4 * kTileRows;
+      for (std::size_t v = 0; v < kTileVectors; ++v) w[v] = load(weights + 16 * v);
+      weights += kTileRows;
 #pragma GCC unroll 8
       for (std::size_t c = 0; c < C; ++c) {
         const Ints a = four_bytes(columns[c].bytes + 32 * b + k);
@@ -325,7 +281,7 @@ void multiply_k_tile(const Tile& tile, std::size_t inner, const PackedRow (&colu
       for (std::size_t v = 0; v < kTileVectors; ++v) store(out[c] + 16 * v, zero());
     }
   }
-  const std::uint8_t* weights = tile.bytes;
+  const std::int32_t* weights = tile.bytes;
   for (std::size_t b = 0; b < inner / 256; ++b) {
     Ints whole[kTileVectors][C];
     for (std::size_t c = 0; c < C; ++c) {
@@ -344,8 +300,8 @@ void multiply_k_tile(const Tile& tile, std::size_t inner, const PackedRow (&colu
 #pragma GCC unroll 8
       for (std::size_t k = 0; k < Block::kGroup; k += 4) {
         Ints w[kTileVectors];
-        for (std::size_t v = 0; v < kTileVectors; ++v) w[v] = load(weights + 64 * v);
-        weights += 4 * kTileRows;
+        for (std::size_t v = 0; v < kTileVectors; ++v) w[v] = load(weights + 16 * v);
+        weights += kTileRows;
 #pragma GCC unroll 8
         for (std::size_t c = 0; c < C; ++c) {
           const Ints a = four_bytes(columns[c].bytes + 256 * b + g * Block::kGroup + k);
@@ -492,42 +448,31 @@ void multiply_in_tiles(const WeightRows& weights, std::size_t rows, const Produc
 // Few columns: unpacking a tile for them would take longer than the products. Eight rows at a time as they lie
 // in memory, and the same sums.
 
-/// The sum of each of eight registers.
-inline __m256i sums_of_eight(const __m256i (&x)[8]) {
-  const __m256i first =
-      _mm256_hadd_epi32(_mm256_hadd_epi32(x[0], x[1]), _mm256_hadd_epi32(x[2], x[3]));
-  const __m256i last =
-      _mm256_hadd_epi32(_mm256_hadd_epi32(x[4], x[5]), _mm256_hadd_epi32(x[6], x[7]));
-  return _mm256_add_epi32(_mm256_permute2x128_si256(first, last, 0x20),
-                          _mm256_permute2x128_si256(first, last, 0x31));
-}
-
-inline void store_rows(float* out, __m256 sums, std::size_t rows) {
-  if (rows >= 8) return _mm256_storeu_ps(out, sums);
+inline void store_rows(float* out, HalfFloats sums, std::size_t rows) {
+  if (rows >= 8) return store(out, sums);
   float all_rows[8];
-  _mm256_storeu_ps(all_rows, sums);
+  store(all_rows, sums);
   for (std::size_t r = 0; r < rows; ++r) out[r] = all_rows[r];
 }
 
 template <typename Block>
-__m256 multiply_rows(const std::byte* const (&rows)[8], std::size_t ahead, std::size_t inner,
+HalfFloats multiply_rows(const std::byte* const (&rows)[8], std::size_t ahead, std::size_t inner,
                      const PackedRow& column) {
-  __m256 sums = _mm256_setzero_ps();
+  HalfFloats sums = all_half(0.0F);
   for (std::size_t b = 0; b < inner / 32; ++b) {
-    const __m256i a = load32(reinterpret_cast<const std::byte*>(column.bytes + 32 * b));
-    __m256i parts[8];
+    const HalfInts a = load32(column.bytes + 32 * b);
+    HalfInts parts[8];
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < 8; ++r) {
       const std::byte* const block = rows[r] + b * Block::kBytes;
       fetch(block + ahead);
-      const __m256i w = Block::bytes(block);
-      parts[r] = Block::kSmall ? dot4_of_row_small(w, a) : dot4_of_row(w, a);
+      const HalfInts w = Block::bytes(block);
+      parts[r] = Block::kSmall ? dot4_small(HalfInts{}, w, a) : dot4(HalfInts{}, w, a);
     }
-    const __m256i offset = _mm256_set1_epi32(reinterpret_cast<const std::int32_t*>(column.sums)[b]);
-    const __m256 scale =
-        _mm256_mul_ps(Block::scales(rows, b * Block::kBytes), _mm256_set1_ps(column.scales[b]));
-    sums = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sums_of_eight(parts), offset)),
-                           scale, sums);
+    const HalfInts offset = all_half(reinterpret_cast<const std::int32_t*>(column.sums)[b]);
+    const HalfFloats scale =
+        mul(Block::scales(rows, b * Block::kBytes), all_half(column.scales[b]));
+    sums = fused(to_floats(add(sums_of_eight(parts), offset)), scale, sums);
   }
   return sums;
 }
@@ -537,15 +482,13 @@ inline BlockSums<C> sums_of_groups(const std::byte* block, std::uint64_t scales,
                                    const PackedRow (&columns)[C], std::size_t b) {
   const GroupScales scale(scales);
   BlockSums<C> sums;
-  for (std::size_t c = 0; c < C; ++c) sums.whole[c] = _mm256_setzero_si256();
+  for (std::size_t c = 0; c < C; ++c) sums.whole[c] = HalfInts{};
 #pragma GCC unroll 8
   for (std::size_t g = 0; g < 8; ++g) {
-    const __m256i w = Block::bytes(block, g);
+    const HalfInts w = Block::bytes(block, g);
     for (std::size_t c = 0; c < C; ++c) {
-      // Pairs fit into 16 bits: a weight is at most 31, an activation at most 127.
-      const auto* const a = reinterpret_cast<const std::byte*>(columns[c].bytes + 256 * b + 32 * g);
-      sums.whole[c] =
-          dot2_of_row(sums.whole[c], _mm256_maddubs_epi16(w, load32(a)), scale.of(g));
+      const HalfInts a = load32(columns[c].bytes + 256 * b + 32 * g);
+      sums.whole[c] = add_scaled(sums.whole[c], w, a, scale.of(g));
     }
   }
   return sums;
@@ -554,7 +497,7 @@ inline BlockSums<C> sums_of_groups(const std::byte* block, std::uint64_t scales,
 /// What is kept of one block of eight rows.
 template <typename Block, std::size_t C>
 struct KeptBlock {
-  __m256i whole[C][8];
+  HalfInts whole[C][8];
   std::uint64_t minima[Block::kHasMinima ? 8 : 1];
   std::uint32_t scales[8];  // d, and dmin in the upper half
 };
@@ -577,36 +520,26 @@ inline void keep_block(const std::byte* block, const PackedRow (&columns)[C], st
 }
 
 /// Of eight rows: the products of their minima with the sums of eight groups.
-inline __m256i products_of_minima(const std::uint64_t (&minima)[8], const std::byte* of_groups) {
-  const __m256i groups = _mm256_broadcastsi128_si256(load16(of_groups));
-  __m256i pairs[4];
+inline HalfInts products_of_minima(const std::uint64_t (&minima)[8], const std::byte* of_groups) {
+  const HalfInts groups = load16_twice(of_groups);
+  HalfInts of_two_rows[4];
   for (std::size_t i = 0; i < 4; ++i) {
-    const auto* const two_rows = reinterpret_cast<const std::byte*>(&minima[2 * i]);
-    pairs[i] = _mm256_madd_epi16(_mm256_cvtepu8_epi16(load16(two_rows)), groups);
+    of_two_rows[i] = dot2(HalfInts{}, words_of_bytes(&minima[2 * i]), groups);
   }
-  const __m256i evens_then_odds = _mm256_hadd_epi32(_mm256_hadd_epi32(pairs[0], pairs[1]),
-                                                    _mm256_hadd_epi32(pairs[2], pairs[3]));
-  return _mm256_permutevar8x32_epi32(evens_then_odds, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  return sums_of_halves(of_two_rows);
 }
 
 /// Adds a block of eight rows to their sums.
 template <typename Block, std::size_t C>
 inline void add_block(const KeptBlock<Block, C>& kept, const PackedRow (&columns)[C], std::size_t b,
-                      __m256 (&sums)[C]) {
-  const __m256i both = load32(reinterpret_cast<const std::byte*>(kept.scales));
-  const __m256i halves = _mm256_permute4x64_epi64(
-      _mm256_packus_epi32(_mm256_and_si256(both, _mm256_set1_epi32(0xffff)),
-                          _mm256_srli_epi32(both, 16)),
-      0xd8);
-  const __m256 d = _mm256_cvtph_ps(_mm256_castsi256_si128(halves));
+                      HalfFloats (&sums)[C]) {
+  const PairsOfF16 scales = pairs_of_f16(kept.scales);
   for (std::size_t c = 0; c < C; ++c) {
-    const __m256 scale = _mm256_set1_ps(columns[c].scales[b]);
-    sums[c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums_of_eight(kept.whole[c])),
-                              _mm256_mul_ps(d, scale), sums[c]);
+    const HalfFloats scale = all_half(columns[c].scales[b]);
+    sums[c] = fused(to_floats(sums_of_eight(kept.whole[c])), mul(scales.lower, scale), sums[c]);
     if constexpr (Block::kHasMinima) {
-      const __m256 dmin = _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
-      const __m256i minima = products_of_minima(kept.minima, columns[c].sums + 16 * b);
-      sums[c] = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(minima), _mm256_mul_ps(dmin, scale), sums[c]);
+      const HalfInts minima = products_of_minima(kept.minima, columns[c].sums + 16 * b);
+      sums[c] = fused_minus(to_floats(minima), mul(scales.upper, scale), sums[c]);
     }
   }
 }
@@ -623,8 +556,8 @@ void multiply_k_rows(const WeightRows& weights, std::size_t rows, const ProductC
   for (std::size_t row = 0; row < rows; row += 8) {
     const std::byte* at[8];
     eight_rows(weights, rows, row, at);
-    __m256 sums[C];
-    for (std::size_t c = 0; c < C; ++c) sums[c] = _mm256_setzero_ps();
+    HalfFloats sums[C];
+    for (std::size_t c = 0; c < C; ++c) sums[c] = all_half(0.0F);
     for (std::size_t begin = 0; begin < blocks; begin += kBlocks) {
       const std::size_t count = blocks - begin < kBlocks ? blocks - begin : kBlocks;
       KeptBlock<Block, C> kept[kBlocks];
@@ -671,8 +604,6 @@ void multiply_quantized(const WeightRows& weights, std::size_t rows, const Produ
 
 constexpr std::size_t kFloatChunk = 1024;
 constexpr std::size_t kFloatRows = 4;
-constexpr std::size_t kFloatColumns =
-    kTileColumns;  // with kFloatRows rows, as many sums as fit in registers
 
 struct F32Weights {
   static constexpr std::size_t kBytes = 4;
@@ -688,13 +619,10 @@ struct BF16Weights {
 };
 
 /// The sixteen partial sums of each of four products, added in one order.
-inline __m128 gathered(const Floats (&x)[kFloatRows]) {
-  __m128 sums[kFloatRows];
-  for (std::size_t r = 0; r < kFloatRows; ++r) {
-    const __m256 half = _mm256_add_ps(low_half(x[r]), high_half(x[r]));
-    sums[r] = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
-  }
-  return _mm_hadd_ps(_mm_hadd_ps(sums[0], sums[1]), _mm_hadd_ps(sums[2], sums[3]));
+inline FourFloats gathered(const Floats (&x)[kFloatRows]) {
+  HalfFloats halves[kFloatRows];
+  for (std::size_t r = 0; r < kFloatRows; ++r) halves[r] = add(low_half(x[r]), high_half(x[r]));
+  return sums_of_four(halves);
 }
 
 /// Up to sixteen numbers at the end of a row, and zeros.
@@ -707,7 +635,7 @@ inline Floats tail_at(const std::byte* x, std::size_t count) {
 
 template <typename Weights, std::size_t C>
 void multiply_float_chunk(const std::byte* const (&rows)[kFloatRows], std::size_t ahead,
-                          std::size_t length, const float* const (&columns)[C], __m128 (&sums)[C]) {
+                          std::size_t length, const float* const (&columns)[C], FourFloats (&sums)[C]) {
   Floats parts[C][kFloatRows];
   for (std::size_t c = 0; c < C; ++c) {
     for (std::size_t r = 0; r < kFloatRows; ++r) parts[c][r] = zero();
@@ -730,7 +658,7 @@ void multiply_float_chunk(const std::byte* const (&rows)[kFloatRows], std::size_
   if (k < length) {
     step(k, [&](const std::byte* x) { return tail_at<Weights>(x, length - k); });
   }
-  for (std::size_t c = 0; c < C; ++c) sums[c] = _mm_add_ps(sums[c], gathered(parts[c]));
+  for (std::size_t c = 0; c < C; ++c) sums[c] = add(sums[c], gathered(parts[c]));
 }
 
 template <typename Weights, std::size_t C>
@@ -742,10 +670,10 @@ void multiply_float_columns(const WeightRows& weights, std::size_t rows,
     for (std::size_t r = 0; r < kFloatRows; ++r) {
       at[r] = weights.data + (row + r < rows ? row + r : rows - 1) * weights.row_bytes;
     }
-    __m128 sums[C];
+    FourFloats sums[C];
     const float* activations[C];
     for (std::size_t i = 0; i < C; ++i) {
-      sums[i] = _mm_setzero_ps();
+      sums[i] = FourFloats{};
       activations[i] =
           reinterpret_cast<const float*>(columns.packed + (c + i) * columns.packed_bytes);
     }
@@ -759,10 +687,10 @@ void multiply_float_columns(const WeightRows& weights, std::size_t rows,
     for (std::size_t i = 0; i < C; ++i) {
       float* const out = columns.out + (c + i) * columns.out_stride + row;
       if (row + kFloatRows <= last) {
-        _mm_storeu_ps(out, sums[i]);
+        store(out, sums[i]);
       } else {
         float four[kFloatRows];
-        _mm_storeu_ps(four, sums[i]);
+        store(four, sums[i]);
         for (std::size_t r = 0; row + r < last; ++r) out[r] = four[r];
       }
     }

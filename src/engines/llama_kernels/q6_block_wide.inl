@@ -27,9 +27,7 @@ template <std::size_t C>
 inline BlockSums<C> sums_of_q6_block(const std::byte* block, const PackedRow (&columns)[C],
                                      std::size_t b) {
   BlockSums<C> sums;
-  const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-  const __m256i all_scales =
-      _mm256_cvtepi8_epi16(_mm_shuffle_epi8(Q6KBlock::scales(block), order));
+  const __m256i all_scales = words_evens_first(Q6KBlock::scales(block));
   const __m512i scales = twice(all_scales);
   static_assert(Q6KBlock::kOffset == 1 << 5);
   __m512i whole[C][2];
