@@ -11,7 +11,7 @@ set -eu
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
 root=$PWD/build/arm64/root
-rooms="reference memory text similarity scheduling"
+rooms="reference memory text similarity scheduling llama_kernels"
 
 for tool in mmdebstrap aarch64-linux-gnu-g++ qemu-aarch64-static; do
   command -v $tool >/dev/null || { echo "build-arm64.sh: $tool is missing: scripts/install-deps.sh arm64" >&2; exit 1; }

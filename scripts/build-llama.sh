@@ -28,6 +28,7 @@ sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
 # most of the CPU time of a shared machine.
 switches="-DGGML_LLAMAFILE=OFF -DGGML_CPU_REPACK=OFF"
 if grep -m1 '^flags' /proc/cpuinfo | grep -w avx2 | grep -w fma | grep -qw f16c; then switches=""; fi
+if [ "$(uname -m)" = aarch64 ]; then switches=""; fi # every such processor has NEON
 server=OFF
 prefix=prefix
 build=build

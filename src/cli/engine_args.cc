@@ -128,7 +128,7 @@ void add_llama_options(CLI::Option_group& group, EngineArgs& args) {
                   "llama: what computes on the CPU: our kernels for a kind of processor, or "
                   "llama.cpp's\n"
                   "own (library); by default the fastest of ours that the processor has")
-      ->check(CLI::IsMember({"avx512", "avx2", "library"}));
+      ->check(CLI::IsMember({"avx512", "avx2", "neon-dot", "neon", "library"}));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 
 // Half of sixteen numbers in a register of AVX2: eight floats, or 32 bytes of whole numbers of 8,
-// 16 or 32 bits, with the compilers' operators &, | and ^.
+// 16 or 32 bits, with the compilers' operators &, | and ^. halves_neon.inl has the same for Arm.
 #include <immintrin.h>
 
 #include "engines/llama_kernels/unaligned.inl"

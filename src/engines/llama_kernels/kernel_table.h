@@ -78,7 +78,7 @@ inline constexpr std::size_t kKeyChunk = 256;
 ///          row's place among them, or on keys that are masked. Tables give equal bits.
 /// Threads  Any.
 struct LlamaKernels {
-  const char* name;  // "avx512", "avx2"
+  const char* name;  // "avx512", "avx2", "neon-dot", "neon"
 
   /// Packs numbers [first * pack_unit, last * pack_unit) of a row for a product with `type`.
   void (*pack)(WeightType type, const float* row, std::size_t inner, std::size_t first,

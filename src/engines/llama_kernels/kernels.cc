@@ -2,6 +2,10 @@
 // SPDX-FileCopyrightText: 2026 The Afterimage authors
 #include "engines/llama_kernels/kernels.h"
 
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
 #include <vector>
 
 namespace afterimage {
@@ -9,6 +13,9 @@ namespace afterimage {
 #if defined(__x86_64__)
 extern const LlamaKernels kLlamaAvx2Kernels;
 extern const LlamaKernels kLlamaAvx512Kernels;
+#elif defined(__aarch64__)
+extern const LlamaKernels kLlamaNeonKernels;
+extern const LlamaKernels kLlamaNeonDotKernels;
 #endif
 
 namespace {
@@ -24,6 +31,9 @@ std::vector<const LlamaKernels*> detect() {
     found.push_back(&kLlamaAvx512Kernels);
   }
   if (has_avx2) found.push_back(&kLlamaAvx2Kernels);
+#elif defined(__aarch64__)
+  if ((::getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) found.push_back(&kLlamaNeonDotKernels);
+  found.push_back(&kLlamaNeonKernels);
 #endif
   return found;
 }

@@ -51,8 +51,9 @@ struct LlamaOptions {
   /// (GPU, no such kernels), or where the self-check at load finds a difference,
   /// LlamaEngine::exactness() says so.
   bool exact = true;
-  /// Kernels of the CPU, for all models of the process, as its first one has them: "avx512", "avx2";
-  /// "library": llama.cpp's own; empty: the fastest of ours that the processor has, else llama.cpp's.
+  /// Kernels of the CPU, for all models of the process, as its first one has them: "avx512", "avx2",
+  /// "neon-dot", "neon"; "library": llama.cpp's own; empty: the fastest of ours that the processor
+  /// has, else llama.cpp's.
   std::string kernels;
   /// Progress of a load: of "model", "mmproj" and then "self-check" the fraction done, 0 to 1.
   std::function<void(std::string_view, float)> progress;
