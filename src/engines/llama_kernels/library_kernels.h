@@ -11,7 +11,7 @@ namespace afterimage {
 
 /// Of all tables: results of models that were computed with another one are not mixed with these.
 /// Increment it with every change to an order of sums or to what is rounded.
-inline constexpr const char* kOrderOfSums = "2";
+inline constexpr const char* kOrderOfSums = "3";
 
 /// Keys of a sliding window may lie in a ring of cells, anywhere in it: attention follows their
 /// positions, if each lies in the cell of its position modulo kKeyOrderPeriod, the ring has a

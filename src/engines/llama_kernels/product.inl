@@ -33,8 +33,9 @@ inline float pack_block(const float* in, std::size_t count, std::int8_t* out) {
   Floats most = zero();
   for (std::size_t i = 0; i < count; i += 16) most = max(most, magnitude(load(in + i)));
   const float highest = largest(most);
-  const Floats inverse = all(highest == 0 ? 0.0F : 127.0F / highest);
-  for (std::size_t i = 0; i < count; i += 16) store_bytes(out + i, mul(load(in + i), inverse));
+  const float inverse = 127.0F / highest;  // infinite of zero, and of a few that are next to it
+  const Floats factor = all(inverse < __builtin_inff() ? inverse : 0.0F);
+  for (std::size_t i = 0; i < count; i += 16) store_bytes(out + i, mul(load(in + i), factor));
   return highest / 127.0F;
 }
 
