@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <stop_token>
+#include <system_error>
 #include <thread>
 
 #include "ggml-backend-impl.h"
@@ -53,7 +54,10 @@ class PageThreads {
  public:
   void start(std::byte* at, std::size_t size) {
     const std::scoped_lock lock(mutex_);
-    threads_[at] = std::jthread(bring_all_pages, at, size);
+    try {
+      threads_[at] = std::jthread(bring_all_pages, at, size);
+    } catch (const std::system_error&) {  // no thread is left: pages come when they are used
+    }
   }
   /// Returns when it no longer runs.
   void stop(std::byte* at) {
