@@ -7,7 +7,8 @@
 #include <vector>
 
 /// Private to this room: samples of several channels become those of one, each the mean of the channels'
-/// samples, which count as 1 or -1 if they are beyond. Both return false if a sample is not a number.
+/// samples, which count as 1 or -1 if they are beyond. At least one channel. Both return false if a sample is
+/// not a number, or infinite.
 namespace afterimage {
 
 /// Appends the means of samples that lie side by side.

@@ -24,6 +24,9 @@ struct SoundBlock {
 
 /// Decodes with one of FFmpeg's decoders in plain C, so that the samples are the same on every machine:
 /// those of the processor's vector instructions differ in the last bits.
+///
+/// Errors   kUnsupported, kCorruption, kNoSpace. They name the file.
+/// Threads  One at a time. start() holds libav_opening(), since plain C is chosen for the whole process.
 class SoundDecoder {
  public:
   /// Opens it and decodes the first samples, for decoders choose some of their code only then. `file` and

@@ -53,8 +53,11 @@ std::vector<std::uint8_t> joined(const Planes& planes, std::size_t stride, std::
   std::vector<std::uint8_t> rows(channels * width * height);
   for (std::size_t y = 0; y < height; ++y) {
     std::uint8_t* const to = rows.data() + y * channels * width;
-    channels == 3 ? join_row<3>(planes, y * stride, width, to)
-                  : join_row<4>(planes, y * stride, width, to);
+    if (channels == 3) {
+      join_row<3>(planes, y * stride, width, to);
+    } else {
+      join_row<4>(planes, y * stride, width, to);
+    }
   }
   return rows;
 }
