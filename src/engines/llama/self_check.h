@@ -21,19 +21,19 @@ struct SelfCheck {
   std::uint32_t positions = 0;    // whose logits were compared
   std::uint32_t same_tokens = 0;  // of them, with the same most likely token
   double max_divergence = 0;      // Kullback-Leibler, in nats: the largest of all positions
-  /// False: logits and KV are the same alone, but not in batches with another sequence. Does not decide
-  /// passed(): sequences are computed one at a time then.
+  /// False: logits or KV differed in batches with another sequence. Does not decide passed(): alone they may be
+  /// the same, and sequences are computed one at a time then.
   bool same_beside_others = true;
 
   [[nodiscard]] bool passed() const { return same; }
 };
 
-/// "self-check: 66 tokens at once, 7 of them in 3 batches, every bit the same", or how much differs.
+/// "self-check: 66 tokens at once, 5 of them in 3 batches, every bit the same", or how much differs.
 std::string to_string(const SelfCheck& check);
 
-/// Computes a test prompt at once and then some of it cut into batches of different sizes, of which some have
-/// a token of a second sequence, too, if the model has one (`lanes` > 1); compares logits and saved KV of all
-/// layers. Takes as long as prefilling about 75 tokens, of a recurrent model 130; `progress` is told the fraction
+/// Computes a test prompt at once and then its last tokens in batches of 6, 2 and 1 rows, of which a second
+/// sequence has half, if the model has one (`lanes` > 1); compares logits and saved KV of all layers. If that
+/// differs, in batches of the same sizes without a second sequence, too. Takes as long as prefilling about 75 tokens, of a recurrent model 130; `progress` is told the fraction
 /// done, 0 to 1.
 ///
 /// Errors   kUnavailable: the library failed.

@@ -60,11 +60,12 @@ TEST(SelfCheckDeathTest, FindsAProductThatDependsOnTheBatch) {
   }
 }
 
-/// Our products, but for eight columns and more in another order: from the end of a row.
+/// Our products, but for so many columns in another order: from the end of a row.
+template <std::size_t kFewest, std::size_t kMost>
 void multiply_backwards(const WeightRows& weights, std::size_t rows, const ProductColumns& columns,
                         std::byte* scratch) {
   supported_llama_kernels().front()->multiply(weights, rows, columns, scratch);
-  if (columns.count < 8 || weights.type != WeightType::kF32) return;
+  if (columns.count < kFewest || columns.count > kMost || weights.type != WeightType::kF32) return;
   for (std::size_t c = 0; c < columns.count; ++c) {
     const auto* const activations =
         reinterpret_cast<const float*>(columns.packed + c * columns.packed_bytes);
@@ -80,15 +81,19 @@ void multiply_backwards(const WeightRows& weights, std::size_t rows, const Produ
 TEST(SelfCheckDeathTest, FindsAKernelThatSumsInAnotherOrder) {
   if (supported_llama_kernels().empty()) GTEST_SKIP() << "no kernels for this processor";
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto with_planted_kernel = [] {
+  const auto with_planted_kernel = [](auto multiply) {
     const LlamaOptions options = quantized_options("F32");
     if (exit_code_of(options) != 0) return 2;  // this starts the library
     LlamaKernels planted = *supported_llama_kernels().front();
-    planted.multiply = multiply_backwards;
+    planted.multiply = multiply;
     use_kernels(&planted);
     return exit_code_of(options);
   };
-  EXPECT_EXIT(std::_Exit(with_planted_kernel()), ::testing::ExitedWithCode(1), "");
+  EXPECT_EXIT(std::_Exit(with_planted_kernel(multiply_backwards<8, SIZE_MAX>)),
+              ::testing::ExitedWithCode(1), "");
+  // A batch of two rows is one of the other sequence's, too: that must not be taken for the cause.
+  EXPECT_EXIT(std::_Exit(with_planted_kernel(multiply_backwards<2, 2>)),
+              ::testing::ExitedWithCode(1), "");
 }
 
 TEST(SelfCheck, PassesForTrainedWeights) {
@@ -107,14 +112,16 @@ TEST(SelfCheck, AFastModelIsNeverCalledExact) {
 }
 
 TEST(SelfCheck, SaysHowMuchDiffers) {
-  SelfCheck check{.tokens = 66, .again = 7, .batches = 3, .positions = 12, .same_tokens = 12};
+  SelfCheck check{.tokens = 66, .again = 5, .batches = 3, .positions = 12, .same_tokens = 12};
   EXPECT_EQ(to_string(check),
-            "self-check: 66 tokens at once, 7 of them in 3 batches, every bit the same");
+            "self-check: 66 tokens at once, 5 of them in 3 batches, every bit the same");
+  check.same_beside_others = false;
+  EXPECT_THAT(to_string(check), HasSubstr("same; answers are computed one at a time"));
   check.same = false;
   check.same_tokens = 11;
   check.max_divergence = 0.00012;
   EXPECT_EQ(to_string(check),
-            "self-check: 66 tokens at once, 7 of them in 3 batches, which differ: the most likely "
+            "self-check: 66 tokens at once, 5 of them in 3 batches, which differ: the most likely "
             "token is "
             "the same at 11 of 12 positions, KL divergence at most 0.00012");
 }

@@ -10,11 +10,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <stop_token>
-#include <system_error>
 #include <thread>
+#include <utility>
 
 #include "ggml-backend-impl.h"
 #include "ggml-cpu.h"
@@ -32,8 +33,8 @@ bool bring_pages(std::byte* at, std::size_t size) {
   return ::madvise(at, size, kPopulateWrite) == 0;
 }
 
-/// Brings the pages of a buffer in a tenth of the time, so that the start and the first requests hardly wait: where a
-/// virtual machine has given memory back to its host, a gigabyte takes two seconds of a processor.
+/// Brings the pages of a buffer, a tenth of the time: a gigabyte in a second or two, or, where a virtual machine has
+/// given memory back to its host, in twenty. Neither the start nor the first requests wait for it.
 void bring_all_pages(const std::stop_token& stop, std::byte* at, std::size_t size) {
   constexpr std::size_t kStep = std::size_t{2} << 20U;
   constexpr int kOtherShares = 9;
@@ -52,17 +53,22 @@ void bring_all_pages(const std::stop_token& stop, std::byte* at, std::size_t siz
 /// Threads that bring the pages of buffers, by where these begin.
 class PageThreads {
  public:
-  void start(std::byte* at, std::size_t size) {
-    const std::scoped_lock lock(mutex_);
+  /// False: there is none to be had. Throws nothing: the library is written in C.
+  bool start(std::byte* at, std::size_t size) noexcept {
     try {
-      threads_[at] = std::jthread(bring_all_pages, at, size);
-    } catch (const std::system_error&) {  // no thread is left: pages come when they are used
+      std::jthread thread(bring_all_pages, at, size);
+      const std::scoped_lock lock(mutex_);
+      threads_.insert_or_assign(at, std::move(thread));
+      return true;
+    } catch (const std::exception&) {
+      return false;
     }
   }
   /// Returns when it no longer runs.
   void stop(std::byte* at) {
+    decltype(threads_)::node_type stopped;  // outside the lock
     const std::scoped_lock lock(mutex_);
-    threads_.erase(at);
+    stopped = threads_.extract(at);
   }
 
  private:
@@ -70,8 +76,9 @@ class PageThreads {
   std::map<std::byte*, std::jthread> threads_;
 };
 
+/// Never destroyed: buffers of static objects are freed later.
 PageThreads& page_threads() {
-  static PageThreads threads;
+  static PageThreads& threads = *new PageThreads;
   return threads;
 }
 
@@ -85,14 +92,13 @@ void unmap(ggml_backend_buffer_t buffer) {
 }
 
 /// KV is cleared where it is allocated, when no page is there yet. Whatever is there is given back, and comes
-/// again with zeros, when it is used or before: a machine without the memory notices soon after the start.
+/// again with zeros, when it is used or before.
 /// False: the kernel doesn't bring pages.
 bool renew_pages(std::byte* at, std::size_t size) {
   if (::madvise(at, size, MADV_DONTNEED) != 0) return false;
   static_cast<void>(::madvise(at, size, MADV_HUGEPAGE));  // if there are any
   if (!bring_pages(at, std::size_t{4} << 10U)) return false;
-  page_threads().start(at, size);
-  return true;
+  return page_threads().start(at, size) || bring_pages(at, size);
 }
 
 void fill(ggml_backend_buffer_t buffer, std::uint8_t value) {
