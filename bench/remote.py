@@ -89,8 +89,7 @@ class MissRates:
         settings = {"": {"secret_file": self.secret}, "upstream": {"url": f"http://127.0.0.1:{self.model}"}}
         if redis_port is not None:
             settings["remote"] = {"url": f"redis://127.0.0.1:{redis_port}"}
-        gateway_process.PROGRAM = str(program)
-        gateway = self.context.enter_context(gateway_process.GatewayProcess(settings))
+        gateway = self.context.enter_context(gateway_process.GatewayProcess(settings, program=str(program)))
         if redis_port is not None:
             gateway.wait_for(lambda: gateway.metric("afterimage_shared_answers_known") == 1, "it may share answers")
         return gateway
