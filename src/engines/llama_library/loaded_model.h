@@ -177,7 +177,7 @@ class LoadedModel {
   /// The same; `on_logits` receives the logits of the tokens at `wanted`, which is ascending.
   Result<void> append(SequenceId sequence, std::span<const TokenId> tokens, Position at,
                       std::span<const std::size_t> wanted, const OnLogits& on_logits) const;
-  /// Appends tokens of several sequences in one batch, of each as many: what one has more is computed behind it.
+  /// Appends tokens of several sequences in one batch, as many of each; further tokens of one are computed behind it.
   Result<void> append_together(std::span<const BatchRow> rows, const OnLogits& on_logits) const;
   /// Whether sequences may share a batch (true at first), and how many tokens a batch had.
   void share_batches(bool share) const;
