@@ -14,7 +14,7 @@ namespace {
 template <typename Sample>
 bool append_means(std::size_t channels, std::size_t count, std::vector<float>& mono,
                   Sample sample) {
-  std::int32_t largest = 0;  // magnitude, as bits: that of what is not a number is the largest
+  std::int32_t largest = 0;  // magnitude, as bits: infinity and NaN have the largest
   const auto level = [&](std::size_t channel, std::size_t i) {
     const float x = sample(channel, i);
     largest = std::max(largest, std::bit_cast<std::int32_t>(x) & INT32_MAX);
