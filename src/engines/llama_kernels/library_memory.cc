@@ -33,8 +33,8 @@ bool bring_pages(std::byte* at, std::size_t size) {
   return ::madvise(at, size, kPopulateWrite) == 0;
 }
 
-/// Brings the pages of a buffer, a tenth of the time: a gigabyte in a second or two, or, where a virtual machine has
-/// given memory back to its host, in twenty. Neither the start nor the first requests wait for it.
+/// Brings the pages of a buffer, working a tenth of the time, so that neither the start nor the first requests wait for
+/// it: a virtual machine that has given memory back to its host gets pages slowly.
 void bring_all_pages(const std::stop_token& stop, std::byte* at, std::size_t size) {
   constexpr std::size_t kStep = std::size_t{2} << 20U;
   constexpr int kOtherShares = 9;
